@@ -193,10 +193,11 @@ fn refused_name(bytes: &[u8], error: NameError) {
 }
 
 fn preamble(data: &[u8]) {
-    for service in [Service::Files, Service::Perf, Service::Pipe] {
+    for service in [Service::Files, Service::FilesToCaller, Service::Perf, Service::Pipe] {
         let ours = service.preamble();
         let result = data.first_chunk().map(|preamble| service.check(*preamble));
-        let matches = data.len() >= PREAMBLE_BYTES && data[..6] == ours[..6];
+        let goes_our_way = || !service.is_files() || data[6] & 1 == ours[6];
+        let matches = data.len() >= PREAMBLE_BYTES && data[..6] == ours[..6] && goes_our_way();
         assert_eq!(result == Some(Ok(())), matches, "{data:?}");
         assert_eq!(result.is_none(), data.len() < PREAMBLE_BYTES);
     }

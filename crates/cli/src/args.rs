@@ -1,10 +1,12 @@
 //! The command line.
 
+mod direction;
 mod link;
 mod listen;
 mod messages;
 mod monitor;
 mod parameters;
+mod peers;
 mod perf;
 mod trust;
 
@@ -21,6 +23,7 @@ pub use self::listen::ListenArg;
 pub use self::messages::{MessageArgs, target_ppm, within};
 pub use self::monitor::{AuditArgs, MetricsArgs};
 pub use self::parameters::{ParameterArgs, Parameters};
+pub use self::peers::PeerArgs;
 pub use self::perf::{PerfArgs, PerfClientArgs, PerfLocalArgs, PerfServerArgs, PerfSide, seconds};
 pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
 use crate::limits::{MTU_DEFAULT_BYTES, MTU_MIN_BYTES, SENDERS_DEFAULT};
@@ -36,7 +39,8 @@ Example:
   there:  dfcp receive --listen 4433 --output incoming
   here:   dfcp send film.mkv photos/ there.example:4433 --code -
 
-The second command asks for the code which `dfcp receive` prints there. Everything is encrypted and authenticated.
+The second command asks for the code which `dfcp receive` prints there. Everything is encrypted and authenticated. If only \
+the sender can be called, `dfcp send FILE.. --listen PORT` and `dfcp receive --from HOST:PORT` do the same.
 
 Exit codes: 0 everything done and verified, 1 something failed, 2 wrong arguments, 130 interrupted.
 
@@ -164,6 +168,9 @@ pub struct PathArgs {
 
 /// `dfcp send`
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "dfcp send [OPTIONS] FILE.. HOST:PORT\n       dfcp send [OPTIONS] FILE.. --listen [HOST:]PORT"
+)]
 #[command(after_help = "\
 Examples:
   dfcp send film.mkv photos/ there.example:4433 --code -
@@ -171,11 +178,18 @@ Examples:
   dfcp send --rate 800mbit backup.tar 192.0.2.7:4433
   dfcp send --dry-run --delete --exclude '*.o' --exclude cache/ src there.example:4433
   tar c photos | dfcp send - there.example:4433 --name photos.tar
+  dfcp send film.mkv photos/ --listen 4433                     # there: dfcp receive --from here.example:4433 --output incoming
+  dfcp send backup.tar --listen 4433 --authorized-keys partners --log-json sent.jsonl
   sudo dfcp send --carrier raw-ip film.mkv 192.0.2.7:4433
 
 With --code the two sides make sure of each other. Without, a host that is not known yet shows its key and you are asked \
 whether it is the right one; it is then kept in known_hosts, and another key is refused. Without a terminal to ask on, as in \
 scripts, or in the background, give --host-key, or --accept-new-key to accept the key that is shown first.
+
+With --listen the receiver calls: where it is behind address translation, and this side is not. It is admitted as `dfcp receive` \
+admits senders: by the code that is printed (the default on a terminal), by its key in authorized_keys, by the secret of --psk-file, or \
+with --allow-any; before that nothing is said of the files. The first receiver that is admitted gets them, and the \
+program ends, unless --keep is given.
 
 Each is stored under the last part of its path. Those which would have the same name are stored under their paths as given, \
 without a leading / and what leads out by ..: a/x and b/x are stored as these, and only x as x.
@@ -189,7 +203,7 @@ A transfer that broke off goes on where it was when it is started again. Files o
 there are not sent (--checksum compares hashes), and a file which the receiver has with the same content is confirmed and not written \
 again. Exit code 0 means: the receiver has every file that was not skipped, and has confirmed its BLAKE3 hash now or when it was stored.")]
 pub struct SendArgs {
-    /// Files and directories to send; - is standard input
+    /// Files and directories to send; - is standard input. Behind them, unless this side listens, where `dfcp receive --listen` listens
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
     /// Send standard input as a file of this name; - has to be one of the files
@@ -206,18 +220,31 @@ pub struct SendArgs {
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<String>,
     /// Send and delete nothing; tell what would be
-    #[arg(long)]
+    #[arg(long, conflicts_with = "listen")]
     pub dry_run: bool,
     /// Delete, in the directories that are sent, what is there at the receiver and not here, which needs --allow-delete there. What is
     /// excluded or skipped here is not deleted
     #[arg(long)]
     pub delete: bool,
-    /// Where `dfcp receive` listens
-    #[arg(value_name = "HOST:PORT", required = true, value_parser = host_port)]
-    pub to: String,
-    /// The peers to trust.
+    /// Where `dfcp receive` listens; [`Cli::checked`] takes it from the end of the files.
+    #[arg(skip)]
+    pub to: Option<String>,
+    /// Let one `dfcp receive --from` call at this port, at every address of this machine, or at the one which is given with it as an
+    /// address or a name
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub listen: Option<ListenArg>,
+    /// Go on after the first receiver, until interrupted: each that is admitted gets the files
+    #[arg(long, requires = "listen", help_heading = "When this side listens")]
+    pub keep: bool,
+    /// The peers to trust or to admit.
     #[command(flatten)]
-    pub host: HostArgs,
+    pub peers: PeerArgs,
+    /// Who watches, where this side listens.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
+    /// What is kept of it.
+    #[command(flatten)]
+    pub audit: AuditArgs,
     /// How to use the path.
     #[command(flatten)]
     pub path: PathArgs,
@@ -234,6 +261,7 @@ Examples:
   dfcp receive --listen 4433 --output incoming --max-receive-rate 200mbit
   dfcp receive --listen there.example:4433 --output incoming --once --json --code
   dfcp receive --listen 4433 --output incoming --authorized-keys partners --log-json /var/log/dfcp.jsonl --metrics 9184
+  dfcp receive --from there.example:4433 --output incoming     # there: dfcp send FILE.. --listen 4433
   sudo dfcp receive --listen 4433 --output incoming --carrier raw-ip
 
 A sender is admitted by the code that is printed (the default on a terminal), by its key in authorized_keys, by the secret \
@@ -241,14 +269,21 @@ of --psk-file, or with --allow-any without any of these. Nothing is stored befor
 can be remembered in authorized_keys (--remember, or you are asked on the terminal); that file is read again when it \
 changes, and while it cannot be used, or others can change it, it admits nobody.
 
+With --from this side calls: where it is behind address translation, and the sender is not. It then makes sure of the sender as \
+`dfcp send` does of a receiver: by --code with the code that the sender has printed, by known_hosts, --host-key or --psk-file; a host that \
+is not known yet shows its key, and you are asked. It ends with that sender.
+
 A file appears under its name only after the BLAKE3 hash of the whole file matched. Unfinished files (.dfcp-*.part) are kept for a \
 week, for the key that sent them, which goes on where it was; --partials lists them. A file is \
 confirmed only after it and its name are flushed to the disk, many small files together; --no-sync leaves flushing to the \
 system.")]
 pub struct ReceiveArgs {
     /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
-    #[arg(long, value_name = "[HOST:]PORT", required_unless_present = "partials")]
+    #[arg(long, value_name = "[HOST:]PORT", required_unless_present_any = ["partials", "from"])]
     pub listen: Option<ListenArg>,
+    /// Call a `dfcp send --listen` there, instead of listening
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port, conflicts_with_all = ["listen", "partials", "once", "max_senders"])]
+    pub from: Option<String>,
     /// Directory to put the files in; made if it is missing. It must be outside the directory with your keys, and
     /// authorized_keys and secrets outside of it. `-` is standard output, for one file of one sender (implies --once). It is
     /// written before it can be verified: only exit code 0 means that its hash matched
@@ -287,9 +322,9 @@ pub struct ReceiveArgs {
     /// Senders served at once; others are told to come back
     #[arg(long, value_name = "N", default_value_t = SENDERS_DEFAULT, value_parser = count)]
     pub max_senders: usize,
-    /// The peers to admit.
+    /// The peers to admit or to trust.
     #[command(flatten)]
-    pub admission: AdmissionArgs,
+    pub peers: PeerArgs,
     /// Who watches.
     #[command(flatten)]
     pub metrics: MetricsArgs,

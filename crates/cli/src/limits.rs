@@ -104,7 +104,7 @@ pub const FLUSH_PAUSE: RangeInclusive<usize> = 8..=1024;
 /// Threads of a session that flush files at the same time where file systems cannot be flushed as a whole.
 pub const FLUSHES_AT_ONCE_MAX: usize = 16;
 
-/// Senders served at once by `receive` unless told otherwise.
+/// Senders served at once by `receive` unless told otherwise, and receivers by `send --listen --keep`.
 pub const SENDERS_DEFAULT: usize = 16;
 
 /// Clients served at once by `perf server` unless told otherwise.

@@ -34,7 +34,7 @@ const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
 const FAREWELL: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse().and_then(Cli::checked) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };

@@ -108,10 +108,20 @@ const fn way(by: Option<By>) -> usize {
 }
 
 /// What became of files and directories, as numbers.
-const ENTRIES: [(&str, &str); 5] =
-    [("file", "stored"), ("file", "unchanged"), ("file", "failed"), ("directory", "stored"), ("directory", "failed")];
+const ENTRIES: [(&str, &str); 6] = [
+    ("file", "stored"),
+    ("file", "unchanged"),
+    ("file", "failed"),
+    ("directory", "stored"),
+    ("directory", "failed"),
+    // Whatever it was.
+    ("file", "deleted"),
+];
 
 const fn entry(outcome: &EntryOutcome) -> usize {
+    if outcome.is_deleted && outcome.failure.is_none() {
+        return 5;
+    }
     match (outcome.is_directory, outcome.failure.is_some(), outcome.is_unchanged) {
         (false, true, _) => 2,
         (false, false, true) => 1,
@@ -327,13 +337,17 @@ impl Source for Monitor {
             let help = "Whether the audit log could be written when that was last tried: 1 or 0.";
             text.gauge("dfcp_audit_log_writable", help, u8::from(audit.is_writable()));
         }
-        if self.service == Service::Files {
-            let help = "Files and directories received, by what became of them.";
+        if self.service.is_files() {
+            let help = "Files and directories received, or sent, by what became of them.";
             let mut entries = text.family(Kind::Counter, "dfcp_entries_total", help);
             for ((kind, outcome), count) in ENTRIES.into_iter().zip(counts.entries) {
                 entries.labelled(&[("kind", kind), ("outcome", outcome)], count);
             }
-            text.counter("dfcp_stored_bytes_total", "Content of files stored.", counts.stored_bytes);
+            text.counter(
+                "dfcp_stored_bytes_total",
+                "Content of files stored, here or by the receiver.",
+                counts.stored_bytes,
+            );
         }
     }
 }
@@ -345,6 +359,7 @@ fn fingerprint(key: Option<PublicKey>) -> Option<String> {
 const fn service(service: Service) -> &'static str {
     match service {
         Service::Files => "receive",
+        Service::FilesToCaller => "send",
         Service::Perf => "perf",
         Service::Pipe => "pipe",
     }

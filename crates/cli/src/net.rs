@@ -124,7 +124,7 @@ async fn dial(host_port: &str, args: &PathArgs, config: Config) -> anyhow::Resul
 fn explain_plain(error: anyhow::Error, host_port: &str, args: &PathArgs) -> anyhow::Error {
     match (error.downcast_ref(), args.insecure_flag()) {
         (Some(ConnectError::Connection(ConnectionError::Refused)), Some(flag)) => anyhow::anyhow!(
-            "{host_port} refused the connection; only a receiver which was started with {flag}, too, takes it"
+            "{host_port} refused the connection; only a side which was started with {flag}, too, takes it"
         ),
         _ => error,
     }

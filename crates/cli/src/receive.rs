@@ -1,6 +1,7 @@
 //! `dfcp receive`.
 
 mod apart;
+mod call;
 mod partials;
 
 use std::path::Path;
@@ -17,21 +18,21 @@ use self::apart::Trusted;
 use crate::admission::{Admission, Ways};
 use crate::args::ReceiveArgs;
 use crate::limits::FILE_STREAMS_MAX;
-use crate::monitor::{self, Monitor, Outcome};
-use crate::progress::Display;
+use crate::monitor::{self, Monitor};
 use crate::qlog::Side;
 use crate::recording::Recording;
+use crate::serving::observer::SessionObserver;
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
 use crate::stop::Stop;
 use crate::transfer::source::STANDARD_STREAM;
 use crate::transfer::store::{OTHERS_WRITE, Store, StoreOptions};
 use crate::transfer::target::Target;
-use crate::transfer::{EntryOutcome, Observer, Skipped, Snapshot};
 use crate::transport::{Acceptor, Transport};
 use crate::{net, output, transfer};
 
-/// Receives until interrupted, told to `stop`, or with `--once` from one sender who is admitted.
+/// Receives until interrupted, told to `stop`, with `--once` from one sender who is admitted, or with `--from` from the one that it
+/// calls.
 ///
 /// # Errors
 /// Nobody could be admitted; the output directory or the address cannot be used; with `--once` also anything but every
@@ -41,10 +42,15 @@ pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     if args.partials {
         return partials::list(&args.output, args.json);
     }
-    let listen = args.listen.clone().context("give --listen PORT")?;
     // One file needs no other stream than the first.
     args.path.peer_streams = if is_standard_output(&args) { 0 } else { FILE_STREAMS_MAX };
-    let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
+    if let Some(from) = args.from.clone() {
+        let target = open_target(&args)?;
+        Recording::begin(&mut args.path, Side::Client)?;
+        return call::run(&args, &from, target, stop).await;
+    }
+    let listen = args.listen.clone().context("give --listen PORT, or --from HOST:PORT")?;
+    let ways = Ways::prepare(&args.peers.admission(), &args.path, Ways::on_terminal())?;
     let target = open_target(&args)?;
     Recording::begin(&mut args.path, Side::Server)?;
     let listener = net::listen(&listen, &args.path, ways.as_ref()).await?;
@@ -98,7 +104,7 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
         allow_delete: args.allow_delete,
     };
     // Before anything is made there.
-    Trusted::of(&args.admission, &args.audit, Recording::files(&args.path)).check_apart(&args.output)?;
+    Trusted::of(&args.peers.admission(), &args.audit, Recording::files(&args.path)).check_apart(&args.output)?;
     let shown = |path: &Path| printable(&path.to_string_lossy());
     let store = Store::open(&args.output, options)
         .with_context(|| format!("cannot write to {}, choose another --output", shown(&args.output)))?;
@@ -142,31 +148,6 @@ pub async fn run_over<A: Acceptor>(
     Ok(())
 }
 
-/// What hears of one sender's entries.
-struct Observers {
-    display: Arc<Display>,
-    told: monitor::Session,
-}
-
-impl Observer for Observers {
-    fn entry(&self, outcome: &EntryOutcome) {
-        self.told.entry(outcome);
-        self.display.entry(outcome);
-    }
-
-    fn is_recorded(&self) -> bool {
-        self.told.is_recorded()
-    }
-
-    fn skipped(&self, name: &str, what: Skipped) {
-        self.display.skipped(name, what);
-    }
-
-    fn progress(&self, snapshot: &Snapshot) {
-        self.display.progress(snapshot);
-    }
-}
-
 /// One sender. Its failure is told, and ends nobody else's session.
 async fn session<T: Transport>(
     connection: T,
@@ -176,33 +157,11 @@ async fn session<T: Transport>(
     json: bool,
     stop: Stop,
 ) -> bool {
-    let display = Arc::new(Display::new(&bars, told.peer(), json, true));
+    let observer = SessionObserver::new(told, &bars, json, true);
     // Whoever reads standard output is to know that a file came.
-    let files_min = u64::from(matches!(target, Target::Stream(_)));
-    let observers = Arc::new(Observers { display: Arc::clone(&display), told });
-    let told = &observers.told;
-    match transfer::receive::receive(connection, target, Arc::clone(&observers) as _, stop).await {
-        Ok(report) => {
-            display.finish(&report);
-            let is_done = report.is_complete() && report.stored >= files_min;
-            let details = json!({
-                "stored": report.stored, "directories": report.directories, "unchanged": report.unchanged,
-                "deleted": report.deleted, "failed": report.failed, "bytes": report.bytes,
-            });
-            told.end(if is_done { Outcome::Complete } else { Outcome::Incomplete }, details);
-            is_done
-        }
-        Err(error) => {
-            display.abandon();
-            told.fail(&error);
-            if json {
-                output::json(&json!({ "event": "error", "peer": told.peer(), "message": error.to_string() }));
-            } else {
-                output::note(&format!("{}: {error}", told.peer()));
-            }
-            false
-        }
-    }
+    let stored_min = u64::from(matches!(target, Target::Stream(_)));
+    let outcome = transfer::receive::receive(connection, target, Arc::clone(&observer) as _, stop).await;
+    observer.end(&outcome, stored_min)
 }
 
 #[cfg(test)]
@@ -211,6 +170,7 @@ mod tests {
 
     use super::*;
     use crate::limits::GOODBYE_MAX;
+    use crate::progress::Display;
     use crate::transfer::error::TransferError;
 
     /// The slowest goodbye: neither the answers under way nor the close get through.

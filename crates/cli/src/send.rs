@@ -1,10 +1,14 @@
 //! `dfcp send`.
 
+mod listen;
+
 use std::sync::Arc;
 
+use anyhow::Context;
+use dfcp_framing::frame::Service;
 use indicatif::MultiProgress;
 
-use crate::args::{CodeArg, SendArgs};
+use crate::args::SendArgs;
 use crate::limits::PATTERNS_MAX;
 use crate::net::{self, Connected};
 use crate::progress::Display;
@@ -29,20 +33,25 @@ pub async fn run(mut args: SendArgs) -> anyhow::Result<()> {
         .map_err(|sentence| anyhow::anyhow!("--exclude: {sentence}; give another pattern"))?;
     let roots = Root::from_arguments(&args.files, args.name.as_deref())?;
     anyhow::ensure!(
-        args.name.is_none() || !matches!(args.host.code, Some(CodeArg::Input)),
+        args.name.is_none() || !args.peers.reads_code(),
         "standard input cannot be both the code and a file: give the code as --code CODE"
     );
     transfer::descriptors::raise_limit();
-    Recording::begin(&mut args.path, Side::Client)?;
-    net::announce(&args.path, args.json);
-    let Connected { stream, peer, contact } = net::connect(&args.to, &args.path, &args.host).await?;
+    Recording::begin(&mut args.path, if args.listen.is_some() { Side::Server } else { Side::Client })?;
     let options = SendOptions {
         resume: !args.no_resume,
         checksum: args.checksum,
         dry_run: args.dry_run,
         delete: args.delete,
         exclude: Arc::new(exclude),
+        service: Service::Files,
     };
+    if let Some(place) = &args.listen {
+        return listen::run(&args, place, roots, options).await;
+    }
+    let to = args.to.as_deref().context("give HOST:PORT, or --listen PORT")?;
+    net::announce(&args.path, args.json);
+    let Connected { stream, peer, contact } = net::connect(to, &args.path, &args.peers.host()).await?;
     let sent = run_over(stream, &peer, roots, options, args.json).await;
     sent.map_err(|error| contact::explain(contact.as_ref(), error))
 }

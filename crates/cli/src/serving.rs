@@ -1,8 +1,9 @@
-//! The accept loop that `receive` and `perf server` share: many peers at once, but not more than allowed.
+//! The accept loop that `receive`, `send --listen` and `perf server` share: many peers at once, but not more than allowed.
 
+pub mod observer;
 pub mod places;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::io;
 use std::sync::Arc;

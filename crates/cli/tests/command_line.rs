@@ -67,11 +67,54 @@ fn wrong_arguments_are_one_sentence_and_exit_code_2() {
         &["estimate", "trace", "f", "--threshold", "0ms"],
         &["frobnicate"],
     ] {
-        let (code, out, err) = dfcp(args);
-        assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
-        assert_eq!(err.lines().count(), 1, "{args:?}: {err}");
-        assert!(err.starts_with("dfcp: ") && err.contains("--help"), "{args:?}: {err}");
+        assert_refused(args);
     }
+}
+
+#[test]
+fn what_makes_no_sense_for_the_side_that_calls_or_listens_is_one_sentence_and_exit_code_2() {
+    for args in [
+        &["send", "host:1"][..],
+        &["send", "f", "host:1", "--code"],
+        &["send", "f", "host:1", "--allow-any"],
+        &["send", "f", "host:1", "--authorized-keys", "k"],
+        &["send", "f", "host:1", "--no-code"],
+        &["send", "f", "host:1", "--keep"],
+        &["send", "f", "host:1", "--metrics", "1"],
+        &["send", "f", "host:1", "--log-json", "l"],
+        &["send", "f", "no-such-host:1", "--listen", "1"],
+        &["send", "f", "--listen", "nowhere"],
+        &["send", "f", "--listen", "1", "--dry-run"],
+        &["send", "--listen", "1"],
+        &["send", "-", "--name", "n", "--listen", "1", "--keep"],
+        &["send", "f", "--listen", "1", "--code", "7-otter-violin"],
+        &["send", "f", "--listen", "1", "--host-key", "SHA256:short"],
+        &["send", "f", "--listen", "1", "--accept-new-key"],
+        &["send", "f", "--listen", "1", "--insecure-classic", "--allow-any"],
+        &["receive", "--from", "nowhere", "--output", "d"],
+        &["receive", "--from", "host:1"],
+        &["receive", "--from", "host:1", "--listen", "1", "--output", "d"],
+        &["receive", "--from", "host:1", "--output", "d", "--once"],
+        &["receive", "--from", "host:1", "--output", "d", "--max-senders", "2"],
+        &["receive", "--from", "host:1", "--output", "d", "--partials"],
+        &["receive", "--from", "host:1", "--output", "d", "--code"],
+        &["receive", "--from", "host:1", "--output", "d", "--remember"],
+        &["receive", "--from", "host:1", "--output", "d", "--allow-any"],
+        &["receive", "--from", "host:1", "--output", "d", "--metrics", "1"],
+        &["receive", "--from", "host:1", "--output", "d", "--log-json", "l"],
+        &["receive", "--listen", "1", "--output", "d", "--accept-new-key"],
+        &["receive", "--listen", "1", "--output", "d", "--code", "7-otter-violin"],
+    ] {
+        assert_refused(args);
+    }
+}
+
+#[track_caller]
+fn assert_refused(args: &[&str]) {
+    let (code, out, err) = dfcp(args);
+    assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
+    assert_eq!(err.lines().count(), 1, "{args:?}: {err}");
+    assert!(err.starts_with("dfcp: ") && err.contains("--help"), "{args:?}: {err}");
 }
 
 #[test]

@@ -155,7 +155,8 @@ fn a_dry_run_tells_and_changes_nothing() {
     for name in ["t/a", "t/b", "t/d/c"] {
         site.write(name, name);
     }
-    let receiver = receiver(&site, &["--allow-delete", "--force"]);
+    let log = site.path("audit.jsonl");
+    let receiver = receiver(&site, &["--allow-delete", "--force", "--log-json", log.to_str().unwrap()]);
     let dry = |more: &[&str]| send(&site, &["t"], &receiver.address, &[&["--dry-run"], more].concat()).ok();
     // Into an empty directory.
     let said = done(&dry(&[]));
@@ -180,6 +181,10 @@ fn a_dry_run_tells_and_changes_nothing() {
     );
     assert_eq!(tree(&site, "output"), before);
     assert_eq!(fs::read_to_string(site.path("output/t/b")).unwrap(), "t/b");
+    let deletions = || fs::read_to_string(&log).unwrap().matches("\"outcome\":\"deleted\"").count();
+    assert_eq!(deletions(), 0, "what only would be deleted is not written down");
+    send(&site, &["t"], &receiver.address, &["--delete"]).ok();
+    assert_eq!(deletions(), 1);
 }
 
 #[test]

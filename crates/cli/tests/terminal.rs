@@ -195,3 +195,45 @@ fn a_sender_in_the_background_asks_nothing() {
     sender.end().refused(&["in the background", "--accept-new-key", "nothing was sent"]);
     assert_eq!(there.received(), None);
 }
+
+#[test]
+fn a_receiver_that_calls_asks_about_an_unknown_sender_and_refuses_it_without_a_terminal() {
+    let (here, there) = (Site::new(), Site::new());
+    let file = there.write("small.txt", "small");
+    let sender = there.start(&["send", &file, "--listen", "127.0.0.1:0", "--allow-any"]);
+    let fingerprint = there.id("fingerprint");
+    let output = here.path("output");
+    let receive = ["receive", "--from", &sender.address, "--output", output.to_str().unwrap()];
+    detached(&here, &receive).refused(&["--accept-new-key", &format!("--host-key {fingerprint}")]);
+    let mut refusing = Session::start(&here, &receive, "");
+    refusing.shows(&fingerprint);
+    refusing.shows("(yes/no/fingerprint)?");
+    refusing.types("no\n");
+    refusing.end().refused(&["was not accepted"]);
+    assert!(here.received().is_none() && !here.config().join("known_hosts").exists());
+    let mut accepting = Session::start(&here, &receive, "");
+    accepting.shows("(yes/no/fingerprint)?");
+    accepting.types("yes\n");
+    accepting.end().ok();
+    assert_eq!(here.received().as_deref(), Some("small"));
+    assert!(fs::read_to_string(here.config().join("known_hosts")).unwrap().contains(&there.id("public_key")));
+    assert!(sender.succeeded());
+}
+
+#[test]
+fn a_sender_that_listens_on_a_terminal_prints_a_code_and_asks_whether_to_remember() {
+    let (here, there) = (Site::new(), Site::new());
+    let file = there.write("small.txt", "small");
+    let mut sender = Session::start(&there, &["send", &file, "--listen", "127.0.0.1:0"], "2>&0");
+    sender.shows("--code -");
+    let code = sender.word_after("code: ");
+    let address = sender.word_after("--from ");
+    let output = here.path("output");
+    here.run(&["receive", "--from", &address, "--output", output.to_str().unwrap(), "--code", &code]).ok();
+    sender.shows(&here.id("fingerprint"));
+    sender.shows("(yes/no)?");
+    sender.types("yes\n");
+    sender.end().ok();
+    let list = fs::read_to_string(there.config().join("authorized_keys")).unwrap();
+    assert!(list.contains(&here.id("public_key")), "{list}");
+}

@@ -119,6 +119,9 @@ pub enum ProtocolError {
         /// Ours.
         ours: u8,
     },
+    /// Files are to go the other way than this side has it: both sides send, or both receive.
+    #[error("both sides send files or both receive them; run `dfcp send` on one side and `dfcp receive` on the other")]
+    Direction,
     /// A frame of unknown type.
     #[error("the peer sent a frame of unknown type {kind:#04x}")]
     UnknownFrame {

@@ -9,32 +9,52 @@ use crate::limits::{CONTROL_BYTES_MAX, DATA_BYTES_MAX};
 pub const HEADER_BYTES: usize = 5;
 /// Bytes of the preamble each side sends first.
 pub const PREAMBLE_BYTES: usize = 8;
+/// Of the seventh byte of a preamble: files go to the side that opened the connection.
+const TO_CALLER: u8 = 1;
 
-/// Which protocol a connection carries; the fifth byte of the preamble.
+/// Which protocol a connection carries, and of files which way they go; the fifth and the seventh byte of the preamble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Service {
-    /// Files: [`crate::files`].
-    Files = b'F',
+    /// Files, [`crate::files`], sent by the side that opened the connection.
+    Files,
+    /// The same, sent to the side that opened the connection.
+    FilesToCaller,
     /// Measurements, [`crate::perf`] and [`crate::messages`].
-    Perf = b'P',
+    Perf,
     /// Datagrams, each as a message, [`crate::messages`].
-    Pipe = b'U',
+    Pipe,
 }
 
 impl Service {
     const fn name(self) -> &'static str {
         match self {
-            Self::Files => "file transfer",
+            Self::Files | Self::FilesToCaller => "file transfer",
             Self::Perf => "perf",
             Self::Pipe => "pipe",
         }
     }
 
+    const fn letter(self) -> u8 {
+        match self {
+            Self::Files | Self::FilesToCaller => b'F',
+            Self::Perf => b'P',
+            Self::Pipe => b'U',
+        }
+    }
+
+    /// Whether this moves files, whichever way.
+    pub const fn is_files(self) -> bool {
+        matches!(self, Self::Files | Self::FilesToCaller)
+    }
+
+    const fn flags(self) -> u8 {
+        if matches!(self, Self::FilesToCaller) { TO_CALLER } else { 0 }
+    }
+
     /// Which version of it is spoken here.
     pub const fn version(self) -> u8 {
         match self {
-            Self::Files => 3,
+            Self::Files | Self::FilesToCaller => 3,
             Self::Perf => 6,
             Self::Pipe => 1,
         }
@@ -42,22 +62,25 @@ impl Service {
 
     /// The eight bytes each side sends first.
     pub const fn preamble(self) -> [u8; PREAMBLE_BYTES] {
-        [b'D', b'F', b'C', b'P', self as u8, self.version(), 0, 0]
+        [b'D', b'F', b'C', b'P', self.letter(), self.version(), self.flags(), 0]
     }
 
-    /// Checks the peer's preamble; the last two bytes are reserved and ignored.
+    /// Checks the peer's preamble; reserved bits are ignored.
     ///
     /// # Errors
-    /// Another service, or another version of this one.
+    /// Another service, or another version of this one; or files are to go the other way, so that both sides send or both receive.
     pub fn check(self, preamble: [u8; PREAMBLE_BYTES]) -> Result<(), ProtocolError> {
-        let [b'D', b'F', b'C', b'P', service, version, _, _] = preamble else {
+        let [b'D', b'F', b'C', b'P', service, version, flags, _] = preamble else {
             return Err(ProtocolError::Preamble { expected: self.name() });
         };
-        if service != self as u8 {
+        if service != self.letter() {
             return Err(ProtocolError::Preamble { expected: self.name() });
         }
         if version != self.version() {
             return Err(ProtocolError::Version { got: version, ours: self.version() });
+        }
+        if self.is_files() && flags & TO_CALLER != self.flags() {
+            return Err(ProtocolError::Direction);
         }
         Ok(())
     }
@@ -93,7 +116,7 @@ pub mod kind {
     pub const PROGRESS: u8 = 0x42;
     /// All entries are answered.
     pub const SUMMARY: u8 = 0x43;
-    /// The session ends here.
+    /// The session ends here. A sender that listens says it, too, to a caller which it does not serve.
     pub const REFUSED: u8 = 0x44;
     /// What the receiver can do for this sender.
     pub const HELLO: u8 = 0x45;

@@ -1,5 +1,6 @@
 //! The bytes of frames, beside those which the specification shows.
 
+use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::{Confirmed, Entry, Hello, Partial, ToReceiver, ToSender};
 use dfcp_framing::frame::Service;
 
@@ -52,6 +53,11 @@ fn the_bytes_are_those_of_the_specification() {
         frame.encode(&mut bytes);
     }
     assert_eq!(hex(&bytes), vector("second"));
+
+    bytes.clear();
+    bytes.extend(Service::FilesToCaller.preamble());
+    ToSender::Refused(Failure::new(FailureCode::Unsuited, "no")).encode(&mut bytes);
+    assert_eq!(hex(&bytes), vector("called"));
 
     let mut verdict = Vec::new();
     ToSender::Verdict { index: 1, outcome: Ok(Confirmed::Unchanged) }.encode(&mut verdict);

@@ -22,7 +22,7 @@ pub enum News {
     Closed,
 }
 
-/// Makes codes, tells them to `tell`, and lets senders pair by them.
+/// Makes codes, tells them to `tell`, and lets callers pair by them.
 pub struct CodeDesk<F: Fn(News) + Send + Sync> {
     state: Mutex<State>,
     /// Over all codes.
@@ -54,7 +54,7 @@ impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
         self.state().closed
     }
 
-    /// Pairs with a sender over an encrypted connection with this handshake hash. May be dropped at any time.
+    /// Pairs with a caller over an encrypted connection with this handshake hash. May be dropped at any time.
     ///
     /// # Errors
     /// They are not paired.

@@ -1,4 +1,4 @@
-//! Access control of a listener: `receive` and `perf server` admit by the same rules.
+//! Access control of a listener: `receive`, `send --listen` and `perf server` admit by the same rules.
 //!
 //! [`Ways`] are what the command line and the configuration directory allow, made before anything listens; an
 //! [`Admission`] applies them to each connection, before the connection gets to the disk or to anything else. Admitted
@@ -6,12 +6,12 @@
 //!
 //! - that has the pre-shared key, which the handshake has proven;
 //! - whose static key, which the handshake has proven, is authorized;
-//! - that pairs by a one-time code, whether or not its key is authorized: the code also tells the *sender* that this
-//!   receiver is the right one;
+//! - that pairs by a one-time code, whether or not its key is authorized: the code also tells the *caller* that this
+//!   listener is the right one;
 //! - with any key, if everyone is admitted.
 //!
 //! Where neither codes nor everyone are admitted, the handshake itself refuses other keys ([`Ways::peer_key`]).
-//! Whether a sender wants to pair is in its first bytes (`spec/file-transfer.md` §1).
+//! Whether a caller wants to pair is in its first bytes (`spec/file-transfer.md` §1).
 
 pub mod codes;
 pub mod memory;
@@ -74,7 +74,7 @@ impl Ways {
         let named = args.authorized_keys.as_deref();
         let (list, must_exist) = (named.map_or_else(|| directory.authorized_keys(), Path::to_owned), named.is_some());
         directory.check()?;
-        // The first sender to be remembered may be the first line of the file.
+        // The first peer to be remembered may be the first line of the file.
         let authorized = AuthorizedList::open(&list, must_exist && !args.remember)?;
         let pre_shared = args.psk_file.as_deref().map(load_psk).transpose()?;
         let asked_for = pre_shared.is_some() || args.authorized_keys.is_some() || args.allow_any;
@@ -83,7 +83,7 @@ impl Ways {
             codes || asked_for || !authorized.is_empty(),
             "nobody could be admitted: give --code, --authorized-keys FILE, --psk-file FILE or --allow-any"
         );
-        anyhow::ensure!(codes || !args.remember, "--remember is about senders which pair by code: give --code, too");
+        anyhow::ensure!(codes || !args.remember, "--remember is about peers which pair by code: give --code, too");
         let remember = match args.remember {
             true => Remember::Always,
             false if codes && on_terminal => Remember::Ask,
@@ -180,6 +180,9 @@ impl Admission {
         }
         let command = match service {
             Service::Files => format!("dfcp send FILE.. {}", crate::net::reachable_as(address)),
+            Service::FilesToCaller => {
+                format!("dfcp receive --output DIR --from {}", crate::net::reachable_as(address))
+            }
             Service::Perf => format!("dfcp perf client {}", crate::net::reachable_as(address)),
             Service::Pipe => {
                 let to = crate::net::reachable_as(address);
@@ -264,7 +267,7 @@ impl Admission {
         }
         let key = seal.peer.map_or_else(String::new, |key| key.fingerprint().to_string());
         let sentence = format!(
-            "this receiver wants a pairing code: use --code with what it printed, or ask its owner to add your key \
+            "this side wants a pairing code: use --code with what it printed, or ask its owner to add your key \
              {key} to its authorized_keys"
         );
         refuse(opening, self.service, Failure::new(FailureCode::NotAdmitted, sentence)).await;

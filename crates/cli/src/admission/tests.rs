@@ -71,12 +71,17 @@ pub(crate) fn ways() -> Ways {
 
 /// An admission which keeps its codes for the test.
 pub(crate) fn admission(ways: Ways) -> (Admission, Arc<Mutex<Vec<News>>>) {
+    admission_to(Service::Files, ways)
+}
+
+/// The same, of a listener that speaks this.
+pub(crate) fn admission_to(service: Service, ways: Ways) -> (Admission, Arc<Mutex<Vec<News>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
     let herald: Herald = Box::new(move |news| tell.lock().unwrap().push(news));
     let desk = ways.codes.then(|| CodeDesk::open(false, herald).unwrap());
     let memory = Memory::new(Arc::clone(&ways.authorized), ways.remember);
-    (Admission { ways, desk, memory, service: Service::Files, json: false }, told)
+    (Admission { ways, desk, memory, service, json: false }, told)
 }
 
 pub(crate) fn codes(told: &Mutex<Vec<News>>) -> Vec<(Code, Option<Refusal>)> {

@@ -9,10 +9,72 @@ fn the_definition_is_consistent() {
 
 #[test]
 fn the_last_argument_of_send_is_the_peer() {
-    let cli = Cli::try_parse_from(["dfcp", "send", "a", "b/", "host:1", "--rate", "20mbit"]).unwrap();
+    let cli = checked(&["send", "a", "b/", "host:1", "--rate", "20mbit"]).unwrap();
     let Command::Send(send) = cli.command else { panic!("not send") };
-    assert_eq!((send.files.len(), send.to.as_str()), (2, "host:1"));
+    assert_eq!((send.files.len(), send.to.as_deref()), (2, Some("host:1")));
     assert!(matches!(send.path.rate(), RateArg::Bps(20_000_000)));
+}
+
+#[test]
+fn a_sender_that_listens_takes_all_its_arguments_for_files() {
+    let own = env!("CARGO_MANIFEST_DIR");
+    for arguments in [["send", "a", own, "--listen", "4433"], ["send", "--listen", "4433", "a", own]] {
+        let Command::Send(send) = checked(&arguments).unwrap().command else { panic!("not send") };
+        assert_eq!((send.files.len(), send.to), (2, None));
+        assert_eq!(send.listen, Some(ListenArg::Anywhere(4433)));
+    }
+}
+
+#[test]
+fn a_code_is_a_flag_where_one_listens_and_has_a_value_where_one_calls() {
+    let peers = |arguments: &[&str]| match checked(arguments).map(|cli| cli.command) {
+        Ok(Command::Send(send)) => Ok(send.peers),
+        Ok(Command::Receive(receive)) => Ok(receive.peers),
+        Ok(_) => panic!("{arguments:?}"),
+        Err(error) => Err(error.to_string()),
+    };
+    let code = "7-otter-violin";
+    for calling in [
+        &["send", "a", "h:1", "--code", code][..],
+        &["send", "--code", code, "a", "h:1"],
+        &["receive", "--from", "h:1", "--output", "d", "--code", code],
+    ] {
+        let peers = peers(calling).unwrap();
+        assert_eq!(peers.host().code, Some(CodeArg::Given(code.parse().unwrap())));
+    }
+    assert!(peers(&["send", "a", "h:1", "--code", "-"]).unwrap().reads_code());
+    for listening in [
+        &["send", "a", "--listen", "1", "--code"][..],
+        &["send", "--code", "--listen", "1", "a"],
+        &["receive", "--output", "d", "--code", "--listen", "1"],
+        &["receive", "--listen", "1", "--output", "d", "--code", "--once"],
+        &["receive", "--listen", "1", "--output", "d", "--code", "--psk-file", "p"],
+    ] {
+        let peers = peers(listening).unwrap();
+        assert!(peers.admission().code && !peers.reads_code(), "{listening:?}");
+    }
+    let key = dfcp_secure::StaticKey::from_seed(&[3; 32]).public().to_string();
+    for (wrong, part) in [
+        (&["send", "a", "h:1", "--code"][..], "needs the code"),
+        (&["send", "a", "--listen", "1", "--host-key", &key], "--host-key is about a side that is called"),
+        (
+            &["receive", "--listen", "1", "--output", "d", "--host-key", &key],
+            "--host-key is about a side that is called",
+        ),
+        (&["receive", "--from", "h:1", "--output", "d", "--no-code"], "--no-code is for a side that listens"),
+        (&["receive", "--from", "h:1", "--output", "d", "--code"], "needs the code"),
+        (&["send", "a", "--listen", "1", "--code", code], "without a value"),
+        (&["send", "--listen", "1", "--code", "film.mkv"], "put --code last"),
+        (&["send", "a", "h:1", "--code", code, "--psk-file", "p"], "leave one of them out"),
+    ] {
+        let error = peers(wrong).unwrap_err();
+        assert!(error.contains(part), "{wrong:?}: {error}");
+    }
+}
+
+/// As the program does.
+fn checked(arguments: &[&str]) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from([&["dfcp"], arguments].concat()).and_then(Cli::checked)
 }
 
 #[test]

@@ -72,14 +72,14 @@ pub(super) fn cipher(text: &str) -> Result<Cipher, String> {
     }
 }
 
-fn code(text: &str) -> Result<CodeArg, String> {
+pub(super) fn code(text: &str) -> Result<CodeArg, String> {
     if text == "-" {
         return Ok(CodeArg::Input);
     }
     text.parse().map(CodeArg::Given).map_err(|error: CodeError| error.to_string())
 }
 
-fn fingerprint(text: &str) -> Result<Fingerprint, String> {
+pub(super) fn fingerprint(text: &str) -> Result<Fingerprint, String> {
     let key = text.parse::<PublicKey>().map(|key| key.fingerprint());
     key.or_else(|_| text.parse())
         .map_err(|_| "expected SHA256:... or a public key, as `dfcp id` prints them".to_owned())

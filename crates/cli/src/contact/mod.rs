@@ -1,4 +1,4 @@
-//! Which hosts a connection may be opened to: `send` and `perf client` trust by the same rules.
+//! Which hosts a connection may be opened to: `send`, `receive --from` and `perf client` trust by the same rules.
 //!
 //! | what is given | which peer must answer | remembered |
 //! |---|---|---|

@@ -29,6 +29,7 @@ fn each_line_says_who_what_how_much_and_what_came_of_it() {
     let session = monitor.begin("192.0.2.7:4433".to_owned(), Some(key(1)), Some(By::Key)).unwrap();
     session.entry(&file("a/small", None));
     session.entry(&file(EVIL, Some(EVIL)));
+    session.entry(&EntryOutcome { is_deleted: true, bytes: 0, hash: None, ..file("old", None) });
     session.end(Outcome::Incomplete, json!({ "stored": 1 }));
     session.end(Outcome::Complete, Value::Null);
     drop(session);
@@ -39,11 +40,11 @@ fn each_line_says_who_what_how_much_and_what_came_of_it() {
     let events: Vec<_> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
     assert_eq!(
         events,
-        ["session_start", "file", "file", "session_end", "session_start", "session_end", "turned_away"],
+        ["session_start", "file", "file", "file", "session_end", "session_start", "session_end", "turned_away"],
         "a session ends once, and silence is counted only"
     );
     let fingerprint = key(1).fingerprint().to_string();
-    for line in &lines[..4] {
+    for line in &lines[..5] {
         assert_eq!(
             (&line["session"], &line["peer"], &line["by"]),
             (&json!(1), &json!("192.0.2.7:4433"), &json!("authorized key"))
@@ -55,10 +56,11 @@ fn each_line_says_who_what_how_much_and_what_came_of_it() {
         (&lines[1]["name"], &lines[1]["bytes"], &lines[1]["blake3"]),
         (&json!("a/small"), &json!(5), &json!(hash))
     );
+    assert_eq!((&lines[3]["name"], &lines[3]["outcome"]), (&json!("old"), &json!("deleted")));
     assert_eq!((&lines[1]["outcome"], &lines[2]["outcome"]), (&json!("stored"), &json!("failed")));
-    assert_eq!((&lines[3]["outcome"], &lines[3]["stored"]), (&json!("incomplete"), &json!(1)));
-    assert_eq!((&lines[5]["outcome"], &lines[5]["by"]), (&json!("interrupted"), &json!("not encrypted")));
-    for text in [&lines[2]["name"], &lines[2]["message"], &lines[4]["peer"], &lines[6]["peer"], &lines[6]["message"]] {
+    assert_eq!((&lines[4]["outcome"], &lines[4]["stored"]), (&json!("incomplete"), &json!(1)));
+    assert_eq!((&lines[6]["outcome"], &lines[6]["by"]), (&json!("interrupted"), &json!("not encrypted")));
+    for text in [&lines[2]["name"], &lines[2]["message"], &lines[5]["peer"], &lines[7]["peer"], &lines[7]["message"]] {
         assert_eq!(text, &json!(printable(EVIL)), "fit for a terminal");
     }
 }

@@ -13,13 +13,13 @@ pub enum Refusal {
     )]
     WrongCode = 1,
     /// It has served.
-    #[error("the pairing code has been used, and is good only once; let the receiver make a new one")]
+    #[error("the pairing code has been used, and is good only once; let the side that listens make a new one")]
     Used = 2,
     /// As many wrong guesses as are allowed.
-    #[error("the pairing code is void after too many wrong guesses; let the receiver make a new one")]
+    #[error("the pairing code is void after too many wrong guesses; let the side that listens make a new one")]
     Guessed = 3,
     /// It is too old.
-    #[error("the pairing code has expired; let the receiver make a new one")]
+    #[error("the pairing code has expired; let the side that listens make a new one")]
     Expired = 4,
     /// All guesses that are left are being made.
     #[error("somebody else is trying the pairing code at this moment; try again in half a minute")]

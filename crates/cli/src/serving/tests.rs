@@ -22,7 +22,7 @@ use crate::seal::Seal;
 use crate::transfer::reading::{read_frame, read_preamble};
 
 /// A connection in memory from an address.
-struct From(Sealed, IpAddr);
+pub(crate) struct From(Sealed, IpAddr);
 
 impl Transport for From {
     fn peer_address(&self) -> Option<IpAddr> {
@@ -53,7 +53,7 @@ impl AsyncWrite for From {
 }
 
 /// Accepts what is put into the channel, and never fails.
-struct Door(mpsc::UnboundedReceiver<From>);
+pub(crate) struct Door(mpsc::UnboundedReceiver<From>);
 
 impl Acceptor for Door {
     type Connection = From;
@@ -70,22 +70,22 @@ impl Acceptor for Door {
 }
 
 /// The peers of a listener.
-struct Street(mpsc::UnboundedSender<From>);
+pub(crate) struct Street(mpsc::UnboundedSender<From>);
 
 impl Street {
-    fn new() -> (Self, Door) {
+    pub(crate) fn new() -> (Self, Door) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self(sender), Door(receiver))
     }
 
     /// Connects from 192.0.2.`host` with a key.
-    fn connect(&self, host: u8, seed: u8) -> DuplexStream {
+    pub(crate) fn connect(&self, host: u8, seed: u8) -> DuplexStream {
         let (ours, theirs) = connection(Some(key(seed)));
         assert!(self.0.send(From(theirs, [192, 0, 2, host].into())).is_ok());
         ours
     }
 
-    async fn try_code(&self, code: &Code) -> (DuplexStream, bool) {
+    pub(crate) async fn try_code(&self, code: &Code) -> (DuplexStream, bool) {
         let mut ours = self.connect(9, 2);
         let paired = pair_as_sender(&mut ours, code, &HASH).await.is_ok();
         (ours, paired)
@@ -105,12 +105,12 @@ where
         .await
 }
 
-fn last_code(told: &Mutex<Vec<News>>) -> Code {
+pub(crate) fn last_code(told: &Mutex<Vec<News>>) -> Code {
     codes(told).last().unwrap().0.clone()
 }
 
 /// Lets everything run which does not wait for time.
-async fn settle() {
+pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 

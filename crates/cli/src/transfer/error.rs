@@ -24,6 +24,18 @@ pub enum TransferError {
         /// How long it may be.
         seconds: u64,
     },
+    /// Two senders have reached each other.
+    #[error(
+        "the other side sends files, too: run `dfcp receive` on one of the two, with --from HOST:PORT if the sender listens and \
+         with --listen PORT if it calls"
+    )]
+    BothSend,
+    /// Two receivers have reached each other.
+    #[error(
+        "the other side receives files, too: run `dfcp send` on one of the two, with HOST:PORT at the end if the receiver listens \
+         and with --listen PORT if it calls"
+    )]
+    BothReceive,
     /// The peer broke the protocol.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
@@ -53,12 +65,25 @@ pub enum TransferError {
         "the receiver cannot write its audit log, and confirms nothing that is not in it; tell its owner, and send again"
     )]
     NotRecorded,
+    /// This sender could not write down what it had sent.
+    #[error("the audit log cannot be written, and nothing more is sent that is not in it; mend it, and start again")]
+    SentNotRecorded,
     /// A thread of this program ended without a result.
     #[error("the disk thread of this program failed; please report this as a bug")]
     DiskThread,
 }
 
 impl TransferError {
+    /// Of a sender: what it means there that files are to go the other way.
+    pub(crate) fn at_sender(self) -> Self {
+        if matches!(self, Self::Protocol(ProtocolError::Direction)) { Self::BothSend } else { self }
+    }
+
+    /// Of a receiver, the same.
+    pub(super) fn at_receiver(self) -> Self {
+        if matches!(self, Self::Protocol(ProtocolError::Direction)) { Self::BothReceive } else { self }
+    }
+
     /// From an error of a stream beside the first one: that stream's own, or the connection's.
     pub(super) fn of_stream(error: io::Error) -> Self {
         if StreamError::of(&error).is_some() { Self::Stream(error) } else { Self::Connection(error) }

@@ -28,6 +28,7 @@ pub mod target;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dfcp_framing::frame::Service;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -71,11 +72,14 @@ pub struct SendOptions {
     pub delete: bool,
     /// What is left out.
     pub exclude: Arc<Exclude>,
+    /// Which way they go: [`Service::Files`] if this side has called, else [`Service::FilesToCaller`].
+    pub service: Service,
 }
 
 impl Default for SendOptions {
     fn default() -> Self {
-        Self { resume: true, checksum: false, dry_run: false, delete: false, exclude: Arc::default() }
+        let exclude = Arc::default();
+        Self { resume: true, checksum: false, dry_run: false, delete: false, exclude, service: Service::Files }
     }
 }
 
@@ -198,7 +202,8 @@ impl LastHeard {
 pub trait Observer: Send + Sync {
     /// One entry was answered.
     fn entry(&self, outcome: &EntryOutcome);
-    /// Whether what was told of entries is kept wherever it must be. If not, a receiver ends the session and confirms none of them.
+    /// Whether what was told of entries is kept wherever it must be. If not, the session ends, and a receiver confirms
+    /// none of them.
     fn is_recorded(&self) -> bool {
         true
     }

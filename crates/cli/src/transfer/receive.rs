@@ -27,12 +27,27 @@ use crate::limits::{
 use crate::stop::Stop;
 use crate::transport::{Handle, Transport};
 
-/// Receives one sender's files into `target`, answers each, and closes. If the program is to `stop` before, the sender is told.
+/// Receives the files of one sender, which has called, into `target`, answers each, and closes. If the program is to `stop` before,
+/// the sender is told.
 ///
 /// # Errors
 /// The session broke: files with an observed outcome are stored, the one under way is removed.
 pub async fn receive<T: Transport>(
     transport: T,
+    target: impl Into<Target>,
+    observer: Arc<dyn Observer>,
+    stop: Stop,
+) -> Result<Report, TransferError> {
+    receive_over(transport, Service::Files, target, observer, stop).await
+}
+
+/// As [`receive`], also from a sender that was called: the service says which of the two it is.
+///
+/// # Errors
+/// As [`receive`]; [`TransferError::Refused`] if the sender listens, and does not serve this side.
+pub async fn receive_over<T: Transport>(
+    transport: T,
+    service: Service,
     target: impl Into<Target>,
     observer: Arc<dyn Observer>,
     stop: Stop,
@@ -73,12 +88,12 @@ pub async fn receive<T: Transport>(
         let reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
         let hear = async {
             tokio::select! {
-                heard = streams::hear(reader, beside, inlet) => heard,
+                heard = streams::hear(reader, service, beside, inlet) => heard,
                 silent = streams::watch_silence(&counters) => Err(silent),
                 () = stop.requested() => Err(TransferError::Stopped),
             }
         };
-        let say = say(handle.clone(), answers_out, &counters, || observer.progress(&snapshot()));
+        let say = say(handle.clone(), service, answers_out, &counters, || observer.progress(&snapshot()));
         converse(hear, say).await
     };
     let outcome = disk.await.map_err(|_| TransferError::DiskThread)?;
@@ -95,12 +110,14 @@ pub async fn receive<T: Transport>(
         (Err(incomplete), Ok(())) => said.err().map_or(incomplete, TransferError::Connection),
     };
     if !matches!(refusal, TransferError::Connection(_)) {
-        close(handle.clone(), Some(&refusal)).await;
+        // A sender which has refused knows why.
+        let told = Some(&refusal).filter(|refusal| !matches!(refusal, TransferError::Refused(_)));
+        close(handle.clone(), told).await;
     }
     Err(refusal)
 }
 
-/// Tells a sender that the session cannot be served, and closes.
+/// Tells a peer that the session cannot be served, and closes.
 pub async fn refuse<T: Transport>(mut transport: T, service: Service, failure: Failure) {
     let mut bytes = service.preamble().to_vec();
     ToSender::Refused(failure).encode(&mut bytes);
@@ -285,21 +302,28 @@ async fn converse(
             (heard, said)
         }
         // After the last answer nothing more is read, whatever the sender still has to say.
-        said = &mut say => (said.as_ref().map_or_else(
-            |error| Err(TransferError::Connection(std::io::Error::from(error.kind()))),
-            |()| Ok(()),
-        ), said),
+        said = &mut say => match said {
+            Ok(()) => (Ok(()), Ok(())),
+            Err(error) => match timeout(CLOSE_WAIT_MAX, hear).await {
+                // The sender may have said why it closed; otherwise the error of the connection stands.
+                Ok(Err(reason)) if !matches!(reason, TransferError::PeerClosed | TransferError::Connection(_)) => {
+                    (Err(reason), Ok(()))
+                }
+                _ => (Err(TransferError::Connection(error)), Ok(())),
+            },
+        },
     }
 }
 
 /// Writes answers as they come and progress in between, until the disk thread is done.
 async fn say<W: AsyncWrite + Unpin>(
     mut writer: W,
+    service: Service,
     mut answers: mpsc::Receiver<ToSender>,
     counters: &Counters,
     tick: impl Fn(),
 ) -> std::io::Result<()> {
-    let mut bytes = Service::Files.preamble().to_vec();
+    let mut bytes = service.preamble().to_vec();
     let mut ticks = interval(REPORT_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {

@@ -35,7 +35,7 @@ pub async fn send<T: Transport>(
     options: SendOptions,
     observer: Arc<dyn Observer>,
 ) -> Result<Report, TransferError> {
-    let started = Instant::now();
+    let (started, service) = (Instant::now(), options.service);
     let handle = Handle::new(transport);
     let shared = Arc::new(Shared::new());
     // An entry has two at most: one when it is begun, one at its end.
@@ -56,8 +56,8 @@ pub async fn send<T: Transport>(
 
     let outcome = {
         let (ready_in, ready) = oneshot::channel();
-        let speak = speak(handle.clone(), first, handle.streams(), opener, ready);
-        let listen = listen(BufReader::new(handle.clone()), ready_in, &mut answers, &received);
+        let speak = speak(handle.clone(), service, first, handle.streams(), opener, ready);
+        let listen = listen(BufReader::new(handle.clone()), service, ready_in, &mut answers, &received);
         drive(speak, listen, || observer.progress(&snapshot())).await
     };
     // Nobody listens to the producer any more, so it ends at its next chunk, if it has not yet.
@@ -142,13 +142,14 @@ async fn drive(
 /// Writes what goes over each stream, the first one and those beside it, which are opened once the receiver is ready, and closes them.
 async fn speak<W: AsyncWrite + Unpin>(
     mut first: W,
+    service: Service,
     feed: Feed,
     beside: Option<Arc<dyn Streams>>,
     opener: Opener,
     ready: oneshot::Receiver<Known>,
 ) -> Result<(), TransferError> {
     let first = async {
-        first.write_all(&Service::Files.preamble()).await.map_err(TransferError::Connection)?;
+        first.write_all(&service.preamble()).await.map_err(TransferError::Connection)?;
         pump(first, feed).await.map_err(TransferError::Connection)
     };
     let beside = async {
@@ -262,16 +263,21 @@ impl Greeting {
 /// Reads answers until the summary. The first of them say what the receiver can do, and that it is `ready` for streams.
 async fn listen<R: AsyncRead + Unpin>(
     mut reader: R,
+    service: Service,
     ready: oneshot::Sender<Known>,
     answers: &mut Answers<'_>,
     received: &Received,
 ) -> Result<(), TransferError> {
     let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
-    timeout(RECEIVER_SILENCE_MAX, read_preamble(&mut reader, Service::Files)).await.map_err(silent)??;
+    let greeted = timeout(RECEIVER_SILENCE_MAX, read_preamble(&mut reader, service)).await.map_err(silent)?;
+    greeted.map_err(TransferError::at_sender)?;
     let mut greeting = Greeting { ready: Some(ready), known: None, partials: 0 };
     let (mut stored, mut failed) = (0_u32, 0_u32);
     let mut body = Vec::new();
     loop {
+        if !answers.observer.is_recorded() {
+            return Err(TransferError::SentNotRecorded);
+        }
         let next = timeout(RECEIVER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
         let Some(frame_kind) = next else { return Err(TransferError::PeerClosed) };
         received.heard.now();

@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, mpsc};
 use super::assembler::Assembler;
 use super::error::TransferError;
 use super::receive::streams::{Heard, Inlet, hear, watch_silence};
-use super::receive::{Counters, receive, refuse};
+use super::receive::{Counters, receive, receive_over, refuse};
 use super::send::{pump, send};
 use super::source::{Chunk, Feed, Root, RootError};
 use super::store::{Store, StoreOptions};
@@ -312,10 +312,10 @@ fn a_receiver_which_garbles_its_answers_is_never_taken_for_success() {
     let file = here.path().join("f");
     fs::write(&file, b"x").unwrap();
     let bytes = answers();
-    // Reserved bytes of the preamble, and figures that are only shown.
+    // A reserved byte of the preamble, and figures that are only shown.
     let header = 5;
     let progress = 8 + header..8 + header + 16;
-    let harmless: BTreeSet<_> = [6, 7].into_iter().chain(progress).chain(bytes.len() - 16..bytes.len()).collect();
+    let harmless: BTreeSet<_> = std::iter::once(7).chain(progress).chain(bytes.len() - 16..bytes.len()).collect();
     run(async {
         for at in 0..bytes.len() {
             let mut garbled = bytes.clone();
@@ -512,7 +512,7 @@ async fn heard_of_a_quiet_source(is_live: bool, quiet: Duration) -> (Result<(), 
     };
     let hear = async {
         tokio::select! {
-            heard = hear(there, None, inlet) => heard,
+            heard = hear(there, Service::Files, None, inlet) => heard,
             silent = watch_silence(&counters) => Err(silent),
         }
     };
@@ -579,4 +579,66 @@ fn what_cannot_be_written_down_is_not_confirmed() {
     assert!(matches!(received, Err(TransferError::NotRecorded)), "{received:?}");
     assert!(sent.unwrap_err().to_string().contains("audit log"));
     assert!(log.0.lock().unwrap().iter().all(|outcome| outcome.hash.is_none()), "nothing is confirmed");
+}
+
+/// Whatever they still have to say, each learns that the other does the same.
+#[tokio::test(start_paused = true)]
+async fn two_senders_or_two_receivers_end_and_say_so() {
+    let (here, one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = sample(here.path());
+    let log = || Arc::new(Log::default()) as Arc<dyn Observer>;
+    for buffer_bytes in [64, 1 << 20] {
+        let (near, far) = duplex(buffer_bytes);
+        // What a sender that listens answers, see `crate::send`.
+        let answer = refuse(far, Service::FilesToCaller, Failure::new(FailureCode::Unsuited, "it sends"));
+        let calls = send(near, roots(std::slice::from_ref(&root)), SendOptions::default(), log());
+        let sentence = tokio::join!(calls, answer).0.unwrap_err().to_string();
+        assert!(sentence.contains("sends files, too: run `dfcp receive`"), "{sentence}");
+        let (near, far) = duplex(buffer_bytes);
+        let (calls, listens) = tokio::join!(
+            receive_over(near, Service::FilesToCaller, flushing(one.path()), log(), Stop::never()),
+            receive(far, flushing(other.path()), log(), Stop::never())
+        );
+        for ended in [calls, listens] {
+            let sentence = ended.unwrap_err().to_string();
+            assert!(sentence.contains("receives files, too: run `dfcp send`"), "{sentence}");
+        }
+    }
+    assert!(tree(one.path()).is_empty() && tree(other.path()).is_empty());
+}
+
+#[test]
+fn a_receiver_that_calls_gets_a_tree_and_hears_a_refusal() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = sample(here.path());
+    let log = || Arc::new(Log::default()) as Arc<dyn Observer>;
+    let receiving = |near| receive_over(near, Service::FilesToCaller, flushing(there.path()), log(), Stop::never());
+    run(async {
+        let (near, far) = duplex(64);
+        let failure = Failure::new(FailureCode::NotAdmitted, "no code\x1b[2J");
+        let (received, ()) = tokio::join!(receiving(near), refuse(far, Service::FilesToCaller, failure));
+        let sentence = received.unwrap_err().to_string();
+        assert!(sentence.contains("no code") && !sentence.contains('\x1b'), "{sentence}");
+        let (near, far) = duplex(1 << 16);
+        let options = SendOptions { service: Service::FilesToCaller, ..SendOptions::default() };
+        let (sent, received) =
+            tokio::join!(send(far, roots(std::slice::from_ref(&root)), options, log()), receiving(near));
+        assert_eq!((sent.unwrap().stored, received.unwrap().stored), (7, 7));
+    });
+    assert_eq!(tree(&there.path().join("tree")), tree(&root));
+}
+
+/// The log is full from the first entry on.
+#[test]
+fn a_sender_that_cannot_write_down_what_it_sends_ends() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("one"), "one").unwrap();
+    let (here, there) = duplex(1 << 20);
+    let (sent, _) = run(async {
+        tokio::join!(
+            send(here, roots(&[from.path().join("one")]), SendOptions::default(), Arc::new(Unrecorded) as _),
+            receive(there, flushing(to.path()), Arc::new(Log::default()) as _, Stop::never())
+        )
+    });
+    assert!(matches!(sent, Err(TransferError::SentNotRecorded)), "{sent:?}");
 }

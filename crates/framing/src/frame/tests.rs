@@ -25,5 +25,23 @@ fn preambles_of_others_are_told_apart() {
     let mut older = Service::Perf.preamble();
     older[5] = 1;
     assert_eq!(Service::Perf.check(older), Err(ProtocolError::Version { got: 1, ours: 6 }));
+    assert_eq!(Service::Files.check(*b"DFCPF\x03\0\0"), Ok(()));
     assert_eq!(Service::Files.check(*b"GET / HT"), Err(ProtocolError::Preamble { expected: "file transfer" }));
+}
+
+#[test]
+fn which_way_files_go_is_in_the_seventh_byte() {
+    let (sent, fetched) = (Service::Files, Service::FilesToCaller);
+    assert_eq!((sent.preamble(), fetched.preamble()), (*b"DFCPF\x03\0\0", *b"DFCPF\x03\x01\0"));
+    for (ours, theirs) in [(sent, fetched), (fetched, sent)] {
+        assert_eq!(ours.check(ours.preamble()), Ok(()));
+        assert_eq!(ours.check(theirs.preamble()), Err(ProtocolError::Direction));
+        let mut reserved = ours.preamble();
+        reserved[6] |= 0xfe;
+        reserved[7] = 0xff;
+        assert_eq!(ours.check(reserved), Ok(()), "what has no meaning yet is ignored");
+    }
+    let mut perf = Service::Perf.preamble();
+    perf[6] = 1;
+    assert_eq!(Service::Perf.check(perf), Ok(()));
 }

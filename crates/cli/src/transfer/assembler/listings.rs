@@ -44,7 +44,7 @@ impl Assembler {
             .map(|surplus| surplus.compare(&listing.names, listing.is_last, listing.asks_only))
             .unwrap_or_default();
         for (name, result) in deletions {
-            self.deleted(name, result);
+            self.deleted(name, result, listing.asks_only);
         }
         if !listing.is_last {
             self.listed = Listed::Partly(surplus);
@@ -56,16 +56,20 @@ impl Assembler {
         match self.target.surplus(name, &mut self.changed) {
             Ok(surplus) => surplus,
             Err(failure) => {
-                self.deleted(name.as_bytes().to_vec(), Err(failure));
+                self.deleted(name.as_bytes().to_vec(), Err(failure), false);
                 None
             }
         }
     }
 
-    fn deleted(&mut self, name: Vec<u8>, result: Result<(), Failure>) {
+    fn deleted(&mut self, name: Vec<u8>, result: Result<(), Failure>, asks_only: bool) {
         let shown = printable_bytes(&name);
         let failure = result.as_ref().err().map(|failure| failure.code);
         self.answers.push(ToSender::Deleted { failure, name });
+        if asks_only && result.is_ok() {
+            // Nothing has happened here.
+            return;
+        }
         let failure = result.err().map(|failure| format!("it is not deleted: {failure}"));
         let is_deleted = failure.is_none();
         self.outcomes.push(EntryOutcome { name: shown, is_deleted, failure, ..EntryOutcome::default() });

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dfcp_framing::error::ProtocolError;
-use dfcp_framing::files::ToReceiver;
+use dfcp_framing::files::{ToReceiver, ToSender};
 use dfcp_framing::frame::{Header, Service, kind};
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -83,6 +83,12 @@ impl Inlet {
             if kind != kind::DATA || body_bytes == 0 {
                 partly.body.resize(body_bytes, 0);
                 read_exact(reader, &mut partly.body).await?;
+                // A sender that listens may not serve this side.
+                if kind == kind::REFUSED
+                    && let ToSender::Refused(failure) = ToSender::decode(kind, &partly.body)?
+                {
+                    return Err(TransferError::Refused(failure.sentence));
+                }
                 return Ok(Some(ToReceiver::decode(kind, &mut partly.body)?));
             }
             partly.left_bytes = body_bytes;
@@ -130,12 +136,13 @@ struct Partly {
 /// The connection broke, a stream did, or the sender left the protocol.
 pub(in crate::transfer) async fn hear<R: AsyncRead + Unpin>(
     first: R,
+    service: Service,
     beside: Option<Arc<dyn Streams>>,
     inlet: Inlet,
 ) -> Result<(), TransferError> {
     // Directories which have been handed on; after the last one, all there will ever be.
     let (directories, made) = watch::channel(0_u32);
-    let mut first = pin!(hear_first(first, &inlet, directories));
+    let mut first = pin!(hear_first(first, service, &inlet, directories));
     // Dropped with this future, they read no more.
     let mut others = JoinSet::new();
     let (mut opened, mut told, mut is_open) = (0_u32, None, true);
@@ -198,11 +205,13 @@ pub(in crate::transfer) async fn watch_silence(counters: &Counters) -> TransferE
 /// Reads the first stream; returns how many there are beside it, or nothing if the disk thread wants no more.
 async fn hear_first<R: AsyncRead + Unpin>(
     mut reader: R,
+    service: Service,
     inlet: &Inlet,
     directories: watch::Sender<u32>,
 ) -> Result<Option<u32>, TransferError> {
     let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
-    timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Files)).await.map_err(silent)??;
+    let greeted = timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, service)).await.map_err(silent)?;
+    greeted.map_err(TransferError::at_receiver)?;
     let mut partly = Partly::default();
     loop {
         let Some(frame) = inlet.read(&mut reader, &mut partly).await? else { return Err(TransferError::PeerClosed) };

@@ -350,7 +350,7 @@ async fn a_sender_that_opens_all_streams_and_says_nothing_is_silent() {
     };
     let beside = far.streams();
     let silent = tokio::select! {
-        heard = hear(far, beside, inlet) => panic!("{heard:?}"),
+        heard = hear(far, Service::Files, beside, inlet) => panic!("{heard:?}"),
         silent = watch_silence(&counters) => silent,
     };
     assert!(matches!(silent, TransferError::Silent { seconds: 300 }), "{silent}");

@@ -1,0 +1,136 @@
+//! The peers of `send` and `receive`, either of which may listen while the other one calls.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use dfcp_secure::Fingerprint;
+
+use super::trust::{self, AdmissionArgs, CodeArg, HostArgs};
+
+/// What a listening side admits, and what a calling side trusts. Which of the two this one is, is known once all is parsed
+/// ([`PeerArgs::check`]).
+#[derive(Debug, Clone, Default, Args)]
+pub struct PeerArgs {
+    /// Pair by a one-time code. The side that listens prints one and admits one peer which gives it: there the flag has no
+    /// value, and is the default on a terminal. The side that calls gives the one that was printed, such as 42-otter-violin;
+    /// `-` asks for it on the terminal, or reads it from standard input if that is none: arguments can be seen by others on
+    /// this machine
+    #[arg(long, value_name = "CODE", value_parser = code)]
+    #[arg(conflicts_with_all = ["no_code", "host_key", "insecure_classic", "insecure_plaintext"])]
+    pub code: Option<Option<CodeArg>>,
+    /// A file with a secret that both sides have, at least 32 random bytes, instead of keys
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
+    pub psk_file: Option<PathBuf>,
+    /// The key which the other side must have: its fingerprint SHA256:... or its public key, as `dfcp id` prints them
+    /// there
+    #[arg(long, value_name = "KEY", value_parser = trust::fingerprint, help_heading = "When this side calls")]
+    #[arg(conflicts_with_all = ["psk_file", "insecure_classic", "insecure_plaintext"])]
+    pub host_key: Option<Fingerprint>,
+    /// Accept the key of a host that is not in known_hosts, without asking, and keep it there. A host which is in
+    /// known_hosts has to show the key that is there
+    #[arg(long, help_heading = "When this side calls")]
+    #[arg(conflicts_with_all = ["code", "host_key", "psk_file", "insecure_classic", "insecure_plaintext"])]
+    pub accept_new_key: bool,
+    /// Admit nobody by code
+    #[arg(long, help_heading = "When this side listens")]
+    #[arg(conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
+    pub no_code: bool,
+    /// Write each key that is admitted by code into the list of authorized keys, so that it needs no code
+    /// next time; without this flag you are asked on the terminal, if there is one
+    #[arg(long, help_heading = "When this side listens")]
+    #[arg(conflicts_with_all = ["no_code", "insecure_classic", "insecure_plaintext"])]
+    pub remember: bool,
+    /// Admit the keys in FILE, one public key or fingerprint a line; it is read again when it changes [default:
+    /// authorized_keys in the configuration directory, if it is there]
+    #[arg(long, value_name = "FILE", help_heading = "When this side listens")]
+    #[arg(conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
+    pub authorized_keys: Option<PathBuf>,
+    /// Admit everyone who can reach this port
+    #[arg(long, help_heading = "When this side listens")]
+    #[arg(conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
+    pub allow_any: bool,
+}
+
+impl PeerArgs {
+    /// What a side that calls trusts.
+    #[must_use]
+    pub fn host(&self) -> HostArgs {
+        HostArgs {
+            code: self.code.clone().flatten(),
+            host_key: self.host_key,
+            accept_new_key: self.accept_new_key,
+            psk_file: self.psk_file.clone(),
+        }
+    }
+
+    /// What a side that listens admits.
+    #[must_use]
+    pub fn admission(&self) -> AdmissionArgs {
+        AdmissionArgs {
+            code: self.code.is_some(),
+            no_code: self.no_code,
+            remember: self.remember,
+            authorized_keys: self.authorized_keys.clone(),
+            psk_file: self.psk_file.clone(),
+            allow_any: self.allow_any,
+        }
+    }
+
+    /// Whether the code comes from standard input.
+    #[must_use]
+    pub fn reads_code(&self) -> bool {
+        matches!(self.code, Some(Some(CodeArg::Input)))
+    }
+
+    /// Refuses what makes no sense for a side that `listens`, or for one that calls.
+    pub(super) fn check(&self, listens: bool) -> Result<(), String> {
+        let of_callers = [("--host-key", self.host_key.is_some()), ("--accept-new-key", self.accept_new_key)];
+        let of_listeners = [
+            ("--no-code", self.no_code),
+            ("--remember", self.remember),
+            ("--authorized-keys", self.authorized_keys.is_some()),
+            ("--allow-any", self.allow_any),
+        ];
+        let given = |flags: &[(&'static str, bool)]| flags.iter().find(|(_, given)| *given).map(|(flag, _)| *flag);
+        match (listens, &self.code) {
+            (true, Some(Some(_))) => {
+                return Err(
+                    "a side that listens makes the code itself: give --code without a value, behind the other \
+                            arguments"
+                        .to_owned(),
+                );
+            }
+            (false, Some(None)) => {
+                return Err("--code needs the code that the other side has printed: give --code CODE, or --code - to \
+                            be asked for it"
+                    .to_owned());
+            }
+            (false, Some(_)) if self.psk_file.is_some() => {
+                return Err("a code and --psk-file each tell the other side: leave one of them out".to_owned());
+            }
+            _ => {}
+        }
+        if listens {
+            given(&of_callers).map_or(Ok(()), |flag| {
+                Err(format!(
+                    "{flag} is about a side that is called, and this one listens: leave it out, and see --authorized-keys"
+                ))
+            })
+        } else {
+            only_of_listeners(&of_listeners)
+        }
+    }
+}
+
+/// Refuses those of `flags` that were given, for a side that calls.
+pub(super) fn only_of_listeners(flags: &[(&'static str, bool)]) -> Result<(), String> {
+    match flags.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(format!("{flag} is for a side that listens, and this one calls: leave it out")),
+        None => Ok(()),
+    }
+}
+
+fn code(text: &str) -> Result<CodeArg, String> {
+    // What follows the flag of a listening side may have been meant as a file.
+    trust::code(text).map_err(|why| format!("{why}; a side that listens makes it itself: there, put --code last"))
+}

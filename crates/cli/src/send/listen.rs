@@ -1,0 +1,116 @@
+//! `dfcp send --listen`: the receiver calls.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use anyhow::ensure;
+use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::frame::Service;
+use indicatif::MultiProgress;
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::admission::opening::Opening;
+use crate::admission::{Admission, Ways};
+use crate::args::{ListenArg, SendArgs};
+use crate::limits::{OPENING_MAX, SENDERS_DEFAULT};
+use crate::monitor::Monitor;
+use crate::serving::observer::SessionObserver;
+use crate::serving::{Serving, serve};
+use crate::stats::StatsLine;
+use crate::stop::Stop;
+use crate::transfer::error::TransferError;
+use crate::transfer::receive::refuse;
+use crate::transfer::source::Root;
+use crate::transfer::{SendOptions, send};
+use crate::transport::{Acceptor, Transport};
+use crate::{net, output};
+
+/// What is spoken.
+const SERVICE: Service = Service::FilesToCaller;
+
+/// Sends `roots` to the first receiver that is admitted, or with `--keep` to each until it is interrupted.
+pub(super) async fn run(
+    args: &SendArgs,
+    listen: &ListenArg,
+    roots: Vec<Root>,
+    options: SendOptions,
+) -> anyhow::Result<()> {
+    let ways = Ways::prepare(&args.peers.admission(), &args.path, Ways::on_terminal())?;
+    let listener = net::listen(listen, &args.path, ways.as_ref()).await?;
+    let address = listener.local_address()?;
+    let monitor = Monitor::open(SERVICE, &args.audit, address)?;
+    let mut stats = StatsLine::new(listener.endpoint(), args.json);
+    let _metrics = monitor.serve_metrics(&args.metrics, listener.endpoint(), args.json).await?;
+    net::announce(&args.path, args.json);
+    if args.json {
+        output::json(&json!({ "event": "listening", "address": address }));
+    } else {
+        let whom = if args.keep { "for receivers" } else { "for one receiver" };
+        output::note(&format!("listening on {address}, {whom}; Ctrl-C ends"));
+    }
+    let open = |ways| Admission::open(ways, address, SERVICE, !args.keep, args.json);
+    let admission = ways.map(open).transpose()?;
+    let serving = Serving { service: SERVICE, peers_max: SENDERS_DEFAULT, once: !args.keep };
+    stats.during(run_over(listener, serving, admission, roots, options, &monitor, args.json)).await
+}
+
+/// The part after listening.
+pub(super) async fn run_over<A: Acceptor>(
+    acceptor: A,
+    serving: Serving,
+    admission: Option<Admission>,
+    roots: Vec<Root>,
+    options: SendOptions,
+    monitor: &Arc<Monitor>,
+    json: bool,
+) -> anyhow::Result<()> {
+    let bars = MultiProgress::new();
+    // When the program is interrupted, the receiver is told by the reset of the connection, as by a sender that calls.
+    let never = Stop::never();
+    let all_sent = serve(acceptor, serving, admission, monitor, &never, move |connection, told| {
+        let observer = SessionObserver::new(told, &bars, json, false);
+        session(connection, observer, roots.clone(), options.clone())
+    })
+    .await?;
+    ensure!(
+        all_sent,
+        "not everything was sent; see the messages above, start it again, and let the receiver call again"
+    );
+    Ok(())
+}
+
+/// One receiver, which is admitted.
+async fn session<T: Transport>(
+    connection: T,
+    observer: Arc<SessionObserver>,
+    roots: Vec<Root>,
+    options: SendOptions,
+) -> bool {
+    let mut opening = Opening::new(connection);
+    let outcome = match greet(&mut opening).await {
+        Ok(()) => {
+            let options = SendOptions { service: SERVICE, ..options };
+            send::send(opening, roots, options, Arc::clone(&observer) as _).await
+        }
+        Err(error) => {
+            refuse(opening, SERVICE, Failure::new(FailureCode::Unsuited, error.to_string())).await;
+            Err(error)
+        }
+    };
+    observer.end(&outcome, 0)
+}
+
+/// Waits for the caller's preamble. It may be of a sender, which is to hear nothing of the files either.
+async fn greet<T: Transport>(opening: &mut Opening<T>) -> Result<(), TransferError> {
+    let silent = |_| TransferError::Silent { seconds: OPENING_MAX.as_secs() };
+    let preamble = match timeout(OPENING_MAX, opening.peek()).await.map_err(silent)? {
+        Ok(preamble) => preamble,
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Err(TransferError::PeerClosed),
+        Err(error) => return Err(TransferError::Connection(error)),
+    };
+    SERVICE.check(preamble).map_err(|error| TransferError::from(error).at_sender())
+}
+
+#[cfg(test)]
+mod tests;

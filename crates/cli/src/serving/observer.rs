@@ -1,0 +1,74 @@
+//! What hears of one session of files that a listener serves, whichever way they go.
+
+use std::sync::Arc;
+
+use indicatif::MultiProgress;
+use serde_json::json;
+
+use crate::monitor::{self, Outcome};
+use crate::output;
+use crate::progress::Display;
+use crate::transfer::error::TransferError;
+use crate::transfer::{EntryOutcome, Observer, Report, Skipped, Snapshot};
+
+/// Shows a session, counts it and writes it down.
+#[derive(Debug)]
+pub struct SessionObserver {
+    display: Display,
+    told: monitor::Session,
+    json: bool,
+}
+
+impl SessionObserver {
+    /// Of the session which was told to begin. The outcome of each file is shown as well, if `files`.
+    #[must_use]
+    pub fn new(told: monitor::Session, bars: &MultiProgress, json: bool, files: bool) -> Arc<Self> {
+        Arc::new(Self { display: Display::new(bars, told.peer(), json, files), told, json })
+    }
+
+    /// The session has ended; it was complete only if at least `stored_min` entries were stored. Returns whether it was.
+    pub fn end(&self, outcome: &Result<Report, TransferError>, stored_min: u64) -> bool {
+        match outcome {
+            Ok(report) => {
+                self.display.finish(report);
+                let is_done = report.is_complete() && report.stored >= stored_min;
+                let details = json!({
+                    "stored": report.stored, "directories": report.directories, "unchanged": report.unchanged,
+                    "deleted": report.deleted, "failed": report.failed, "bytes": report.bytes,
+                });
+                self.told.end(if is_done { Outcome::Complete } else { Outcome::Incomplete }, details);
+                is_done
+            }
+            Err(error) => {
+                self.display.abandon();
+                self.told.fail(error);
+                let peer = self.told.peer();
+                if self.json {
+                    output::json(&json!({ "event": "error", "peer": peer, "message": error.to_string() }));
+                } else {
+                    output::note(&format!("{peer}: {error}"));
+                }
+                false
+            }
+        }
+    }
+}
+
+impl Observer for SessionObserver {
+    fn entry(&self, outcome: &EntryOutcome) {
+        self.told.entry(outcome);
+        self.display.entry(outcome);
+    }
+
+    fn is_recorded(&self) -> bool {
+        self.told.is_recorded()
+    }
+
+    fn skipped(&self, name: &str, what: Skipped) {
+        self.display.skipped(name, what);
+    }
+
+    fn progress(&self, snapshot: &Snapshot) {
+        self.display.progress(snapshot);
+    }
+}
