@@ -136,6 +136,16 @@ fn all_processes_end_when_the_emulator_is_killed() {
     assert_eq!(rest, "");
 }
 
+/// The first process of the namespace waits for it, too, so it must not be left unwaited for.
+#[test]
+fn a_server_that_ignores_the_request_to_end_is_killed() {
+    if is_left_out() {
+        return;
+    }
+    let stubborn = "trap '' TERM; while :; do sleep 0.1; done";
+    assert_eq!(output(&["--server", stubborn, "--", "true"]).status.code(), Some(0));
+}
+
 #[test]
 fn requests_to_end_are_passed_on() {
     if is_left_out() {

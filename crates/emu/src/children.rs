@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::AsFd as _;
 use std::process::{ChildStdin, Command as StdCommand, ExitStatus, Stdio};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use tokio::process::{Child, Command};
 
 use crate::device::{FAR, NEAR};
 use crate::error::Error;
-use crate::limits::GRACE;
+use crate::limits::{GRACE, KILLED_STEP};
 use crate::namespace::{INSIDE, Network, keeping, next_child_is_init};
 
 /// The first process of the namespace; when this is dropped, all processes there end.
@@ -58,12 +59,42 @@ impl Drop for Init {
     }
 }
 
+/// A program inside. When this is dropped, it ends.
+#[derive(Debug)]
+pub(crate) struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The first process cannot end before all others are waited for, and this one is ours to wait for.
+        if let Err(error) = self.start_kill() {
+            tracing::debug!(%error, "not killed");
+        }
+        while matches!(self.try_wait(), Ok(None)) {
+            std::thread::sleep(KILLED_STEP);
+        }
+    }
+}
+
+impl Deref for Process {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Process {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
 /// Starts a program in a network, which is told the addresses of both ends.
-pub(crate) fn start(command: &[OsString], network: &Network, is_server: bool) -> Result<Child, Error> {
+pub(crate) fn start(command: &[OsString], network: &Network, is_server: bool) -> Result<Process, Error> {
     let (program, arguments) = split(command)?;
     network.enter()?;
     let mut command = Command::new(program);
-    command.args(arguments).kill_on_drop(true);
+    command.args(arguments);
     let (near, far) = (NEAR, FAR);
     command.env("DFCP_NEAR", near.ipv4.to_string()).env("DFCP_FAR", far.ipv4.to_string());
     command.env("DFCP_NEAR6", near.ipv6.to_string()).env("DFCP_FAR6", far.ipv6.to_string());
@@ -74,7 +105,7 @@ pub(crate) fn start(command: &[OsString], network: &Network, is_server: bool) ->
         command.stdin(Stdio::null()).stdout(error_output).process_group(0);
     }
     let child = keeping(INSIDE, || command.spawn())?;
-    child.map_err(|source| Error::Program { program: program.clone(), source })
+    child.map(Process).map_err(|source| Error::Program { program: program.clone(), source })
 }
 
 fn split(command: &[OsString]) -> Result<(&OsString, &[OsString]), Error> {

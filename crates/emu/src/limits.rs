@@ -37,6 +37,9 @@ pub(crate) const SERVER_START_MAX: Duration = Duration::from_secs(2);
 /// How often it is asked.
 pub(crate) const SERVER_START_STEP: Duration = Duration::from_millis(5);
 
+/// How often it is looked whether a process that was killed has ended.
+pub(crate) const KILLED_STEP: Duration = Duration::from_millis(1);
+
 /// How long processes get to end after they were asked to.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Times file transfers by dfcp and by rsync over ssh, each on the same emulated path: a large file, the same one interrupted by kill -9 in
+the middle, many small files, and the same ones again, unchanged. Prints a table; needs rsync, ssh and sshd.
+
+    benches/files/files.py target/release/dfcp --rate 100mbit --delay 20ms --loss 1%
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+MANY = 10_000
+LARGE_BYTES = 32 << 20
+PATIENCE_S = 600
+
+
+def run(command, **more):
+    """Runs a command to its end; returns its seconds and its output."""
+    started = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, **more)
+    took = time.monotonic() - started
+    if done.returncode != 0:
+        sys.exit(f"{command[0]} failed: {done.stderr[-500:]}")
+    return took, done.stdout
+
+
+class Dfcp:
+    """`dfcp send` to a `dfcp receive` at the far end."""
+
+    name = "dfcp"
+
+    def __init__(self, program, work):
+        self.program, self.work = program, work
+
+    def server(self, output):
+        return f"exec {self.program} receive --listen 4433 --allow-any --output {output} >{self.work}/receive.log 2>&1"
+
+    def command(self, source, output):
+        return [self.program, "send", str(source), f"{os.environ['DFCP_FAR']}:4433", "--accept-new-key", "--json"]
+
+    def came(self, output):
+        parts = [path.stat().st_size for path in output.glob(".dfcp-*.part") if path.is_file()]
+        return max(parts, default=0)
+
+    def sent_again(self, printed, came):
+        """Bytes of what had come that travelled a second time."""
+        return came - json.loads(printed.splitlines()[-1])["resumed_bytes"]
+
+
+class Rsync:
+    """rsync over ssh; sshd runs at the far end."""
+
+    name = "rsync over ssh"
+
+    def __init__(self, _program, work):
+        self.work = work
+        for name in ("host", "user"):
+            key = work / name
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+        shutil.copy(work / "user.pub", work / "authorized")
+        (work / "sshd_config").write_text(
+            f"Port 2222\nHostKey {work}/host\nAuthorizedKeysFile {work}/authorized\nPermitRootLogin yes\n"
+            f"StrictModes no\nUsePAM no\nPidFile {work}/sshd.pid\n"
+        )
+
+    def server(self, _output):
+        os.makedirs("/run/sshd", exist_ok=True)
+        return f"exec $(command -v sshd) -D -f {self.work}/sshd_config -E {self.work}/sshd.log"
+
+    def command(self, source, output):
+        shell = (
+            f"ssh -p 2222 -i {self.work}/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+            " -o LogLevel=ERROR"
+        )
+        return ["rsync", "-a", "--partial", "--append-verify", "-e", shell, str(source), f"{os.environ['DFCP_FAR']}:{output}/"]
+
+    def came(self, output):
+        parts = [path.stat().st_size for path in output.rglob("*") if path.is_file()]
+        return max(parts, default=0)
+
+    def sent_again(self, _printed, _came):
+        """It appends to what it has, and compares the beginning by a checksum."""
+        return 0
+
+
+def interrupt(contender, command, output):
+    """Starts a transfer and kills it when half has come; returns the bytes that had."""
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    started = time.monotonic()
+    while contender.came(output) < LARGE_BYTES // 2:
+        if child.poll() is not None or time.monotonic() - started > PATIENCE_S:
+            sys.exit("the transfer ended before it could be interrupted")
+        time.sleep(0.01)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    # What was on its way still comes.
+    time.sleep(0.3)
+    return contender.came(output)
+
+
+def near(contender, case, output, source):
+    """What happens at the near end; prints the figures as JSON."""
+    output.mkdir(parents=True, exist_ok=True)
+    command = contender.command(source, output)
+    figures = {}
+    if case == "interrupted":
+        came = interrupt(contender, command, output)
+        figures["s"], printed = run(command)
+        figures["came_bytes"], figures["again_bytes"] = came, contender.sent_again(printed, came)
+    else:
+        figures["s"], _ = run(command)
+    if case == "many":
+        figures["unchanged_s"], _ = run(command)
+    subprocess.run(["diff", "-r", str(source), str(output / source.name)], check=True)
+    print(json.dumps(figures))
+
+
+def sources(work):
+    large, many = work / "large.bin", work / "many"
+    large.write_bytes(os.urandom(LARGE_BYTES))
+    for number in range(MANY):
+        directory = many / f"d{number // 100}"
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f"f{number}").write_bytes(os.urandom(500 + number % 1000))
+    return {"large": large, "interrupted": large, "many": many}
+
+
+def measure(args, work, contender, case, source):
+    output = work / "output"
+    shutil.rmtree(output, ignore_errors=True)
+    path = ["--rate", args.rate, "--delay", args.delay, "--loss", args.loss]
+    again = [sys.executable, __file__, args.dfcp, "--near", contender.name, case, str(work), str(source)]
+    command = [args.dfcp, "emulate", *path, "--server", contender.server(output), "--", *again]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3 * PATIENCE_S)
+    if done.returncode != 0:
+        sys.exit(f"{contender.name}, {case}: {done.stderr[-1000:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dfcp", help="the program")
+    parser.add_argument("--rate", default="100mbit")
+    parser.add_argument("--delay", default="20ms")
+    parser.add_argument("--loss", default="0%")
+    parser.add_argument("--near", nargs=4, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    args.dfcp = os.path.abspath(args.dfcp)
+    contenders = {each.name: each for each in (Dfcp, Rsync)}
+    if args.near:
+        name, case, work, source = args.near
+        work = pathlib.Path(work)
+        contender = contenders[name].__new__(contenders[name])
+        contender.work, contender.program = work / name.split()[0], args.dfcp
+        return near(contender, case, work / "output", pathlib.Path(source))
+    with tempfile.TemporaryDirectory() as directory:
+        work = pathlib.Path(directory)
+        os.environ["DFCP_CONFIG_DIR"] = str(work / "config")
+        files = sources(work)
+        print(f"{args.rate}, {args.delay} one way, {args.loss} loss each way\n")
+        print("| | large, s | rest after kill -9, s | twice, bytes | many small, s | unchanged, s |\n|---|---|---|---|---|---|")
+        for name, kind in contenders.items():
+            (work / name.split()[0]).mkdir()
+            contender = kind(args.dfcp, work / name.split()[0])
+            figures = {case: measure(args, work, contender, case, source) for case, source in files.items()}
+            rest, many = figures["interrupted"], figures["many"]
+            print(
+                f"| {name} | {figures['large']['s']:.1f} | {rest['s']:.1f} | {rest['again_bytes']} |"
+                f" {many['s']:.1f} | {many['unchanged_s']:.1f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
