@@ -343,3 +343,12 @@ pub const PATTERN_BYTES_MAX: usize = 1024;
 
 /// Patterns of `--exclude`.
 pub const PATTERNS_MAX: usize = 1024;
+
+/// How often, and with which pauses, a receiver tries to lock an unfinished file that another one may be looking at.
+pub const LOCK_TRIES_MAX: usize = 20;
+
+/// As [`LOCK_TRIES_MAX`].
+pub const LOCK_TRY_INTERVAL: Duration = Duration::from_millis(5);
+
+/// A journal that has not got its name for so long was being made by a receiver that was killed.
+pub const HALF_MADE_AGE: Duration = Duration::from_secs(60);

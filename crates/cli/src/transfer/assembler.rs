@@ -322,7 +322,8 @@ impl Assembler {
                 let file = Receiving { index: entry.index, name };
                 Ok(Current::Storing(Box::new(Storing { file, entry: entry.clone(), slot, reserved, prefix })))
             }
-            Err(failure) if failure.code == FailureCode::Exists => {
+            // Only a whole file can be compared.
+            Err(failure) if failure.code == FailureCode::Exists && beginning == Beginning::New => {
                 let existing = self.target.existing(&name, entry.size_hint_bytes, &mut self.changed);
                 let existing = Box::new(existing.ok_or(failure)?);
                 Ok(Current::Comparing { file: Receiving { index: entry.index, name }, existing, received: 0 })

@@ -300,6 +300,22 @@ fn a_file_that_cannot_go_on_is_refused_alone() {
     }
 }
 
+/// The file has come otherwise since this receiver has said that it has its beginning.
+#[test]
+fn a_file_that_is_there_by_now_is_refused_alone() {
+    let output = cut_off();
+    let mut session = Session::open(output.path(), &alice(), keeping());
+    let offset = offset(&mut session);
+    fs::write(output.path().join("f"), "something").unwrap();
+    let answers = session.say(&ToReceiver::Resume { offset, entry: entry() }).unwrap();
+    let [ToSender::Verdict { index: 0, outcome: Err(failure) }] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!(failure.code, FailureCode::Exists);
+    for frame in [ToReceiver::Data(vec![0; 100]), ToReceiver::Tree(vec![[0; 32]]), ToReceiver::FileAbort(String::new())]
+    {
+        assert_eq!(session.say(&frame).unwrap(), []);
+    }
+}
+
 /// Unfinished files count like others, or a sender could fill the disk with beginnings.
 #[test]
 fn what_is_left_counts_against_what_a_session_may_store() {

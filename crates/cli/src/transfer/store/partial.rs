@@ -8,7 +8,7 @@ mod journal;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -20,8 +20,10 @@ pub use self::journal::UnfinishedFile;
 use self::journal::{Journal, State};
 use super::changed::Place;
 use super::staged::Staged;
-use crate::limits::{ABANDONED_AGE, PARTIALS_MAX, PARTIALS_PER_SENDER_MAX};
-use crate::transfer::beneath::{Directory, Resolution, status_of};
+use crate::limits::{
+    ABANDONED_AGE, HALF_MADE_AGE, LOCK_TRIES_MAX, LOCK_TRY_INTERVAL, PARTIALS_MAX, PARTIALS_PER_SENDER_MAX,
+};
+use crate::transfer::beneath::{Directory, Resolution, Status, status_of};
 use crate::transfer::hash_tree::{ChainingValue, HashTree, Shape};
 use crate::transfer::owner::Owner;
 
@@ -182,7 +184,10 @@ impl Partials {
         if let Some(journals) = self.journals()? {
             for name in journals.names()?.take(PARTIALS_MAX * 2) {
                 let name = name?;
-                let Some(id) = name.to_str().and_then(|name| name.strip_suffix(JOURNAL_SUFFIX)) else { continue };
+                let Some(id) = name.to_str().and_then(|name| name.strip_suffix(JOURNAL_SUFFIX)) else {
+                    Self::remove_half_made(&journals, &name, now);
+                    continue;
+                };
                 let id = Id(id.to_owned());
                 if !found.contains_key(&id)
                     && let Some(one) = self.look(&journals, &id, now)?
@@ -195,6 +200,16 @@ impl Partials {
         let mut found: Vec<_> = found.into_values().filter(is_wanted).collect();
         found.sort_by(|a, b| a.file.name.cmp(&b.file.name));
         Ok(found)
+    }
+
+    /// A journal that was being made when a receiver was killed. One that is being made takes far less time.
+    fn remove_half_made(journals: &Directory, name: &OsStr, now: SystemTime) {
+        let is_old = |status: Status| now.duration_since(status.changed).is_ok_and(|age| age >= HALF_MADE_AGE);
+        if journals.status(name).is_ok_and(is_old)
+            && let Err(error) = journals.remove_file(name)
+        {
+            tracing::debug!(%error, "a journal that was never finished is left alone");
+        }
     }
 
     /// Those which sessions of this program are writing to, and which may have no journals yet.
@@ -247,7 +262,7 @@ impl Partials {
         let Some((identity, State { offset, spans })) = self.read(&journals, id)? else { return Ok(None) };
         let Some(shape) = Shape::of(identity.len) else { return Ok(None) };
         let file = place.directory().own_file(&id.file_name())?;
-        file.try_lock()?;
+        lock_soon(&file)?;
         let offset = shape.floor(offset.min(status_of(&file)?.len));
         Ok(Some(Opened { file, offset, identity, spans }))
     }
@@ -426,6 +441,17 @@ impl Checkpoint {
         }
         Err(io::Error::other("too many files are unfinished already"))
     }
+}
+
+/// Locks a file which somebody may be looking at, who holds the lock for a moment.
+fn lock_soon(file: &File) -> io::Result<()> {
+    for _ in 0..LOCK_TRIES_MAX {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_TRY_INTERVAL),
+            done => return Ok(done?),
+        }
+    }
+    Ok(file.try_lock()?)
 }
 
 fn recorder(journal: &Mutex<Recorder>) -> MutexGuard<'_, Recorder> {

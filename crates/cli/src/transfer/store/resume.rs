@@ -59,12 +59,25 @@ impl Store {
             tracing::warn!(%error, "unfinished files cannot be found, and are sent again");
             Vec::new()
         });
-        let free = found.into_iter().filter(|found| found.is_free && found.offset > 0);
+        let free =
+            found.into_iter().filter(|found| found.is_free && found.offset > 0 && self.may_store(&found.file.name));
         free.map(|Found { file, offset, .. }| {
             let UnfinishedFile { name, len, mtime_s, mtime_ns, .. } = file;
             Partial { offset, len, mtime_s, mtime_ns, name }
         })
         .collect()
+    }
+
+    /// Whether a file of this name may be stored, as there is none or it may be replaced. Else its beginning is of no use.
+    fn may_store(&self, name: &[u8]) -> bool {
+        let exists = || {
+            let (directory, last) = self
+                .parent(&RelativeName::parse(name).ok()?)
+                .ok()
+                .map(|(directory, last)| (directory, last.to_owned()))?;
+            directory.status(&last).ok()
+        };
+        self.options.replace || exists().is_none()
     }
 
     /// Whether this sender may ask about files: there is nothing to tell about an empty directory.

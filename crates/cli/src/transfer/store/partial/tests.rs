@@ -226,6 +226,55 @@ fn a_sender_goes_on_only_where_it_may() {
     assert_eq!(store.resumable(&alice()).len(), 1, "none of that has harmed it");
 }
 
+/// A file of that name has come otherwise meanwhile: the beginning is of no use, unless that file may be replaced.
+#[test]
+fn a_beginning_whose_file_is_there_is_not_offered() {
+    let here = tempfile::tempdir().unwrap();
+    let store = open(here.path());
+    leave(&store, &alice(), 1_000_000);
+    fs::write(here.path().join("d/f"), "something").unwrap();
+    assert_eq!(store.resumable(&alice()), []);
+    assert!(begin(&store, &alice(), Beginning::At(offset_of(1_000_000))).is_err());
+    let options = StoreOptions { keep_unfinished: true, replace: true, ..StoreOptions::default() };
+    assert_eq!(Store::open(here.path(), options).unwrap().resumable(&alice()).len(), 1);
+}
+
+/// Somebody who lists unfinished files locks each for a moment.
+#[test]
+fn a_lock_that_is_held_for_a_moment_keeps_nobody_from_going_on() {
+    let here = tempfile::tempdir().unwrap();
+    let store = open(here.path());
+    leave(&store, &alice(), 1_000_000);
+    let looking = File::open(data_path(here.path())).unwrap();
+    looking.lock().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            drop(looking);
+        });
+        let (slot, _) = begin(&store, &alice(), Beginning::At(offset_of(1_000_000))).unwrap();
+        slot.lock().take().unwrap().leave();
+    });
+    // One that is held is another receiver's.
+    let held = File::open(data_path(here.path())).unwrap();
+    held.lock().unwrap();
+    assert!(begin(&store, &alice(), Beginning::At(offset_of(1_000_000))).is_err());
+}
+
+#[test]
+fn a_journal_that_was_never_finished_goes_with_time() {
+    let here = tempfile::tempdir().unwrap();
+    let store = open(here.path());
+    leave(&store, &alice(), 1_000_000);
+    let half = here.path().join(JOURNALS).join("0123.journal.new");
+    fs::write(&half, "half").unwrap();
+    let partials = Partials::at(here.path()).unwrap();
+    assert_eq!(partials.list(None, SystemTime::now()).unwrap().len(), 1);
+    assert!(half.exists(), "somebody may be making it");
+    partials.list(None, SystemTime::now() + HALF_MADE_AGE).unwrap();
+    assert!(!half.exists());
+}
+
 /// Whoever can write to the directory could otherwise have any file of this user written to.
 #[cfg(unix)]
 #[test]
