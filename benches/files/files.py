@@ -2,7 +2,7 @@
 """Times file transfers by dfcp and by rsync over ssh, each on the same emulated path: a large file, the same one interrupted by kill -9 in
 the middle, many small files, and the same ones again, unchanged. Prints a table; needs rsync, ssh and sshd.
 
-    benches/files/files.py target/release/dfcp --rate 100mbit --delay 20ms --loss 1%
+    benches/files/files.py target/release/dfcp --rate 100mbit --delay 20ms --loss 1% --congestion cubic
 """
 
 import argparse
@@ -72,7 +72,7 @@ class Rsync:
 
     def server(self, _output):
         os.makedirs("/run/sshd", exist_ok=True)
-        return f"exec $(command -v sshd) -D -f {self.work}/sshd_config -E {self.work}/sshd.log"
+        return f"{' '.join(set_congestion(self.congestion))}; exec $(command -v sshd) -D -f {self.work}/sshd_config -E {self.work}/sshd.log"
 
     def command(self, source, output):
         shell = (
@@ -88,6 +88,10 @@ class Rsync:
     def sent_again(self, _printed, _came):
         """It appends to what it has, and compares the beginning by a checksum."""
         return 0
+
+
+def set_congestion(name):
+    return ["sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}"]
 
 
 def interrupt(contender, command, output):
@@ -108,6 +112,7 @@ def interrupt(contender, command, output):
 def near(contender, case, output, source):
     """What happens at the near end; prints the figures as JSON."""
     output.mkdir(parents=True, exist_ok=True)
+    subprocess.run(set_congestion(contender.congestion), check=True)
     command = contender.command(source, output)
     figures = {}
     if case == "interrupted":
@@ -136,7 +141,7 @@ def measure(args, work, contender, case, source):
     output = work / "output"
     shutil.rmtree(output, ignore_errors=True)
     path = ["--rate", args.rate, "--delay", args.delay, "--loss", args.loss]
-    again = [sys.executable, __file__, args.dfcp, "--near", contender.name, case, str(work), str(source)]
+    again = [sys.executable, __file__, args.dfcp, "--congestion", args.congestion, "--near", contender.name, case, str(work), str(source)]
     command = [args.dfcp, "emulate", *path, "--server", contender.server(output), "--", *again]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3 * PATIENCE_S)
     if done.returncode != 0:
@@ -150,6 +155,7 @@ def main():
     parser.add_argument("--rate", default="100mbit")
     parser.add_argument("--delay", default="20ms")
     parser.add_argument("--loss", default="0%")
+    parser.add_argument("--congestion", default="cubic", help="of TCP")
     parser.add_argument("--near", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.dfcp = os.path.abspath(args.dfcp)
@@ -159,16 +165,18 @@ def main():
         work = pathlib.Path(work)
         contender = contenders[name].__new__(contenders[name])
         contender.work, contender.program = work / name.split()[0], args.dfcp
+        contender.congestion = args.congestion
         return near(contender, case, work / "output", pathlib.Path(source))
     with tempfile.TemporaryDirectory() as directory:
         work = pathlib.Path(directory)
         os.environ["DFCP_CONFIG_DIR"] = str(work / "config")
         files = sources(work)
-        print(f"{args.rate}, {args.delay} one way, {args.loss} loss each way\n")
+        print(f"{args.rate}, {args.delay} one way, {args.loss} loss each way, TCP with {args.congestion}\n")
         print("| | large, s | rest after kill -9, s | twice, bytes | many small, s | unchanged, s |\n|---|---|---|---|---|---|")
         for name, kind in contenders.items():
             (work / name.split()[0]).mkdir()
             contender = kind(args.dfcp, work / name.split()[0])
+            contender.congestion = args.congestion
             figures = {case: measure(args, work, contender, case, source) for case, source in files.items()}
             rest, many = figures["interrupted"], figures["many"]
             print(
