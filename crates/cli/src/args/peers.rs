@@ -8,7 +8,7 @@ use dfcp_secure::Fingerprint;
 use super::trust::{self, AdmissionArgs, CodeArg, HostArgs};
 
 /// What a listening side admits, and what a calling side trusts. Which of the two this one is, is known once all is parsed
-/// ([`PeerArgs::check`]).
+/// (`PeerArgs::check`).
 #[derive(Debug, Clone, Default, Args)]
 pub struct PeerArgs {
     /// Pair by a one-time code. The side that listens prints one and admits one peer which gives it: there the flag has no

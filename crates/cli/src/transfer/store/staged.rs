@@ -82,7 +82,7 @@ impl Staged {
         self.write_solid(start, data).map_err(|error| Failure::from_io("write the file", &error))
     }
 
-    /// Writes `data` in place of what is at `position`. Not a part of its hash until [`Staged::replace`].
+    /// Writes `data` in place of what is at `position`. Not a part of its hash until [`Staged::insert`].
     ///
     /// # Errors
     /// Why it could not be written.
