@@ -16,6 +16,9 @@ use crate::input::Input;
 
 const FRAMES_MAX: usize = 64;
 
+/// The bits of a hello that mean something.
+const ABILITIES: u8 = 3;
+
 /// Reads the input as a stream, as one frame's body, as a name, or as a preamble; the first byte chooses.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
@@ -91,7 +94,10 @@ fn decode(frame_kind: u8, body: &[u8]) {
         frame.encode(&mut again);
         assert_eq!(again, whole, "{}", frame.name());
         match frame {
-            ToReceiver::Directory(entry) | ToReceiver::File(entry) => name(&entry.name),
+            ToReceiver::Directory(entry)
+            | ToReceiver::File(entry)
+            | ToReceiver::Resume { entry, .. }
+            | ToReceiver::Offer { entry, .. } => name(&entry.name),
             ToReceiver::FileAbort(sentence) => assert!(sentence.len() <= SENTENCE_BYTES_MAX),
             _ => {}
         }
@@ -99,6 +105,14 @@ fn decode(frame_kind: u8, body: &[u8]) {
     }
     if let Ok(frame) = ToSender::decode(frame_kind, body) {
         frame.encode(&mut again);
+        match &frame {
+            // Abilities of a later version are ignored.
+            ToSender::Hello(_) => again[HEADER_BYTES] |= whole[HEADER_BYTES] & !ABILITIES,
+            ToSender::Deleted { failure: Some(FailureCode::FileSystem), .. } => {
+                again[HEADER_BYTES] = whole[HEADER_BYTES]
+            }
+            _ => {}
+        }
         let failure = match &frame {
             ToSender::Verdict { outcome: Err(failure), .. } | ToSender::Refused(failure) => Some(failure),
             _ => None,
