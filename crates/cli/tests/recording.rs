@@ -109,7 +109,7 @@ fn a_disk_that_fills_up_ends_the_trace_with_one_line_and_not_the_transfer() {
     let receiver = receiver(&site, None, &[]);
     let file = site.write("small.txt", &"small".repeat(100_000));
     let trace = site.path("trace.sqlog");
-    // Beyond so many blocks, writing fails as on a full disk.
+    // Beyond this number of blocks, writing fails as on a full disk.
     let limited = "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"";
     let arguments = ["send", &file, &receiver.address, "--accept-new-key", "--qlog", trace.to_str().unwrap()];
     let mut command = std::process::Command::new("sh");

@@ -64,14 +64,17 @@ fn half_way(site: &Site, address: &str) -> Child {
     child
 }
 
+fn kill(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 #[test]
 fn a_sender_that_was_killed_goes_on_at_once_where_it_was() {
     let site = Site::new();
     fs::write(site.path("large"), content()).unwrap();
     let receiver = receiver(&site, &[]);
-    let mut killed = half_way(&site, &receiver.address);
-    killed.kill().unwrap();
-    killed.wait().unwrap();
+    kill(half_way(&site, &receiver.address));
     // The receiver does not know yet that it is gone.
     let before = unfinished_bytes(&site);
     let said = send(&site, &["large"], &receiver.address, &[]).ok();
@@ -86,10 +89,9 @@ fn a_receiver_that_was_killed_goes_on_with_what_it_has_written_down() {
     let site = Site::new();
     fs::write(site.path("large"), content()).unwrap();
     let killed = receiver(&site, &[]);
-    let mut broken = half_way(&site, &killed.address);
+    let broken = half_way(&site, &killed.address);
     drop(killed);
-    broken.kill().unwrap();
-    broken.wait().unwrap();
+    kill(broken);
     let list = |more: &[&str]| {
         let output = site.path("output");
         let arguments = [&["receive", "--partials", "--output", output.to_str().unwrap()], more].concat();
@@ -113,9 +115,7 @@ fn what_one_sender_left_another_one_does_not_go_on_with() {
     let site = Site::new();
     fs::write(site.path("large"), content()).unwrap();
     let receiver = receiver(&site, &[]);
-    let mut killed = half_way(&site, &receiver.address);
-    killed.kill().unwrap();
-    killed.wait().unwrap();
+    kill(half_way(&site, &receiver.address));
     let other = tempfile::tempdir().unwrap();
     let mut command = sender(&site, &["large"], &receiver.address, &[]);
     let said = Said::of(command.env("DFCP_CONFIG_DIR", other.path()).output().unwrap()).ok();

@@ -138,7 +138,7 @@ fn the_copy_goes_beside_the_capture() {
     }
 }
 
-/// A disk which is full after so many bytes.
+/// A disk with room for this number of bytes.
 struct Full(usize);
 
 impl Write for Full {

@@ -92,7 +92,7 @@ fn what_peers_or_errors_say_cannot_begin_or_end_a_record() {
     assert!(bytes.iter().all(|&byte| byte >= b' ' || byte == b'\n' || byte == RECORD_SEPARATOR));
 }
 
-/// A disk which is full after so many bytes.
+/// A disk with room for this number of bytes.
 struct Full(usize);
 
 impl Write for Full {

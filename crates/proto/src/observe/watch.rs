@@ -81,7 +81,7 @@ impl Watch {
         self.observer.on_event(now.since(self.began), event);
     }
 
-    /// A datagram of so many bytes has come, which had this header, and was dropped for `why`, or taken.
+    /// A datagram of this length in bytes has come, which had this header, and was dropped for `why`, or taken.
     pub(crate) fn on_received(
         &mut self,
         now: Time,

@@ -21,7 +21,7 @@ pub struct Staged {
     pub(super) temporary: Temporary,
     /// Its last component.
     pub(super) destination: OsString,
-    /// Who sends it, if that is known.
+    /// The sender, if it can be known again.
     pub(super) sender: Option<Owner>,
     /// If it can be gone on with in another session.
     pub(super) keep: Option<Keep>,
