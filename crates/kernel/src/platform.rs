@@ -121,7 +121,7 @@ impl KernelPlatform {
 
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Measured, String> {
         let desk = Desk::new(&Job { scenario: scenario.clone(), seed, task: Task::Measure })?;
-        match desk.give(self, malloc(scenario), Some(limit(scenario.cost())), &AtomicBool::new(false))? {
+        match desk.give(self, malloc(scenario), Some(limit(scenario.cost_max())), &AtomicBool::new(false))? {
             Answer::Measured(measured) => Ok(*measured),
             Answer::Failed(why) => Err(why),
             Answer::Executed(_) | Answer::Traced(_) => Err("the guest has done something else".to_owned()),
@@ -134,7 +134,7 @@ impl KernelPlatform {
         let failed = |why| TraceError::Impossible(MeasureError::Failed(format!("{}: {why}", self.engine.platform)));
         let job = Job { scenario: scenario.clone(), seed: run.seed, task: Task::Trace { bin_ns, end_ns } };
         let desk = Desk::new(&job).map_err(failed)?;
-        let cost = scenario.cost() * end_ns as f64 / scenario.duration_ns.max(1) as f64;
+        let cost = scenario.cost_max() * end_ns as f64 / scenario.duration_ns.max(1) as f64;
         let answer = desk.give(self, malloc(scenario), Some(limit(cost)), settings.stop);
         if settings.stop.load(Ordering::Relaxed) {
             return Err(TraceError::Stopped);

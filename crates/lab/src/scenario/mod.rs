@@ -180,9 +180,20 @@ pub struct ChangeSpec {
 }
 
 impl Scenario {
-    /// What the run costs, roughly: seconds times the bottlenecks' Gbit/s.
+    /// What the run costs, roughly: Gbit which its bottlenecks carry. Flows whose bytes are counted carry little more than these.
     #[must_use]
     pub fn cost(&self) -> f64 {
+        /// Headers, repair symbols and what is sent again.
+        const CARRIED_PER_BYTE: f64 = 4.0;
+        let bytes: Option<f64> = self.flows.iter().map(|flow| flow.bytes.map(|bytes| bytes as f64)).sum();
+        let carried = bytes.map(|bytes| bytes * 8e-9 * CARRIED_PER_BYTE * self.links.len() as f64);
+        let max = self.cost_max();
+        carried.map_or(max, |gbit| gbit.min(max)).max(1e-3)
+    }
+
+    /// The same with bottlenecks which are full to the end.
+    #[must_use]
+    pub fn cost_max(&self) -> f64 {
         let gbps: f64 = self.links.iter().map(|link| link.rate_bps as f64 / 1e9).sum();
         (self.duration_ns as f64 / 1e9 * gbps).max(1e-3)
     }

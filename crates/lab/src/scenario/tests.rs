@@ -21,6 +21,16 @@ fn buffers_in_bandwidth_delay_products_follow_the_longest_round_trip() {
     assert_eq!(found.flows[0].share_bps, 50_000_000);
 }
 
+#[test]
+fn a_run_costs_what_its_links_carry_and_little_if_its_flows_end_early() {
+    let cost = |flows: &str| scenario(&format!("[topology]\nrate_mbps = 1000\n{flows}")).unwrap().cost();
+    assert_eq!(cost("[[flows]]\n"), 5.0);
+    assert_eq!(cost("[[flows]]\nbytes = 150000\n[[flows]]\n"), 5.0);
+    let both = cost("[[flows]]\nbytes = 150000\n[[flows]]\nbytes = 150000\n");
+    assert!((0.0024..0.05).contains(&both), "{both}");
+    assert_eq!(cost("[[flows]]\nbytes = 18446744073709551615\n[[flows]]\nbytes = 18446744073709551615\n"), 5.0);
+}
+
 /// Why a flow of a transport with these lines is refused; empty if it is not.
 fn complaint_of_messages(transport: &str, flows: &str, topology: &str) -> String {
     let text = format!(
