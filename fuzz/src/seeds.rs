@@ -2,7 +2,9 @@
 //! random bytes find slowly, such as whole handshakes and valid texts.
 
 use dfcp_framing::error::{Failure, FailureCode};
-use dfcp_framing::files::{Confirmed, Entry, Hello, Listing, Partial, Progress, ToReceiver, ToSender};
+use dfcp_framing::files::{
+    Basis, CHUNK_HASH_BYTES, ChunkName, Confirmed, Entry, Hello, Listing, Partial, Progress, ToReceiver, ToSender,
+};
 use dfcp_framing::frame::Service;
 use dfcp_secure::StaticKey;
 use dfcp_testkit::raw::{self, Header};
@@ -190,12 +192,13 @@ fn frames() -> Vec<Named> {
             directory: b"music".to_vec(),
             names: vec![b"a".to_vec(), b"b".to_vec()],
         }),
-        ToReceiver::Offer { hash: Some([7; 32]), asks_only: true, entry: entry.clone() },
+        ToReceiver::Offer { hash: Some([7; 32]), asks_only: true, takes_basis: true, entry: entry.clone() },
         ToReceiver::Resume { offset: 5, entry: entry.clone() },
         ToReceiver::Tree(vec![[1; 32], [2; 32]]),
         ToReceiver::Again { start: 0 },
         ToReceiver::File(entry),
         ToReceiver::Data(b"eleven byte".to_vec()),
+        ToReceiver::Copy { start: 5, len: 6 },
         ToReceiver::FileEnd { len: 11, hash: [9; 32] },
         ToReceiver::FileAbort("it went away".to_owned()),
         ToReceiver::End { entries: 2, streams: 1 },
@@ -209,6 +212,11 @@ fn frames() -> Vec<Named> {
         ToSender::Verdict { index: 1, outcome: Err(Failure::new(FailureCode::Exists, "it exists")) },
         ToSender::Hello(Hello { takes_offers: true, deletes: true, partials: 1 }),
         ToSender::Partial(Partial { offset: 5, len: 11, mtime_s: -5, mtime_ns: 9, name: b"music/a".to_vec() }),
+        ToSender::Basis(Basis {
+            index: 1,
+            average_bytes: 16_384,
+            chunks: vec![ChunkName { hash: [3; CHUNK_HASH_BYTES], len: 9_000 }],
+        }),
         ToSender::Want { index: 1 },
         ToSender::Checked { index: 1, end: 5, differ: vec![0] },
         ToSender::Deleted { failure: Some(FailureCode::Permission), name: b"music/c".to_vec() },

@@ -177,6 +177,7 @@ Examples:
   dfcp send --rate auto:low --max-rate 50mbit backup.tar 192.0.2.7:4433
   dfcp send --rate 800mbit backup.tar 192.0.2.7:4433
   dfcp send --dry-run --delete --exclude '*.o' --exclude cache/ src there.example:4433
+  dfcp send --delta machine.img there.example:4433             # there: dfcp receive --force --output images
   tar c photos | dfcp send - there.example:4433 --name photos.tar
   dfcp send film.mkv photos/ --listen 4433                     # there: dfcp receive --from here.example:4433 --output incoming
   dfcp send backup.tar --listen 4433 --authorized-keys partners --log-json sent.jsonl
@@ -215,6 +216,9 @@ pub struct SendArgs {
     /// Compare files that the receiver has by their BLAKE3 hashes, not by size and modification time
     #[arg(long)]
     pub checksum: bool,
+    /// Of long files that have changed and that the receiver may replace (--force there), send only what has changed
+    #[arg(long)]
+    pub delta: bool,
     /// Leave out files and directories whose names match, as in rsync: *.o by the last part of the name, cache/ for directories alone,
     /// /photos/raw from the start of the name at the receiver on; may be given several times
     #[arg(long, value_name = "PATTERN")]

@@ -352,3 +352,21 @@ pub const LOCK_TRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A journal that has not got its name for so long was being made by a receiver that was killed.
 pub const HALF_MADE_AGE: Duration = Duration::from_secs(60);
+
+/// Mean lengths of the chunks into which an older version of a file is cut, bytes: short ones find more, and cost 20 bytes each.
+pub const BASIS_CHUNK_BYTES: RangeInclusive<u32> = 16 * 1024..=4 * 1024 * 1024;
+
+/// Chunks of an older version that a receiver names and a sender remembers: 2.6 MB on their way.
+pub const BASIS_CHUNKS_MAX: usize = 131_072;
+
+/// Shortest file of which only what has changed is sent, bytes: below, naming its chunks saves next to nothing.
+pub const BASIS_BYTES_MIN: u64 = 256 * 1024;
+
+/// Older versions of a session of which a receiver says at a time of what they consist, each by a thread of its own.
+pub const BASES_MAX: usize = 16;
+
+/// Files of a session which are offered and wait for that; of any further ones all is wanted.
+pub const BASES_WAITING_MAX: usize = 4096;
+
+/// Longest piece of an older version that is copied at a time, bytes, so that others of the session need not wait for long.
+pub const COPY_BYTES_MAX: u32 = 4 << 20;

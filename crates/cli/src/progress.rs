@@ -94,7 +94,7 @@ impl Display {
                 "directories": report.directories, "unchanged": report.unchanged, "failed": report.failed,
                 "deleted": report.deleted, "would_send": report.wanted, "would_send_bytes": report.wanted_bytes,
                 "skipped": report.skipped, "bytes": report.bytes, "resumed": report.resumed,
-                "resumed_bytes": report.resumed_bytes, "seconds": report.last.elapsed.as_secs_f64(), "rate_bps": mean_rate_bps(report),
+                "resumed_bytes": report.resumed_bytes, "copied": report.copied, "copied_bytes": report.copied_bytes, "seconds": report.last.elapsed.as_secs_f64(), "rate_bps": mean_rate_bps(report),
                 "bottleneck": report.last.bottleneck, "path": report.last.path, "waste": waste(&report.last),
             }));
         }
@@ -144,7 +144,7 @@ impl Observer for Display {
             return output::json(&json!({
                 "event": if outcome.is_directory { "directory" } else { "file" }, "peer": self.peer,
                 "name": outcome.name, "ok": outcome.failure.is_none(),
-                "unchanged": outcome.is_unchanged, "deleted": outcome.is_deleted, "would_send": outcome.is_wanted, "bytes": outcome.bytes, "resumed_bytes": outcome.resumed_bytes,
+                "unchanged": outcome.is_unchanged, "deleted": outcome.is_deleted, "would_send": outcome.is_wanted, "bytes": outcome.bytes, "resumed_bytes": outcome.resumed_bytes, "copied_bytes": outcome.copied_bytes,
                 "blake3": outcome.hash.map(|hash| hash.to_hex().to_string()), "error": outcome.failure,
             }));
         }
@@ -287,7 +287,7 @@ fn waste(snapshot: &Snapshot) -> Option<Waste> {
 
 fn mean_rate_bps(report: &Report) -> f64 {
     let seconds = report.last.elapsed.as_secs_f64();
-    let came_bytes = report.bytes.saturating_sub(report.resumed_bytes);
+    let came_bytes = report.bytes.saturating_sub(report.resumed_bytes + report.copied_bytes);
     if seconds > 0.0 { 8.0 * came_bytes as f64 / seconds } else { 0.0 }
 }
 
@@ -321,6 +321,9 @@ fn summary(report: &Report) -> String {
     );
     if report.resumed > 0 {
         text += &format!(", {} resumed ({} were there)", report.resumed, human_bytes(report.resumed_bytes));
+    }
+    if report.copied > 0 {
+        text += &format!(", {} by what has changed ({} were there)", report.copied, human_bytes(report.copied_bytes));
     }
     for (count, what) in [
         (report.unchanged, "unchanged"),

@@ -41,6 +41,7 @@ pub async fn run(mut args: SendArgs) -> anyhow::Result<()> {
     let options = SendOptions {
         resume: !args.no_resume,
         checksum: args.checksum,
+        delta: args.delta,
         dry_run: args.dry_run,
         delete: args.delete,
         exclude: Arc::new(exclude),

@@ -137,6 +137,26 @@ fn walk(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
+fn of_a_changed_file_only_what_has_changed_travels() {
+    let site = Site::new();
+    let mut content = content();
+    fs::write(site.path("large"), &content).unwrap();
+    let receiver = receiver(&site, &["--force"]);
+    send(&site, &["large"], &receiver.address, &[]).ok();
+    content[3_000_000] ^= 1;
+    content.splice(5_000_000..5_000_000, *b"inserted");
+    fs::write(site.path("large"), &content).unwrap();
+    let said = send(&site, &["large"], &receiver.address, &["--delta"]).ok();
+    assert!(fs::read(site.path("output/large")).unwrap() == content);
+    let done = done(&said);
+    let travelled = done["path"]["bytes_acknowledged"].as_u64().unwrap();
+    assert!(travelled < LEN as u64 / 8, "{travelled}");
+    assert_eq!(done["copied"], 1);
+    let copied_bytes = done["copied_bytes"].as_u64().unwrap();
+    assert!(copied_bytes > LEN as u64 * 7 / 8 && copied_bytes < LEN as u64, "{copied_bytes}");
+}
+
+#[test]
 fn what_is_excluded_stays_behind() {
     let site = Site::new();
     for name in ["t/a.rs", "t/a.o", "t/build/x", "t/deep/build", "t/deep/b.o", "t/keep"] {

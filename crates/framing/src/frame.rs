@@ -110,6 +110,8 @@ pub mod kind {
     pub const AGAIN: u8 = 0x0a;
     /// What is in a directory: anything else there is to be deleted.
     pub const LISTING: u8 = 0x0b;
+    /// A part of the file that the receiver has under this name.
+    pub const COPY: u8 = 0x0c;
     /// What became of one entry.
     pub const VERDICT: u8 = 0x41;
     /// How far the receiver has come.
@@ -128,6 +130,8 @@ pub mod kind {
     pub const CHECKED: u8 = 0x48;
     /// What was deleted.
     pub const DELETED: u8 = 0x49;
+    /// What a file that the receiver has consists of.
+    pub const BASIS: u8 = 0x4a;
     /// What a perf client wants.
     pub const PERF_REQUEST: u8 = 0x21;
     /// A sender's own figures, sent along with the data when the server sends.

@@ -1,7 +1,7 @@
 //! The bytes of frames, beside those which the specification shows.
 
 use dfcp_framing::error::{Failure, FailureCode};
-use dfcp_framing::files::{Confirmed, Entry, Hello, Partial, ToReceiver, ToSender};
+use dfcp_framing::files::{Basis, CHUNK_HASH_BYTES, ChunkName, Confirmed, Entry, Hello, Partial, ToReceiver, ToSender};
 use dfcp_framing::frame::Service;
 
 fn hex(bytes: &[u8]) -> String {
@@ -19,15 +19,8 @@ fn vector(name: &str) -> String {
         .collect()
 }
 
-#[test]
-fn the_bytes_are_those_of_the_specification() {
-    let mut bytes = Service::Files.preamble().to_vec();
-    // BLAKE3 of the content below.
-    let hash = [
-        0x0b, 0x8b, 0x60, 0x24, 0x8f, 0xad, 0x7a, 0xc6, 0xdf, 0xac, 0x22, 0x1b, 0x7e, 0x01, 0xa8, 0xb9, 0x1c, 0x77,
-        0x24, 0x21, 0xa1, 0x5b, 0x38, 0x7d, 0xd1, 0xfb, 0x2d, 0x6a, 0x94, 0xae, 0xe4, 0x38,
-    ];
-    let entry = |index, name: &[u8], size_hint_bytes| Entry {
+fn entry(index: u32, name: &[u8], size_hint_bytes: u64) -> Entry {
+    Entry {
         index,
         directories: 1,
         mode: 0o644,
@@ -36,7 +29,17 @@ fn the_bytes_are_those_of_the_specification() {
         size_hint_bytes,
         len: (index > 0).then_some(size_hint_bytes),
         name: name.to_vec(),
-    };
+    }
+}
+
+#[test]
+fn the_bytes_are_those_of_the_specification() {
+    let mut bytes = Service::Files.preamble().to_vec();
+    // BLAKE3 of the content below.
+    let hash = [
+        0x0b, 0x8b, 0x60, 0x24, 0x8f, 0xad, 0x7a, 0xc6, 0xdf, 0xac, 0x22, 0x1b, 0x7e, 0x01, 0xa8, 0xb9, 0x1c, 0x77,
+        0x24, 0x21, 0xa1, 0x5b, 0x38, 0x7d, 0xd1, 0xfb, 0x2d, 0x6a, 0x94, 0xae, 0xe4, 0x38,
+    ];
     for frame in [
         ToReceiver::Directory(Entry { directories: 0, ..entry(0, b"a", 0) }),
         ToReceiver::End { entries: 2, streams: 1 },
@@ -69,7 +72,7 @@ fn the_bytes_are_those_of_the_specification() {
     let mut resumed = Vec::new();
     let part = [0x5a; 32];
     for frame in [
-        ToReceiver::Offer { hash: None, asks_only: false, entry: entry(3, b"f", 65_538) },
+        ToReceiver::Offer { hash: None, asks_only: false, takes_basis: false, entry: entry(3, b"f", 65_538) },
         ToReceiver::Resume { offset: 65_536, entry: entry(3, b"f", 65_538) },
         ToReceiver::Data(b"hi".to_vec()),
         ToReceiver::Tree(vec![part]),
@@ -88,4 +91,16 @@ fn the_bytes_are_those_of_the_specification() {
         frame.encode(&mut answers);
     }
     assert_eq!(hex(&answers), vector("answers"));
+}
+
+#[test]
+fn frames_about_older_versions_are_those_of_the_specification() {
+    let (mut changed, mut basis) = (Vec::new(), Vec::new());
+    let offer = ToReceiver::Offer { hash: None, asks_only: false, takes_basis: true, entry: entry(4, b"g", 262_144) };
+    offer.encode(&mut changed);
+    ToReceiver::Copy { start: 0, len: 16_385 }.encode(&mut changed);
+    assert_eq!(hex(&changed), vector("changed"));
+    let chunks = vec![ChunkName { hash: [0x5a; CHUNK_HASH_BYTES], len: 16_385 }];
+    ToSender::Basis(Basis { index: 4, average_bytes: 16_384, chunks }).encode(&mut basis);
+    assert_eq!(hex(&basis), vector("basis"));
 }

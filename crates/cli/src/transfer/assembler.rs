@@ -1,6 +1,7 @@
 //! What a receiver does with each frame: the state between frames, and the answers. Blocking file work, no network.
 
 mod allowance;
+mod bases;
 mod listings;
 mod offers;
 mod prefix;
@@ -9,6 +10,7 @@ mod tree;
 mod unstored;
 
 use std::fmt;
+use std::fs::File;
 use std::sync::Arc;
 
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
@@ -17,9 +19,10 @@ use dfcp_framing::names::RelativeName;
 use dfcp_framing::{printable, printable_bytes};
 
 use self::allowance::{Allowance, Reserved};
+use self::bases::{Bases, Offer};
 use self::listings::Listed;
-pub use self::prefix::Poke;
 use self::prefix::Prefix;
+pub use self::prefix::{Poke, Ready};
 use self::storing::{Checkpoints, Storing};
 use self::tree::{OpenDirectory, Tree};
 use super::EntryOutcome;
@@ -46,6 +49,7 @@ pub struct Assembler {
     /// Directory frames so far.
     directories: u32,
     listed: Listed,
+    bases: Bases,
     /// Of these, directories which are not open any more, since this was asked for last.
     closed_directories: usize,
     /// How many entries there are, once the sender has told.
@@ -113,17 +117,19 @@ struct Content {
     hash: Option<blake3::Hash>,
     /// What an earlier session had stored of it, bytes.
     resumed_bytes: u64,
+    /// What was copied from the version that it replaces, bytes.
+    copied_bytes: u64,
 }
 
 impl Content {
     fn new(bytes: u64, hash: &[u8; HASH_BYTES]) -> Self {
-        Self { bytes, hash: Some(blake3::Hash::from_bytes(*hash)), resumed_bytes: 0 }
+        Self { bytes, hash: Some(blake3::Hash::from_bytes(*hash)), resumed_bytes: 0, copied_bytes: 0 }
     }
 }
 
 impl Assembler {
     /// For one session of `owner`, if that is known. `poke` is called, from other threads, with the number of a stream for which
-    /// [`Assembler::compared`] has something to do.
+    /// [`Assembler::ready`] has something to do.
     pub fn new(target: impl Into<Target>, owner: Option<Owner>, poke: Poke) -> Self {
         let target = target.into();
         Self {
@@ -137,6 +143,7 @@ impl Assembler {
             tree: Tree::default(),
             directories: 0,
             listed: Listed::default(),
+            bases: Bases::default(),
             closed_directories: 0,
             entries: None,
             batch: Vec::new(),
@@ -169,8 +176,9 @@ impl Assembler {
             (ToReceiver::Resume { offset, entry }, Current::Nothing) => {
                 self.file(stream, entry, Beginning::At(*offset))?
             }
-            (ToReceiver::Offer { hash, asks_only, entry }, Current::Nothing) if is_first => {
-                self.offer(entry, hash.as_ref(), *asks_only)?;
+            (ToReceiver::Offer { hash, asks_only, takes_basis, entry }, Current::Nothing) if is_first => {
+                let (entry, hash) = (entry.clone(), *hash);
+                self.offer(&Offer { entry, hash, asks_only: *asks_only, takes_basis: *takes_basis })?;
                 Current::Nothing
             }
             (ToReceiver::Listing(listing), Current::Nothing) if is_first => {
@@ -182,9 +190,10 @@ impl Assembler {
             (frame, Current::Comparing { file, existing, received }) => {
                 self.comparing(frame, file, existing, received)?
             }
-            (ToReceiver::Data(_) | ToReceiver::Tree(_) | ToReceiver::Again { .. }, Current::Draining) => {
-                Current::Draining
-            }
+            (
+                ToReceiver::Data(_) | ToReceiver::Copy { .. } | ToReceiver::Tree(_) | ToReceiver::Again { .. },
+                Current::Draining,
+            ) => Current::Draining,
             (ToReceiver::FileEnd { .. } | ToReceiver::FileAbort(_), Current::Draining) => Current::Nothing,
             (frame, _) => return Err(out_of_place(frame)),
         };
@@ -273,7 +282,9 @@ impl Assembler {
 
     fn file(&mut self, stream: usize, entry: &Entry, beginning: Beginning) -> Result<Current, TransferError> {
         self.check_place(entry)?;
-        match self.begin(stream, entry, beginning) {
+        let basis = self.bases.take(entry.index).filter(|_| beginning == Beginning::New);
+        self.take_up_waiting()?;
+        match self.begin(stream, entry, beginning, basis) {
             Ok(current) => Ok(current),
             Err(failure) => self.file_failed(entry.index, &shown(entry), failure).map(|()| Current::Draining),
         }
@@ -288,7 +299,13 @@ impl Assembler {
         Ok(())
     }
 
-    fn begin(&mut self, stream: usize, entry: &Entry, beginning: Beginning) -> Result<Current, Failure> {
+    fn begin(
+        &mut self,
+        stream: usize,
+        entry: &Entry,
+        beginning: Beginning,
+        basis: Option<File>,
+    ) -> Result<Current, Failure> {
         let name = parse(entry)?;
         if beginning == Beginning::New {
             self.allowance.give_back(&entry.name);
@@ -320,7 +337,15 @@ impl Assembler {
                     }
                 };
                 let file = Receiving { index: entry.index, name };
-                Ok(Current::Storing(Box::new(Storing { file, entry: entry.clone(), slot, reserved, prefix })))
+                Ok(Current::Storing(Box::new(Storing {
+                    file,
+                    entry: entry.clone(),
+                    slot,
+                    reserved,
+                    prefix,
+                    basis,
+                    copied_bytes: 0,
+                })))
             }
             // Only a whole file can be compared.
             Err(failure) if failure.code == FailureCode::Exists && beginning == Beginning::New => {
@@ -397,6 +422,7 @@ impl Assembler {
             is_wanted: false,
             bytes: content.map_or(0, |content| content.bytes),
             resumed_bytes: content.map_or(0, |content| content.resumed_bytes),
+            copied_bytes: content.map_or(0, |content| content.copied_bytes),
             hash: content.and_then(|content| content.hash),
             failure,
         });

@@ -11,6 +11,7 @@
 //! Files follow each other without waiting for verdicts, so many small ones cost no round trip each.
 
 pub mod assembler;
+pub mod basis;
 pub mod beneath;
 pub mod descriptors;
 pub mod error;
@@ -53,6 +54,8 @@ pub struct EntryOutcome {
     pub bytes: u64,
     /// What the receiver had of these already, bytes.
     pub resumed_bytes: u64,
+    /// What was taken from the version that it replaces, bytes.
+    pub copied_bytes: u64,
     /// BLAKE3 of the content of a file, unless it failed.
     pub hash: Option<blake3::Hash>,
     /// Why it was not stored.
@@ -66,6 +69,8 @@ pub struct SendOptions {
     pub resume: bool,
     /// Tells by their hashes which files the receiver has already, not by size and time.
     pub checksum: bool,
+    /// Sends of files that have changed only what has.
+    pub delta: bool,
     /// Sends nothing, and only asks what would be sent.
     pub dry_run: bool,
     /// Has the receiver delete what is not in the directories that are sent.
@@ -79,7 +84,15 @@ pub struct SendOptions {
 impl Default for SendOptions {
     fn default() -> Self {
         let exclude = Arc::default();
-        Self { resume: true, checksum: false, dry_run: false, delete: false, exclude, service: Service::Files }
+        Self {
+            resume: true,
+            checksum: false,
+            delta: false,
+            dry_run: false,
+            delete: false,
+            exclude,
+            service: Service::Files,
+        }
     }
 }
 
@@ -238,6 +251,10 @@ pub struct Report {
     pub resumed: u64,
     /// What it had of them, bytes.
     pub resumed_bytes: u64,
+    /// Stored files of which parts are those of the versions that they replace.
+    pub copied: u64,
+    /// These parts, bytes.
+    pub copied_bytes: u64,
     /// The first failures by name, at most [`FAILURES_KEPT_MAX`].
     pub failures: Vec<(String, String)>,
     /// The last figures.
@@ -259,6 +276,8 @@ impl Report {
                 self.bytes += outcome.bytes;
                 self.resumed += u64::from(outcome.resumed_bytes > 0);
                 self.resumed_bytes += outcome.resumed_bytes;
+                self.copied += u64::from(outcome.copied_bytes > 0);
+                self.copied_bytes += outcome.copied_bytes;
             }
             Some(sentence) => {
                 self.failed += 1;

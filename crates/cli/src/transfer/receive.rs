@@ -75,10 +75,10 @@ pub async fn receive_over<T: Transport>(
             open_directories: Arc::clone(&inlet.open_directories),
         };
         let pokes = inlet.frames.downgrade();
-        let poke: Poke = Arc::new(move |stream| {
+        let poke: Poke = Arc::new(move |ready| {
             // Without a session nothing is compared any more.
             if let Some(frames) = pokes.upgrade() {
-                let _ = frames.blocking_send(Heard::Compared(stream));
+                let _ = frames.blocking_send(Heard::Ready(ready));
             }
         });
         move || worker.run(Assembler::new(target, owner, poke), frames_out, &answers_in)
@@ -218,7 +218,7 @@ impl DiskWorker {
             let started = std::time::Instant::now();
             let handled = match &next {
                 Some(Heard::Frame(stream, frame)) => assembler.handle(*stream, frame),
-                Some(Heard::Compared(stream)) => assembler.compared(*stream),
+                Some(Heard::Ready(ready)) => assembler.ready(*ready),
                 Some(Heard::AllEnded) => assembler.finish(),
                 None => assembler.publish(),
             };
@@ -235,7 +235,7 @@ impl DiskWorker {
                     self.counters.handled();
                     self.spares.give(frame);
                 }
-                Some(Heard::Compared(_)) | None => {}
+                Some(Heard::Ready(_)) | None => {}
             }
         }
     }

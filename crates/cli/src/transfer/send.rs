@@ -1,23 +1,24 @@
 //! The sending side of a session.
 
-use std::collections::BTreeMap;
+mod answers;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
-use dfcp_framing::files::{Confirmed, Hello, Partial, Progress, ToReceiver, ToSender};
+use dfcp_framing::error::ProtocolError;
+use dfcp_framing::files::{Hello, Partial, Progress, ToReceiver, ToSender};
 use dfcp_framing::frame::Service;
-use dfcp_framing::{printable, printable_bytes};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
+use self::answers::Answers;
 use super::error::TransferError;
 use super::reading::{read_frame, read_preamble};
-use super::source::{Event, Feed, Known, Opener, Root, Shared, produce};
-use super::{Bottleneck, EntryOutcome, LastHeard, Observer, Report, SendOptions, Snapshot};
+use super::source::{Feed, Known, Opener, Root, Shared, produce};
+use super::{Bottleneck, LastHeard, Observer, Report, SendOptions, Snapshot};
 use crate::limits::{
     CLOSE_WAIT_MAX, FILE_STREAMS_MAX, PARTIALS_PER_SENDER_MAX, QUIET_SOURCE_INTERVAL, RECEIVER_SILENCE_MAX,
     REPORT_INTERVAL, UNANSWERED_MAX,
@@ -44,14 +45,7 @@ pub async fn send<T: Transport>(
         produce(roots, options.clone(), events_in, Arc::clone(&shared), Arc::clone(&observer));
     let producer = tokio::task::spawn_blocking(move || producer.run());
     let received = Received::new(started);
-    let mut answers = Answers {
-        events: events_out,
-        pending: BTreeMap::new(),
-        shared: &shared,
-        observer: &*observer,
-        is_dry: options.dry_run,
-        deletes: options.delete,
-    };
+    let mut answers = Answers::new(events_out, &shared, &*observer, &options);
     let snapshot = || snapshot(&handle, &shared, &received, started.elapsed());
 
     let outcome = {
@@ -275,7 +269,7 @@ async fn listen<R: AsyncRead + Unpin>(
     let (mut stored, mut failed) = (0_u32, 0_u32);
     let mut body = Vec::new();
     loop {
-        if !answers.observer.is_recorded() {
+        if !answers.is_recorded() {
             return Err(TransferError::SentNotRecorded);
         }
         let next = timeout(RECEIVER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
@@ -286,10 +280,13 @@ async fn listen<R: AsyncRead + Unpin>(
                 *(if outcome.is_ok() { &mut stored } else { &mut failed }) += 1;
                 answers.verdict(index, outcome)?;
             }
-            ToSender::Hello(hello) if answers.deletes && !hello.deletes => return Err(TransferError::NoDeletion),
+            ToSender::Hello(hello) if answers.wants_deletion() && !hello.deletes => {
+                return Err(TransferError::NoDeletion);
+            }
             ToSender::Hello(hello) => greeting.hello(hello)?,
             ToSender::Partial(partial) => greeting.partial(partial)?,
             ToSender::Want { index } => answers.want(index)?,
+            ToSender::Basis(basis) => answers.basis(basis)?,
             ToSender::Deleted { failure, name } => answers.deleted(failure, &name)?,
             ToSender::Checked { index, end, differ } => answers.checked(index, end, &differ)?,
             ToSender::Progress(progress) => received.update(progress),
@@ -303,156 +300,5 @@ async fn listen<R: AsyncRead + Unpin>(
             }
             ToSender::Refused(failure) => return Err(TransferError::Refused(failure.sentence)),
         }
-    }
-}
-
-/// Brings verdicts and entries together.
-struct Answers<'a> {
-    events: mpsc::Receiver<Event>,
-    pending: BTreeMap<u32, Pending>,
-    shared: &'a Shared,
-    observer: &'a dyn Observer,
-    /// Nothing is sent: what is wanted needs no verdict.
-    is_dry: bool,
-    /// Whether the receiver was asked to delete.
-    deletes: bool,
-}
-
-struct Pending {
-    name: String,
-    is_directory: bool,
-    resumed_bytes: u64,
-    /// Length, and hash if it was looked at.
-    sent: Option<(u64, Option<blake3::Hash>)>,
-    gave_up: Option<String>,
-}
-
-impl Drop for Answers<'_> {
-    /// Nothing more is answered, for which the source might wait.
-    fn drop(&mut self) {
-        self.shared.close();
-    }
-}
-
-impl Answers<'_> {
-    fn verdict(&mut self, index: u32, verdict: Result<Confirmed, Failure>) -> Result<(), TransferError> {
-        let stray = ProtocolError::StrayVerdict { index };
-        let offered = self.shared.answer_offer(index);
-        if let Some((bytes, _)) = offered {
-            self.shared.spare(bytes);
-            if verdict == Ok(Confirmed::Stored) {
-                return Err(stray.into());
-            }
-        }
-        let is_answerable = |pending: &Pending| match &verdict {
-            Ok(Confirmed::Stored) => pending.is_directory || pending.sent.is_some(),
-            Ok(Confirmed::Unchanged) => pending.sent.is_some() || offered.is_some(),
-            // Given up by us, which we noted before; the rest may come at any time.
-            Err(failure) if failure.code == FailureCode::GivenUp => pending.gave_up.is_some(),
-            Err(_) => true,
-        };
-        while !self.pending.get(&index).is_some_and(is_answerable) {
-            let event = self.events.try_recv().map_err(|_| stray)?;
-            self.note(event);
-        }
-        let pending = self.pending.remove(&index).ok_or(stray)?;
-        let Pending { name, is_directory, resumed_bytes, sent, gave_up } = pending;
-        let outcome = match verdict {
-            Ok(confirmed) => {
-                let (bytes, hash) = sent.or(offered).unwrap_or_default();
-                let is_unchanged = confirmed == Confirmed::Unchanged;
-                EntryOutcome { name, is_directory, is_unchanged, bytes, resumed_bytes, hash, ..EntryOutcome::default() }
-            }
-            Err(failure) => {
-                self.shared.refuse(index);
-                let sentence = gave_up.unwrap_or_else(|| printable(&failure.sentence));
-                EntryOutcome { name, is_directory, failure: Some(sentence), ..EntryOutcome::default() }
-            }
-        };
-        self.settle(&outcome);
-        Ok(())
-    }
-
-    /// The receiver wants a file that was offered.
-    fn want(&mut self, index: u32) -> Result<(), ProtocolError> {
-        let stray = ProtocolError::StrayVerdict { index };
-        if !self.is_dry {
-            return if self.shared.want(index) { Ok(()) } else { Err(stray) };
-        }
-        let (bytes, hash) = self.shared.answer_offer(index).ok_or(stray)?;
-        self.shared.spare(bytes);
-        while !self.pending.contains_key(&index) {
-            let event = self.events.try_recv().map_err(|_| stray)?;
-            self.note(event);
-        }
-        let Pending { name, .. } = self.pending.remove(&index).ok_or(stray)?;
-        self.settle(&EntryOutcome { name, is_wanted: true, bytes, hash, ..EntryOutcome::default() });
-        Ok(())
-    }
-
-    /// Something was deleted, or could not be.
-    fn deleted(&self, failure: Option<FailureCode>, name: &[u8]) -> Result<(), ProtocolError> {
-        if !self.deletes {
-            return Err(ProtocolError::OutOfPlace { frame: "deleted" });
-        }
-        let failure = failure.map(|code| match code {
-            FailureCode::Permission => "the receiver may not delete it".to_owned(),
-            _ => "the receiver could not delete it; see its messages".to_owned(),
-        });
-        let is_deleted = failure.is_none();
-        let outcome = EntryOutcome { name: printable_bytes(name), is_deleted, failure, ..EntryOutcome::default() };
-        self.shared.count(&outcome);
-        self.observer.entry(&outcome);
-        Ok(())
-    }
-
-    fn settle(&self, outcome: &EntryOutcome) {
-        self.shared.answered();
-        self.shared.count(outcome);
-        self.observer.entry(outcome);
-    }
-
-    /// The receiver has compared what it has of a file. One that was sent or given up meanwhile is nobody's fault.
-    fn checked(&mut self, index: u32, end: u64, differ: &[u64]) -> Result<(), ProtocolError> {
-        if self.shared.checked(index, end, differ)? {
-            return Ok(());
-        }
-        while let Ok(event) = self.events.try_recv() {
-            self.note(event);
-        }
-        let is_over = |pending: &Pending| pending.sent.is_some() || pending.gave_up.is_some();
-        let known = self.pending.get(&index).is_some_and(is_over);
-        if known { Ok(()) } else { Err(ProtocolError::StrayVerdict { index }) }
-    }
-
-    /// There are at most as many entries as may be unanswered.
-    fn note(&mut self, event: Event) {
-        match event {
-            Event::Entry { index, name, is_directory, resumed_bytes } => {
-                self.pending.insert(index, Pending { name, is_directory, resumed_bytes, sent: None, gave_up: None });
-            }
-            // An entry that is no longer there was refused before its end.
-            Event::Sent { index, bytes, hash } => {
-                if let Some(pending) = self.pending.get_mut(&index) {
-                    pending.sent = Some((bytes, Some(hash)));
-                }
-            }
-            Event::GaveUp { index, sentence } => {
-                if let Some(pending) = self.pending.get_mut(&index) {
-                    pending.gave_up = Some(sentence);
-                }
-            }
-        }
-    }
-
-    /// Whether everything that was sent has its verdict, and nothing more will be sent.
-    async fn is_complete(&mut self) -> bool {
-        // The producer may still be on its way out after its last frame; its leaving closes the channel.
-        while let Some(event) = self.events.recv().await {
-            if matches!(event, Event::Entry { .. }) {
-                return false;
-            }
-        }
-        self.pending.is_empty()
     }
 }

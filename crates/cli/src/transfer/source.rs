@@ -2,6 +2,7 @@
 //! own.
 
 mod beside;
+mod delta;
 mod encoder;
 mod jobs;
 mod producer;
@@ -27,7 +28,7 @@ pub(super) use self::producer::produce;
 use self::reading::ReadingFiles;
 pub use self::root::{Root, RootError, STANDARD_STREAM};
 use super::beneath::{Kind, Status};
-use super::{EntryOutcome, Observer, Report};
+use super::{EntryOutcome, Observer, Report, basis};
 use crate::limits::{FILE_STREAMS_MAX, UNANSWERED_MAX};
 
 /// What the threads and the connection's tasks know in common.
@@ -68,9 +69,14 @@ impl Shared {
         self.reading.refuse(index);
     }
 
-    /// The receiver wants an offered file; whether that was offered.
-    pub(super) fn want(&self, index: u32) -> bool {
-        self.jobs.want(index)
+    /// The receiver wants an offered file, of which it has an older version if `known` says of what that consists; whether it was offered.
+    pub(super) fn want(&self, index: u32, known: Option<basis::Known>) -> bool {
+        self.jobs.want(index, known)
+    }
+
+    /// Whether a file is offered, and not answered yet.
+    pub(super) fn is_offered(&self, index: u32) -> bool {
+        self.jobs.is_offered(index)
     }
 
     /// The receiver has answered an offered file; its length and hash, if it was offered and not wanted before.
@@ -155,6 +161,8 @@ pub enum Event {
         index: u32,
         /// Its size as sent.
         bytes: u64,
+        /// What of that the receiver copies from its older version, bytes.
+        copied_bytes: u64,
         /// BLAKE3 of what was sent.
         hash: blake3::Hash,
     },

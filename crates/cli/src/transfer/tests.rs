@@ -535,7 +535,7 @@ async fn a_sender_whose_input_is_quiet_for_long_is_not_taken_for_dead() {
                 empty += u32::from(matches!(frame, ToReceiver::Data(data) if data.is_empty()));
                 assembler.handle(*stream, frame).unwrap();
             }
-            Heard::Compared(_) => {}
+            Heard::Ready(_) => {}
             Heard::AllEnded => assembler.finish().unwrap(),
         }
     }

@@ -47,8 +47,10 @@ fn to_receiver() -> impl Strategy<Value = ToReceiver> {
         entry().prop_map(ToReceiver::File),
         proptest::collection::vec(any::<u8>(), 1..2000).prop_map(ToReceiver::Data),
         known_entry().prop_map(|(entry, offset)| ToReceiver::Resume { offset, entry }),
-        (known_entry(), any::<Option<[u8; 32]>>(), any::<bool>())
-            .prop_map(|((entry, _), hash, asks_only)| ToReceiver::Offer { hash, asks_only, entry }),
+        (known_entry(), any::<Option<[u8; 32]>>(), any::<(bool, bool)>()).prop_map(
+            |((entry, _), hash, (asks_only, takes_basis))| ToReceiver::Offer { hash, asks_only, takes_basis, entry }
+        ),
+        (any::<u64>(), any::<u32>()).prop_map(|(start, len)| ToReceiver::Copy { start, len }),
         listing().prop_map(ToReceiver::Listing),
         proptest::collection::vec(any::<[u8; 32]>(), 0..5).prop_map(ToReceiver::Tree),
         any::<u64>().prop_map(|start| ToReceiver::Again { start }),
@@ -94,6 +96,12 @@ fn to_sender() -> impl Strategy<Value = ToSender> {
             name: entry.name,
         })),
         any::<u32>().prop_map(|index| ToSender::Want { index }),
+        (any::<u32>(), any::<u32>(), proptest::collection::vec((any::<[u8; 16]>(), any::<u32>()), 0..5)).prop_map(
+            |(index, average_bytes, chunks)| {
+                let chunks = chunks.into_iter().map(|(hash, len)| ChunkName { hash, len }).collect();
+                ToSender::Basis(Basis { index, average_bytes, chunks })
+            }
+        ),
         (any::<u32>(), any::<u64>(), proptest::collection::vec(any::<u64>(), 0..5))
             .prop_map(|(index, end, differ)| ToSender::Checked { index, end, differ }),
     ]
@@ -131,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn what_decodes_encodes_to_the_same_bytes(kind in 1u8..13, body in proptest::collection::vec(any::<u8>(), 0..60)) {
+    fn what_decodes_encodes_to_the_same_bytes(kind in 1u8..14, body in proptest::collection::vec(any::<u8>(), 0..60)) {
         if let Ok(frame) = ToReceiver::decode(kind, &mut body.clone()) {
             let mut bytes = Vec::new();
             frame.encode(&mut bytes);
@@ -165,7 +173,7 @@ fn a_file_without_a_length_is_neither_resumed_nor_offered() {
     for (frame, frame_kind) in [
         (ToReceiver::Resume { offset: 0, entry: entry(None) }, kind::RESUME),
         (ToReceiver::Resume { offset: 8, entry: entry(Some(7)) }, kind::RESUME),
-        (ToReceiver::Offer { hash: None, asks_only: false, entry: entry(None) }, kind::OFFER),
+        (ToReceiver::Offer { hash: None, asks_only: false, takes_basis: false, entry: entry(None) }, kind::OFFER),
     ] {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes);

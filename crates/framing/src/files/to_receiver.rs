@@ -8,6 +8,7 @@ use crate::limits::SENTENCE_BYTES_MAX;
 /// Bits of an offer.
 const HAS_HASH: u8 = 1;
 const ASKS_ONLY: u8 = 2;
+const TAKES_BASIS: u8 = 4;
 
 /// What a sender says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub enum ToReceiver {
         hash: Option<[u8; HASH_BYTES]>,
         /// They do not follow in any case: the sender only wants to know.
         asks_only: bool,
+        /// The sender can leave out what an older version at the receiver has, if it is told of what that consists.
+        takes_basis: bool,
         /// The file.
         entry: Entry,
     },
@@ -36,6 +39,13 @@ pub enum ToReceiver {
     Listing(Listing),
     /// The next bytes of the current file. None at all: the sender is there, and its source has nothing yet.
     Data(Vec<u8>),
+    /// The next bytes of the current file are those of the older version that the receiver has.
+    Copy {
+        /// The first of them, counted from the start of the older version.
+        start: u64,
+        /// How many, bytes.
+        len: u32,
+    },
     /// The next hashes of the beginning that the receiver has, chaining values of subtrees of BLAKE3.
     Tree(Vec<[u8; HASH_BYTES]>),
     /// The data that follow are a part of that beginning.
@@ -71,13 +81,20 @@ impl ToReceiver {
                 out.extend_from_slice(&offset.to_be_bytes());
                 entry.put(out);
             }),
-            Self::Offer { hash, asks_only, entry } => with_header(kind::OFFER, out, |out| {
-                out.push(u8::from(hash.is_some()) | if *asks_only { ASKS_ONLY } else { 0 });
+            Self::Offer { hash, asks_only, takes_basis, entry } => with_header(kind::OFFER, out, |out| {
+                let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+                out.push(
+                    flag(hash.is_some(), HAS_HASH) | flag(*asks_only, ASKS_ONLY) | flag(*takes_basis, TAKES_BASIS),
+                );
                 out.extend_from_slice(hash.as_ref().map_or(&[][..], |hash| hash));
                 entry.put(out);
             }),
             Self::Listing(listing) => with_header(kind::LISTING, out, |out| listing.put(out)),
             Self::Data(data) => with_header(kind::DATA, out, |out| out.extend_from_slice(data)),
+            Self::Copy { start, len } => with_header(kind::COPY, out, |out| {
+                out.extend_from_slice(&start.to_be_bytes());
+                out.extend_from_slice(&len.to_be_bytes());
+            }),
             Self::Tree(hashes) => with_header(kind::TREE, out, |out| out.extend_from_slice(hashes.as_flattened())),
             Self::Again { start } => with_header(kind::AGAIN, out, |out| out.extend_from_slice(&start.to_be_bytes())),
             Self::FileEnd { len, hash } => with_header(kind::FILE_END, out, |out| {
@@ -111,6 +128,7 @@ impl ToReceiver {
             kind::RESUME => (Self::decode_resume(&mut fields), "resume"),
             kind::OFFER => (Self::decode_offer(&mut fields), "offer"),
             kind::LISTING => (Listing::take(&mut fields).map(Self::Listing), "listing"),
+            kind::COPY => (Self::decode_copy(&mut fields), "copy"),
             kind::TREE => (Self::decode_tree(&mut fields), "tree"),
             kind::AGAIN => (fields.array().map(|start| Self::Again { start: u64::from_be_bytes(start) }), "again"),
             kind::FILE_END => (Self::decode_file_end(&mut fields), "file end"),
@@ -130,12 +148,17 @@ impl ToReceiver {
 
     fn decode_offer(fields: &mut Fields<'_>) -> Option<Self> {
         let [how] = fields.array()?;
-        if how > HAS_HASH | ASKS_ONLY {
+        if how > HAS_HASH | ASKS_ONLY | TAKES_BASIS {
             return None;
         }
         let hash = if how & HAS_HASH == 0 { None } else { Some(fields.array()?) };
         let entry = Entry::take(fields)?;
-        entry.len.is_some().then_some(Self::Offer { hash, asks_only: how & ASKS_ONLY != 0, entry })
+        let (asks_only, takes_basis) = (how & ASKS_ONLY != 0, how & TAKES_BASIS != 0);
+        entry.len.is_some().then_some(Self::Offer { hash, asks_only, takes_basis, entry })
+    }
+
+    fn decode_copy(fields: &mut Fields<'_>) -> Option<Self> {
+        Some(Self::Copy { start: u64::from_be_bytes(fields.array()?), len: u32::from_be_bytes(fields.array()?) })
     }
 
     fn decode_tree(fields: &mut Fields<'_>) -> Option<Self> {
@@ -162,6 +185,7 @@ impl ToReceiver {
             Self::Offer { .. } => "offer",
             Self::Listing(_) => "listing",
             Self::Data(_) => "data",
+            Self::Copy { .. } => "copy",
             Self::Tree(_) => "tree",
             Self::Again { .. } => "again",
             Self::FileEnd { .. } => "file end",

@@ -1,6 +1,6 @@
 //! What a receiver says.
 
-use super::sentence;
+use super::{Basis, sentence};
 use crate::error::{Failure, FailureCode, ProtocolError};
 use crate::frame::{Fields, kind, with_header};
 
@@ -50,6 +50,8 @@ pub enum ToSender {
         /// The ordinal.
         index: u32,
     },
+    /// The next chunks of the older version of a file that was offered; it is wanted behind the last of them.
+    Basis(Basis),
     /// This was deleted, or would have been.
     Deleted {
         /// Why it could not be.
@@ -141,6 +143,7 @@ impl ToSender {
                 out.push(failure.map_or(0, |code| code as u8));
                 out.extend_from_slice(name);
             }),
+            Self::Basis(basis) => with_header(kind::BASIS, out, |out| basis.put(out)),
             Self::Want { index } => with_header(kind::WANT, out, |out| out.extend_from_slice(&index.to_be_bytes())),
             Self::Checked { index, end, differ } => with_header(kind::CHECKED, out, |out| {
                 out.extend_from_slice(&index.to_be_bytes());
@@ -164,6 +167,7 @@ impl ToSender {
             kind::HELLO => (Self::decode_hello(&mut fields), "hello"),
             kind::PARTIAL => (Partial::take(&mut fields).map(Self::Partial), "partial"),
             kind::DELETED => (Self::decode_deleted(&mut fields), "deleted"),
+            kind::BASIS => (Basis::take(&mut fields).map(Self::Basis), "basis"),
             kind::WANT => (fields.array().map(|index| Self::Want { index: u32::from_be_bytes(index) }), "want"),
             kind::CHECKED => (Self::decode_checked(&mut fields), "checked"),
             _ => return Err(ProtocolError::UnknownFrame { kind: frame_kind }),

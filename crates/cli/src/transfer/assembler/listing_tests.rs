@@ -65,6 +65,7 @@ fn a_listing_has_its_place_behind_its_directory_and_nowhere_else() {
         ToReceiver::Offer {
             hash: None,
             asks_only: true,
+            takes_basis: false,
             entry: Entry {
                 index: 9,
                 directories: 0,

@@ -1,13 +1,23 @@
 //! What a receiver tells its sender of what it has.
 
 use dfcp_framing::error::ProtocolError;
-use dfcp_framing::files::{Confirmed, Entry, HASH_BYTES, Hello, ToSender};
+use dfcp_framing::files::{Confirmed, Hello, ToSender};
 
+use super::bases::Offer;
 use super::{Assembler, Content, Receipt, parse, shown};
+use crate::limits::BASIS_BYTES_MIN;
 use crate::transfer::error::TransferError;
-use crate::transfer::store::{Offered, Unpublished};
+use crate::transfer::store::{Existing, Offered, Unpublished};
 
 impl Assembler {
+    /// Whether what has changed suffices, because the older version is long enough and can be read.
+    fn begin_basis(&mut self, offer: &Offer, older: &Existing) -> bool {
+        offer.takes_basis
+            && !offer.asks_only
+            && older.len().min(offer.entry.len.unwrap_or_default()) >= BASIS_BYTES_MIN
+            && self.bases.begin(offer, older.file(), older.len(), &self.poke)
+    }
+
     /// The first answers: what it can do for this sender, and what it has of its files.
     pub fn greet(&mut self) {
         let Some(owner) = &self.owner else {
@@ -28,20 +38,17 @@ impl Assembler {
     }
 
     /// Says whether an offered file is wanted.
-    pub(super) fn offer(
-        &mut self,
-        entry: &Entry,
-        hash: Option<&[u8; HASH_BYTES]>,
-        asks_only: bool,
-    ) -> Result<(), TransferError> {
+    pub(super) fn offer(&mut self, offer: &Offer) -> Result<(), TransferError> {
+        let Offer { entry, hash, asks_only, .. } = offer;
+        let (index, hash, asks_only) = (entry.index, hash.as_ref(), *asks_only);
         self.check_place(entry)?;
-        let index = entry.index;
         let owner = self.owner.clone().ok_or(ProtocolError::OutOfPlace { frame: "offer" })?;
         let named = parse(entry).and_then(|name| {
             Ok((self.target.offered(&owner, &name, entry, (hash, asks_only), &mut self.changed)?, name))
         });
         match named {
-            Ok((Offered::Wanted, _)) => {
+            Ok((Offered::Replaces(older), _)) if self.begin_basis(offer, &older) => {}
+            Ok((Offered::Wanted | Offered::Replaces(_), _)) => {
                 self.answers.push(ToSender::Want { index });
                 if asks_only {
                     self.settle(index)?;
@@ -49,7 +56,7 @@ impl Assembler {
             }
             Ok((Offered::Unchanged(existing), name)) => {
                 let hash = hash.copied().map(blake3::Hash::from_bytes);
-                let content = Some(Content { bytes: existing.len(), hash, resumed_bytes: 0 });
+                let content = Some(Content { bytes: existing.len(), hash, resumed_bytes: 0, copied_bytes: 0 });
                 let receipt = Receipt { index, name, content, confirmed: Confirmed::Unchanged };
                 self.await_disk(receipt, Unpublished::Unchanged(existing))?;
             }

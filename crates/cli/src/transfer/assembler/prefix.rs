@@ -24,8 +24,17 @@ const ANSWER_PARTS_MAX: usize = (CONTROL_BYTES_MAX - 12) / 8;
 /// Parts after which the thread that reads tells of them.
 const PARTS_PER_POKE: usize = 64;
 
-/// Called when more was read, from any thread.
-pub type Poke = Arc<dyn Fn(usize) + Send + Sync>;
+/// What a thread of this program has got ready for the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ready {
+    /// More of the beginning of the file on this stream was read.
+    Beginning(usize),
+    /// It is known of what the older version of the file with this ordinal consists.
+    Basis(u32),
+}
+
+/// Called then, from any thread.
+pub type Poke = Arc<dyn Fn(Ready) + Send + Sync>;
 
 /// The comparison of one beginning.
 #[derive(Debug)]
@@ -126,7 +135,7 @@ impl Prefix {
             let (disk, parts) = (Arc::clone(&disk), parts.clone());
             std::thread::Builder::new()
                 .name("verify".to_owned())
-                .spawn(move || disk.read(file, &parts, || poke(stream)))
+                .spawn(move || disk.read(file, &parts, || poke(Ready::Beginning(stream))))
         };
         reading.map_err(|error| Failure::from_io("verify what it has of it", &error))?;
         Ok(Self {

@@ -47,7 +47,7 @@ fn shape() -> Shape {
 /// One session of a sender.
 struct Session {
     assembler: Assembler,
-    pokes: Receiver<usize>,
+    pokes: Receiver<Ready>,
 }
 
 impl Session {
@@ -55,8 +55,8 @@ impl Session {
         let (poke, pokes) = channel();
         let poke = Mutex::new(poke);
         let store = Arc::new(Store::open(output, options).unwrap());
-        let poke: Poke = Arc::new(move |stream| {
-            let _ = poke.lock().unwrap().send(stream);
+        let poke: Poke = Arc::new(move |ready| {
+            let _ = poke.lock().unwrap().send(ready);
         });
         Self { assembler: Assembler::new(store, Some(owner.clone()), poke), pokes }
     }
@@ -93,8 +93,8 @@ impl Session {
                     return asked;
                 }
             }
-            let stream = self.pokes.recv_timeout(Duration::from_secs(60)).unwrap();
-            self.assembler.compared(stream).unwrap();
+            let ready = self.pokes.recv_timeout(Duration::from_secs(60)).unwrap();
+            self.assembler.ready(ready).unwrap();
             answers = self.assembler.take_answers();
         }
     }
@@ -105,7 +105,7 @@ impl Session {
         self.assembler.handle(0, &ToReceiver::FileEnd { len: content.len() as u64, hash }).unwrap();
         self.assembler.publish().unwrap();
         let answers = self.assembler.take_answers();
-        let [ToSender::Verdict { index: 0, outcome }] = &answers[..] else { panic!("{answers:?}") };
+        let [ToSender::Verdict { outcome, .. }] = &answers[..] else { panic!("{answers:?}") };
         outcome.clone()
     }
 }
@@ -357,7 +357,8 @@ mod offers {
     /// What a session of `owner` answers to an offer.
     fn offer(output: &Path, owner: &Owner, options: StoreOptions, entry: Entry, hash: Option<[u8; 32]>) -> ToSender {
         let mut session = Session::open(output, owner, options);
-        let mut answers = session.say(&ToReceiver::Offer { hash, asks_only: false, entry }).unwrap();
+        let mut answers =
+            session.say(&ToReceiver::Offer { hash, asks_only: false, takes_basis: false, entry }).unwrap();
         session.assembler.publish().unwrap();
         answers.extend(session.assembler.take_answers());
         assert_eq!(answers.len(), 1);
@@ -419,7 +420,7 @@ mod offers {
     fn an_offer_that_is_wanted_is_an_entry_once() {
         let output = tempfile::tempdir().unwrap();
         let mut session = Session::open(output.path(), &alice(), keeping());
-        let offer = ToReceiver::Offer { hash: None, asks_only: false, entry: entry() };
+        let offer = ToReceiver::Offer { hash: None, asks_only: false, takes_basis: false, entry: entry() };
         assert_eq!(session.say(&offer).unwrap(), [WANTED]);
         session.say(&ToReceiver::File(entry())).unwrap();
         session.data(&content(1));
@@ -439,12 +440,181 @@ mod offers {
         let mut assembler = Assembler::new(store, None, Arc::new(|_| {}));
         assembler.greet();
         assert_eq!(assembler.take_answers(), [ToSender::Hello(Hello::default())]);
-        let offered = assembler.handle(0, &ToReceiver::Offer { hash: None, asks_only: false, entry: entry() });
+        let offered = assembler
+            .handle(0, &ToReceiver::Offer { hash: None, asks_only: false, takes_basis: false, entry: entry() });
         assert!(matches!(offered, Err(TransferError::Protocol(_))));
         let mut assembler =
             Assembler::new(Arc::new(Store::open(output.path(), keeping()).unwrap()), None, Arc::new(|_| {}));
         assembler.handle(0, &ToReceiver::Resume { offset: LEAF_BYTES, entry: entry() }).unwrap();
         let answers = assembler.take_answers();
         assert!(matches!(&answers[..], [ToSender::Verdict { outcome: Err(_), .. }]), "{answers:?}");
+    }
+}
+
+/// Files of which only what has changed is sent.
+mod deltas {
+    use std::collections::BTreeSet;
+
+    use dfcp_framing::files::Basis;
+
+    use super::*;
+    use crate::limits::{BASES_MAX, COPY_BYTES_MAX};
+    use crate::transfer::basis::{Alive, Cut, Known};
+
+    fn replacing() -> StoreOptions {
+        StoreOptions { replace: true, ..keeping() }
+    }
+
+    /// An output directory in which `alice` has stored the file.
+    fn stored() -> tempfile::TempDir {
+        let output = tempfile::tempdir().unwrap();
+        let mut session = Session::open(output.path(), &alice(), replacing());
+        session.say(&ToReceiver::File(entry())).unwrap();
+        session.data(&content(1));
+        assert_eq!(session.end(&content(1)), Ok(Confirmed::Stored));
+        output
+    }
+
+    fn offer() -> ToReceiver {
+        ToReceiver::Offer { hash: None, asks_only: false, takes_basis: true, entry: Entry { mtime_s: 9, ..entry() } }
+    }
+
+    /// What a session of `owner` says of the older version, until it wants the new one.
+    fn offered(output: &Path, owner: &Owner) -> (Session, Vec<Basis>) {
+        let mut session = Session::open(output, owner, replacing());
+        let mut answers = session.say(&offer()).unwrap();
+        let mut bases = Vec::new();
+        loop {
+            for answer in answers {
+                match answer {
+                    ToSender::Basis(basis) => bases.push(basis),
+                    ToSender::Want { index: 0 } => return (session, bases),
+                    answer => panic!("{answer:?}"),
+                }
+            }
+            let ready = session.pokes.recv_timeout(Duration::from_secs(60)).unwrap();
+            session.assembler.ready(ready).unwrap();
+            answers = session.assembler.take_answers();
+        }
+    }
+
+    #[test]
+    fn what_the_older_version_has_is_copied() {
+        let output = stored();
+        let (mut session, bases) = offered(output.path(), &alice());
+        let mut known = Known::new(Cut::from_peer(bases[0].average_bytes).unwrap(), &Alive::default());
+        bases.iter().for_each(|basis| known.add(&basis.chunks).unwrap());
+        let old = content(1);
+        let new = [&old[..2_000_000], b"inserted", &old[2_000_000..]].concat();
+        session.say(&ToReceiver::File(Entry { mtime_s: 9, ..entry() })).unwrap();
+        let mut sent = 0;
+        for chunk in known.cut().chunks(&new[..]) {
+            let chunk = chunk.unwrap().data;
+            let frame = match known.find(&chunk) {
+                Some((start, len)) => ToReceiver::Copy { start, len },
+                None => {
+                    sent += chunk.len();
+                    ToReceiver::Data(chunk)
+                }
+            };
+            assert_eq!(session.say(&frame).unwrap(), []);
+        }
+        assert!(sent < 300_000, "{sent}");
+        assert_eq!(session.end(&new), Ok(Confirmed::Stored));
+        assert!(fs::read(output.path().join("f")).unwrap() == new);
+    }
+
+    /// However many are offered at once: of each only what has changed is wanted.
+    #[test]
+    fn more_older_versions_than_are_open_at_a_time_wait_for_each_other() {
+        let output = tempfile::tempdir().unwrap();
+        let count = BASES_MAX as u32 + 2;
+        let entry = |index| Entry { index, name: format!("f{index}").into_bytes(), ..entry() };
+        let mut session = Session::open(output.path(), &alice(), replacing());
+        for index in 0..count {
+            session.say(&ToReceiver::File(entry(index))).unwrap();
+            session.data(&content(1));
+            assert_eq!(session.end(&content(1)), Ok(Confirmed::Stored));
+        }
+        let changed = |index| Entry { mtime_s: 9, ..entry(index) };
+        let mut session = Session::open(output.path(), &alice(), replacing());
+        for index in 0..count {
+            let entry = changed(index);
+            let offer = ToReceiver::Offer { hash: None, asks_only: false, takes_basis: true, entry };
+            assert_eq!(session.say(&offer).unwrap(), []);
+        }
+        let (mut based, mut wanted) = (BTreeSet::new(), BTreeSet::new());
+        for stored in 0..=count {
+            while wanted.len() < count.min(stored + BASES_MAX as u32) as usize {
+                let ready = session.pokes.recv_timeout(Duration::from_secs(60)).unwrap();
+                session.assembler.ready(ready).unwrap();
+                for answer in session.assembler.take_answers() {
+                    match answer {
+                        ToSender::Basis(basis) => based.insert(basis.index),
+                        ToSender::Want { index } => wanted.insert(index),
+                        answer => panic!("{answer:?}"),
+                    };
+                }
+            }
+            assert!(session.pokes.try_recv().is_err());
+            if stored < count {
+                assert_eq!(session.say(&ToReceiver::File(changed(stored))).unwrap(), []);
+                session.data(&content(2));
+                assert_eq!(session.end(&content(2)), Ok(Confirmed::Stored));
+            }
+        }
+        assert_eq!((based.len(), wanted.len()), (count as usize, count as usize));
+    }
+
+    /// Of what a file consists is as much as what is in it.
+    #[test]
+    fn only_the_sender_of_a_file_learns_of_what_it_consists() {
+        let output = stored();
+        let (_, bases) = offered(output.path(), &Owner::from_fingerprint("SHA256:bob"));
+        assert_eq!(bases, []);
+        assert!(!offered(output.path(), &alice()).1.is_empty());
+    }
+
+    #[test]
+    fn a_sender_that_copies_what_is_not_there_gets_nothing_stored() {
+        // Without a basis there is nothing to copy.
+        let output = stored();
+        let mut session = Session::open(output.path(), &alice(), replacing());
+        session.say(&ToReceiver::File(entry())).unwrap();
+        assert!(matches!(session.say(&ToReceiver::Copy { start: 0, len: 1 }), Err(TransferError::Protocol(_))));
+        // More at a time than others of the session should wait for.
+        let (mut session, _) = offered(output.path(), &alice());
+        session.say(&ToReceiver::File(entry())).unwrap();
+        let long = ToReceiver::Copy { start: 0, len: COPY_BYTES_MAX + 1 };
+        assert!(matches!(session.say(&long), Err(TransferError::Protocol(_))));
+        for (start, len) in [(LEN as u64, 1), (LEN as u64 - 1, 2), (u64::MAX, 1), (1 << 62, COPY_BYTES_MAX)] {
+            let (mut session, _) = offered(output.path(), &alice());
+            session.say(&ToReceiver::File(entry())).unwrap();
+            let answers = session.say(&ToReceiver::Copy { start, len }).unwrap();
+            assert!(matches!(&answers[..], [ToSender::Verdict { outcome: Err(_), .. }]), "{start}: {answers:?}");
+            // What is under way is dropped.
+            assert_eq!(session.say(&ToReceiver::Copy { start: 0, len: 1 }).unwrap(), []);
+        }
+        assert!(fs::read(output.path().join("f")).unwrap() == content(1));
+    }
+
+    /// Copies count like data, or a few frames could fill the disk.
+    #[test]
+    fn what_is_copied_counts_against_what_a_session_may_store() {
+        let output = stored();
+        let options = StoreOptions { session_bytes_max: Some(LEN as u64), ..replacing() };
+        let mut session = Session::open(output.path(), &alice(), options);
+        session.say(&offer()).unwrap();
+        let ready = session.pokes.recv_timeout(Duration::from_secs(60)).unwrap();
+        session.assembler.ready(ready).unwrap();
+        session.assembler.take_answers();
+        session.say(&ToReceiver::File(entry())).unwrap();
+        let copy = ToReceiver::Copy { start: 0, len: COPY_BYTES_MAX };
+        session.say(&copy).unwrap();
+        let answers = session.say(&copy).unwrap();
+        assert!(
+            matches!(&answers[..], [ToSender::Verdict { outcome: Err(failure), .. }] if failure.code == FailureCode::DiskFull),
+            "{answers:?}"
+        );
     }
 }

@@ -1,16 +1,18 @@
 //! A file that is being stored.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::files::{Confirmed, Entry, ToReceiver};
 
 use super::allowance::Reserved;
-use super::prefix::Prefix;
+use super::bases::copy;
+use super::prefix::{Prefix, Ready};
 use super::{Assembler, Content, Current, Receiving, out_of_place};
-use crate::limits::CHECKPOINT_INTERVAL;
+use crate::limits::{CHECKPOINT_INTERVAL, COPY_BYTES_MAX};
 use crate::transfer::error::TransferError;
 use crate::transfer::store::{Checkpoint, Slot, Unpublished};
 
@@ -24,6 +26,10 @@ pub(super) struct Storing {
     pub(super) reserved: Reserved,
     /// Of one that is gone on with: its beginning.
     pub(super) prefix: Option<Box<Prefix>>,
+    /// Of one whose sender knows the older version that is here.
+    pub(super) basis: Option<File>,
+    /// What was copied from that, bytes.
+    pub(super) copied_bytes: u64,
 }
 
 /// Writes down how far files have come, by a thread of its own, because that waits for the disk.
@@ -38,6 +44,7 @@ impl Assembler {
     pub(super) fn storing(&mut self, frame: &ToReceiver, mut storing: Box<Storing>) -> Result<Current, TransferError> {
         let taken = match frame {
             ToReceiver::Data(data) => self.data(data, &mut storing)?,
+            ToReceiver::Copy { start, len } if storing.basis.is_some() => self.copy(*start, *len, &mut storing)?,
             ToReceiver::Tree(values) if storing.prefix.is_some() => {
                 if let Some(prefix) = &mut storing.prefix {
                     prefix.take(values)?;
@@ -62,11 +69,21 @@ impl Assembler {
         }
     }
 
-    /// More of the beginning of a file on this stream was read from the disk.
+    /// A thread of this session has got something ready.
     ///
     /// # Errors
     /// As [`Assembler::handle`].
-    pub fn compared(&mut self, stream: usize) -> Result<(), TransferError> {
+    pub fn ready(&mut self, ready: Ready) -> Result<(), TransferError> {
+        match ready {
+            Ready::Beginning(stream) => self.compared(stream),
+            Ready::Basis(index) => {
+                self.based(index);
+                Ok(())
+            }
+        }
+    }
+
+    fn compared(&mut self, stream: usize) -> Result<(), TransferError> {
         let Some(current) = self.streams.get_mut(stream) else { return Ok(()) };
         let mut storing = match std::mem::take(current) {
             Current::Storing(storing) => storing,
@@ -108,8 +125,23 @@ impl Assembler {
         Ok(staged.write(data))
     }
 
+    /// Takes the next bytes from the older version.
+    fn copy(&mut self, start: u64, len: u32, storing: &mut Storing) -> Result<Result<(), Failure>, TransferError> {
+        if len > COPY_BYTES_MAX {
+            return Err(ProtocolError::Malformed { frame: "copy" }.into());
+        }
+        if let Err(failure) = self.allowance.take(&mut storing.reserved, len.into()) {
+            return Ok(Err(failure));
+        }
+        let Some(basis) = &mut storing.basis else { return Ok(Ok(())) };
+        storing.copied_bytes += u64::from(len);
+        let mut slot = storing.slot.lock();
+        let Some(staged) = &mut *slot else { return Ok(Err(taken())) };
+        Ok(copy(basis, start, len, |data| staged.write(data)))
+    }
+
     fn end(&mut self, frame: &ToReceiver, storing: Storing) -> Result<Current, TransferError> {
-        let Storing { file, entry, slot, reserved, prefix } = storing;
+        let Storing { file, entry, slot, reserved, prefix, copied_bytes, .. } = storing;
         self.allowance.release(reserved);
         match frame {
             ToReceiver::FileEnd { len, hash } => {
@@ -123,7 +155,7 @@ impl Assembler {
                     staged.ok_or_else(taken).and_then(|staged| self.target.finish(staged, &entry, *len, hash));
                 match finished {
                     Ok(finished) => {
-                        let content = Content { resumed_bytes, ..Content::new(*len, hash) };
+                        let content = Content { resumed_bytes, copied_bytes, ..Content::new(*len, hash) };
                         let receipt = file.receipt(content, Confirmed::Stored);
                         self.await_disk(receipt, Unpublished::File(Box::new(finished)))?;
                     }

@@ -16,6 +16,7 @@ use super::Counters;
 use crate::limits::{
     CHUNKS_WAITING_MAX, FILE_STREAMS_MAX, PIECE_WAIT, REPORT_INTERVAL, SENDER_SILENCE_MAX, STREAM_READ_AHEAD_BYTES,
 };
+use crate::transfer::assembler::Ready;
 use crate::transfer::error::TransferError;
 use crate::transfer::reading::{read_exact, read_header, read_preamble};
 use crate::transport::{RecvStream, Streams};
@@ -25,8 +26,8 @@ use crate::transport::{RecvStream, Streams};
 pub(in crate::transfer) enum Heard {
     /// The next frame of this stream; 0 is the first one.
     Frame(usize, ToReceiver),
-    /// More of what there is of a file on this stream was read from the disk.
-    Compared(usize),
+    /// A thread has got something ready.
+    Ready(Ready),
     /// The sender has said how many streams there are, and each of them has ended.
     AllEnded,
 }

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use super::resume::{NOT_TAKEN, Resumed};
 use super::tree::Found;
 use super::{Chunk, Event, Feed, Shared, Stopped, entry_of};
+use crate::transfer::basis::Known;
 
 /// Shortest read, bytes: what is left of a small file, and the end of any file, are found with one call.
 const READ_BYTES_MIN: usize = 4096;
@@ -31,6 +32,8 @@ pub(in crate::transfer) struct Job {
     pub(super) content: Content,
     /// BLAKE3 of its content, if it was looked at before.
     pub(super) hash: Option<blake3::Hash>,
+    /// Of what an older version at the receiver consists.
+    pub(super) older: Option<Known>,
 }
 
 /// Where a file's content comes from.
@@ -96,7 +99,7 @@ impl Encoder {
     }
 
     /// Sends a file.
-    pub(super) fn file(&mut self, Job { mut entry, content, .. }: Job) -> Result<(), Stopped> {
+    pub(super) fn file(&mut self, Job { mut entry, content, older, .. }: Job) -> Result<(), Stopped> {
         let index = entry.index;
         if let Content::Resumed(resumed) = content {
             ToReceiver::Resume { offset: resumed.offset, entry }.encode(&mut self.chunk.bytes);
@@ -115,6 +118,11 @@ impl Encoder {
         entry.encode(kind::FILE, &mut self.chunk.bytes);
         let sent = match opened {
             Ok(Content::File(mut file, len)) => {
+                if let Some(older) = &older {
+                    let sent = self.changes(index, file, older);
+                    self.shared.reading.end(index);
+                    return sent;
+                }
                 let read_bytes = usize::try_from(len.saturating_add(1)).unwrap_or(DATA_BYTES_MAX);
                 self.content(index, &mut file, read_bytes.clamp(READ_BYTES_MIN, DATA_BYTES_MAX), false)
             }
@@ -159,7 +167,7 @@ impl Encoder {
         }
         self.chunk.is_live = false;
         let hash = hasher.finalize();
-        self.event(Event::Sent { index, bytes: len, hash })?;
+        self.event(Event::Sent { index, bytes: len, copied_bytes: 0, hash })?;
         ToReceiver::FileEnd { len, hash: *hash.as_bytes() }.encode(&mut self.chunk.bytes);
         self.flush_if_full()
     }

@@ -6,6 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use super::Stopped;
 use super::encoder::Job;
 use crate::limits::FILES_OPENED_AHEAD_MAX;
+use crate::transfer::basis::Known;
 
 /// A queue from the thread that goes through what was found to those which read files.
 #[derive(Debug, Default)]
@@ -65,13 +66,18 @@ impl Jobs {
     }
 
     /// The receiver wants a file; whether that was offered.
-    pub(in crate::transfer) fn want(&self, index: u32) -> bool {
+    pub(in crate::transfer) fn want(&self, index: u32, known: Option<Known>) -> bool {
         let mut state = self.state();
         let Some(job) = state.offered.remove(&index) else { return false };
-        state.wanted.push_back(job);
+        state.wanted.push_back(Job { older: known, ..job });
         drop(state);
         self.changed.notify_all();
         true
+    }
+
+    /// Whether the receiver has said nothing about an offered file yet.
+    pub(in crate::transfer) fn is_offered(&self, index: u32) -> bool {
+        self.state().offered.contains_key(&index)
     }
 
     /// The receiver has answered a file without wanting it; its length and hash, if it was offered.

@@ -168,7 +168,7 @@ impl Producer {
                 let entry = self.start(entry, name, false, offset)?;
                 self.shared.spare(offset);
                 let resumed = Box::new(Resumed { beginning, rest: file, shape, offset });
-                let job = Job { entry, content: Content::Resumed(resumed), hash: None };
+                let job = Job { entry, content: Content::Resumed(resumed), hash: None, older: None };
                 return if streams == 0 { self.first.file(job) } else { self.hand_on(job) };
             }
         }
@@ -180,13 +180,13 @@ impl Producer {
             return self.send_first(entry, name, file, status.len);
         }
         let entry = self.start(entry, name, false, 0)?;
-        self.hand_on(Job { entry, content: Content::File(file, status.len), hash: None })
+        self.hand_on(Job { entry, content: Content::File(file, status.len), hash: None, older: None })
     }
 
     fn send_first(&mut self, entry: Entry, name: &RelativeName, file: File, len: u64) -> Result<(), Stopped> {
         let entry = self.start(entry, name, false, 0)?;
         self.first_bytes = self.first_bytes.saturating_add(len);
-        self.first.file(Job { entry, content: Content::File(file, len), hash: None })
+        self.first.file(Job { entry, content: Content::File(file, len), hash: None, older: None })
     }
 
     /// Asks whether the receiver would want the file. Where it answers no questions, it would.
@@ -234,9 +234,10 @@ impl Producer {
         let entry = self.start(entry, name, false, 0)?;
         let content = Content::Offered(self.tree.found(place, identity));
         // The answer may come as soon as the frame is on its way.
-        self.shared.jobs.offer(Job { entry: entry.clone(), content, hash });
-        let asks_only = self.options.dry_run;
-        ToReceiver::Offer { hash: hash.map(Into::into), asks_only, entry }.encode(&mut self.first.chunk.bytes);
+        self.shared.jobs.offer(Job { entry: entry.clone(), content, hash, older: None });
+        let (asks_only, takes_basis) = (self.options.dry_run, self.options.delta);
+        ToReceiver::Offer { hash: hash.map(Into::into), asks_only, takes_basis, entry }
+            .encode(&mut self.first.chunk.bytes);
         self.waits_since.get_or_insert_with(Instant::now);
         self.flush_if_late()?;
         self.first.flush_if_full()
@@ -257,7 +258,7 @@ impl Producer {
             ..new_entry(name)
         };
         let entry = self.start(entry, name, false, 0)?;
-        let job = Job { entry, content: Content::StandardInput, hash: None };
+        let job = Job { entry, content: Content::StandardInput, hash: None, older: None };
         if self.known()?.streams == 0 { self.first.file(job) } else { self.hand_on(job) }
     }
 

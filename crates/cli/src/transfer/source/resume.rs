@@ -47,7 +47,7 @@ impl Encoder {
         let len = resumed.shape.file_bytes();
         match self.rest_and_beginning(index, resumed)? {
             Outcome::Sent(hash) => {
-                self.event(Event::Sent { index, bytes: len, hash })?;
+                self.event(Event::Sent { index, bytes: len, copied_bytes: 0, hash })?;
                 ToReceiver::FileEnd { len, hash: *hash.as_bytes() }.encode(&mut self.chunk.bytes);
                 self.flush_if_full()
             }

@@ -48,6 +48,11 @@ impl Store {
 }
 
 impl Existing {
+    /// To read it.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Bytes of content.
     pub fn len(&self) -> u64 {
         self.len

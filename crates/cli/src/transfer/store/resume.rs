@@ -44,6 +44,8 @@ pub struct Resumed {
 pub enum Offered {
     /// It takes it.
     Wanted,
+    /// It takes it in place of this one.
+    Replaces(Box<Existing>),
     /// It has it already.
     Unchanged(Box<Existing>),
 }
@@ -204,7 +206,7 @@ impl Store {
             (true, true) if asks_only || self.has_metadata_of(&existing, name, entry)? => {
                 Ok(Offered::Unchanged(Box::new(existing)))
             }
-            (_, true) => Ok(Offered::Wanted),
+            (_, true) => Ok(Offered::Replaces(Box::new(existing))),
             // Of another time only, it may turn out to be the same once it has come.
             (false, false) if hash.is_none() && existing.len() == len => Ok(Offered::Wanted),
             (false, false) => Err(Failure::new(FailureCode::Exists, EXISTS)),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use dfcp_framing::files::Partial;
+use dfcp_framing::files::{Basis, Partial};
 use dfcp_secure::{Cipher, Pattern, StaticKey};
 use tokio::io::AsyncWriteExt;
 
@@ -300,6 +300,10 @@ fn a_receiver_that_lies_about_what_it_has_ends_the_session() {
         ("a part that it does not have", again(&[checked(offset, &[offset])])),
         ("the middle of a part", again(&[checked(offset, &[1])])),
         ("the same part twice", again(&[checked(last.end, &[last.start, last.start])])),
+        (
+            "of what a file consists, unasked",
+            again(&[ToSender::Basis(Basis { index: 0, average_bytes: 1 << 16, chunks: Vec::new() })]),
+        ),
         (
             "a directory of partials",
             lied_to(None, &[ToSender::Hello(Hello { takes_offers: false, deletes: false, partials: 1 << 30 })]),

@@ -1,0 +1,233 @@
+//! What the receiver answers, and what becomes of each entry by it.
+
+use std::collections::BTreeMap;
+
+use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
+use dfcp_framing::files::{Basis, Confirmed};
+use dfcp_framing::{printable, printable_bytes};
+use tokio::sync::mpsc;
+
+use crate::limits::{BASES_MAX, FILE_STREAMS_MAX};
+use crate::transfer::basis::{self, Cut};
+use crate::transfer::error::TransferError;
+use crate::transfer::source::{Event, Shared};
+use crate::transfer::{EntryOutcome, Observer, SendOptions};
+
+/// Brings verdicts and entries together.
+pub(super) struct Answers<'a> {
+    events: mpsc::Receiver<Event>,
+    pending: BTreeMap<u32, Pending>,
+    shared: &'a Shared,
+    observer: &'a dyn Observer,
+    /// Nothing is sent: what is wanted needs no verdict.
+    is_dry: bool,
+    /// Whether the receiver was asked to delete.
+    deletes: bool,
+    /// Whether only changes are sent.
+    has_delta: bool,
+    /// What is known of older versions, until they are wanted.
+    bases: BTreeMap<u32, basis::Known>,
+    alive: basis::Alive,
+}
+
+struct Pending {
+    name: String,
+    is_directory: bool,
+    resumed_bytes: u64,
+    /// Length, and hash if it was looked at.
+    sent: Option<(u64, Option<blake3::Hash>)>,
+    copied_bytes: u64,
+    gave_up: Option<String>,
+}
+
+impl Drop for Answers<'_> {
+    /// Nothing more is answered, for which the source might wait.
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+impl<'a> Answers<'a> {
+    /// Those of a session with these options, about what `events` tells.
+    pub(super) fn new(
+        events: mpsc::Receiver<Event>,
+        shared: &'a Shared,
+        observer: &'a dyn Observer,
+        options: &SendOptions,
+    ) -> Self {
+        Self {
+            events,
+            pending: BTreeMap::new(),
+            shared,
+            observer,
+            is_dry: options.dry_run,
+            deletes: options.delete,
+            has_delta: options.delta,
+            bases: BTreeMap::new(),
+            alive: basis::Alive::default(),
+        }
+    }
+
+    /// Whether what the observer was told is on record, where that has to be.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.observer.is_recorded()
+    }
+
+    /// Whether the receiver was asked to delete.
+    pub(super) fn wants_deletion(&self) -> bool {
+        self.deletes
+    }
+
+    pub(super) fn verdict(&mut self, index: u32, verdict: Result<Confirmed, Failure>) -> Result<(), TransferError> {
+        let stray = ProtocolError::StrayVerdict { index };
+        let offered = self.shared.answer_offer(index);
+        if let Some((bytes, _)) = offered {
+            self.shared.spare(bytes);
+            if verdict == Ok(Confirmed::Stored) {
+                return Err(stray.into());
+            }
+        }
+        let is_answerable = |pending: &Pending| match &verdict {
+            Ok(Confirmed::Stored) => pending.is_directory || pending.sent.is_some(),
+            Ok(Confirmed::Unchanged) => pending.sent.is_some() || offered.is_some(),
+            // Given up by us, which we noted before; the rest may come at any time.
+            Err(failure) if failure.code == FailureCode::GivenUp => pending.gave_up.is_some(),
+            Err(_) => true,
+        };
+        while !self.pending.get(&index).is_some_and(is_answerable) {
+            let event = self.events.try_recv().map_err(|_| stray)?;
+            self.note(event);
+        }
+        let pending = self.pending.remove(&index).ok_or(stray)?;
+        let Pending { name, is_directory, resumed_bytes, copied_bytes, sent, gave_up } = pending;
+        let outcome = match verdict {
+            Ok(confirmed) => {
+                let (bytes, hash) = sent.or(offered).unwrap_or_default();
+                let is_unchanged = confirmed == Confirmed::Unchanged;
+                EntryOutcome {
+                    name,
+                    is_directory,
+                    is_unchanged,
+                    bytes,
+                    resumed_bytes,
+                    copied_bytes,
+                    hash,
+                    ..EntryOutcome::default()
+                }
+            }
+            Err(failure) => {
+                self.shared.refuse(index);
+                let sentence = gave_up.unwrap_or_else(|| printable(&failure.sentence));
+                EntryOutcome { name, is_directory, failure: Some(sentence), ..EntryOutcome::default() }
+            }
+        };
+        self.settle(&outcome);
+        Ok(())
+    }
+
+    /// The receiver wants a file that was offered.
+    pub(super) fn want(&mut self, index: u32) -> Result<(), ProtocolError> {
+        let stray = ProtocolError::StrayVerdict { index };
+        if !self.is_dry {
+            let known = self.bases.remove(&index);
+            return if self.shared.want(index, known) { Ok(()) } else { Err(stray) };
+        }
+        let (bytes, hash) = self.shared.answer_offer(index).ok_or(stray)?;
+        self.shared.spare(bytes);
+        while !self.pending.contains_key(&index) {
+            let event = self.events.try_recv().map_err(|_| stray)?;
+            self.note(event);
+        }
+        let Pending { name, .. } = self.pending.remove(&index).ok_or(stray)?;
+        self.settle(&EntryOutcome { name, is_wanted: true, bytes, hash, ..EntryOutcome::default() });
+        Ok(())
+    }
+
+    /// The receiver says of what an older version of an offered file consists.
+    pub(super) fn basis(&mut self, Basis { index, average_bytes, chunks }: Basis) -> Result<(), ProtocolError> {
+        if !self.has_delta || !self.shared.is_offered(index) {
+            return Err(ProtocolError::StrayVerdict { index });
+        }
+        let cut = Cut::from_peer(average_bytes)?;
+        // One which is sent from leaves its place at the receiver when its file begins, and here when that ends.
+        let is_new = !self.bases.contains_key(&index);
+        if is_new && self.alive.count() > BASES_MAX + usize::from(FILE_STREAMS_MAX) {
+            return Err(ProtocolError::OutOfPlace { frame: "basis" });
+        }
+        let known = self.bases.entry(index).or_insert_with(|| basis::Known::new(cut, &self.alive));
+        if known.cut() != cut {
+            return Err(ProtocolError::Malformed { frame: "basis" });
+        }
+        known.add(&chunks)
+    }
+
+    /// Something was deleted, or could not be.
+    pub(super) fn deleted(&self, failure: Option<FailureCode>, name: &[u8]) -> Result<(), ProtocolError> {
+        if !self.deletes {
+            return Err(ProtocolError::OutOfPlace { frame: "deleted" });
+        }
+        let failure = failure.map(|code| match code {
+            FailureCode::Permission => "the receiver may not delete it".to_owned(),
+            _ => "the receiver could not delete it; see its messages".to_owned(),
+        });
+        let is_deleted = failure.is_none();
+        let outcome = EntryOutcome { name: printable_bytes(name), is_deleted, failure, ..EntryOutcome::default() };
+        self.shared.count(&outcome);
+        self.observer.entry(&outcome);
+        Ok(())
+    }
+
+    fn settle(&self, outcome: &EntryOutcome) {
+        self.shared.answered();
+        self.shared.count(outcome);
+        self.observer.entry(outcome);
+    }
+
+    /// The receiver has compared what it has of a file. One that was sent or given up meanwhile is nobody's fault.
+    pub(super) fn checked(&mut self, index: u32, end: u64, differ: &[u64]) -> Result<(), ProtocolError> {
+        if self.shared.checked(index, end, differ)? {
+            return Ok(());
+        }
+        while let Ok(event) = self.events.try_recv() {
+            self.note(event);
+        }
+        let is_over = |pending: &Pending| pending.sent.is_some() || pending.gave_up.is_some();
+        let known = self.pending.get(&index).is_some_and(is_over);
+        if known { Ok(()) } else { Err(ProtocolError::StrayVerdict { index }) }
+    }
+
+    /// There are at most as many entries as may be unanswered.
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Entry { index, name, is_directory, resumed_bytes } => {
+                self.pending.insert(
+                    index,
+                    Pending { name, is_directory, resumed_bytes, copied_bytes: 0, sent: None, gave_up: None },
+                );
+            }
+            // An entry that is no longer there was refused before its end.
+            Event::Sent { index, bytes, copied_bytes, hash } => {
+                if let Some(pending) = self.pending.get_mut(&index) {
+                    pending.copied_bytes = copied_bytes;
+                    pending.sent = Some((bytes, Some(hash)));
+                }
+            }
+            Event::GaveUp { index, sentence } => {
+                if let Some(pending) = self.pending.get_mut(&index) {
+                    pending.gave_up = Some(sentence);
+                }
+            }
+        }
+    }
+
+    /// Whether everything that was sent has its verdict, and nothing more will be sent.
+    pub(super) async fn is_complete(&mut self) -> bool {
+        // The producer may still be on its way out after its last frame; its leaving closes the channel.
+        while let Some(event) = self.events.recv().await {
+            if matches!(event, Event::Entry { .. }) {
+                return false;
+            }
+        }
+        self.pending.is_empty()
+    }
+}

@@ -1,0 +1,86 @@
+//! Sends of a file what an older version at the receiver does not have.
+
+use std::fs::File;
+use std::time::Instant;
+
+use dfcp_framing::files::ToReceiver;
+use dfcp_framing::limits::DATA_BYTES_MAX;
+
+use super::encoder::Encoder;
+use super::resume::NOT_TAKEN;
+use super::{Event, Stopped};
+use crate::limits::COPY_BYTES_MAX;
+use crate::transfer::basis::Known;
+
+/// Bytes of the older version which follow each other.
+#[derive(Debug, Default)]
+struct Run {
+    start: u64,
+    len: u32,
+}
+
+impl Run {
+    /// Takes a chunk that follows; or gives back what there was, and begins with that chunk.
+    fn extend(&mut self, (start, len): (u64, u32)) -> Option<Self> {
+        let together = self.len.checked_add(len).filter(|together| *together <= COPY_BYTES_MAX);
+        match together {
+            Some(together) if self.len > 0 && self.start + u64::from(self.len) == start => {
+                self.len = together;
+                None
+            }
+            _ => Some(std::mem::replace(self, Self { start, len })),
+        }
+    }
+}
+
+impl Encoder {
+    /// Sends `file`, of which the receiver has an older version of which this is known.
+    pub(super) fn changes(&mut self, index: u32, file: File, known: &Known) -> Result<(), Stopped> {
+        let (mut hasher, mut len, mut run) = (blake3::Hasher::new(), 0_u64, Run::default());
+        let mut copied_bytes = 0;
+        let mut chunks = known.cut().chunks(file);
+        loop {
+            if self.is_refused(index) {
+                return self.give_up(index, NOT_TAKEN.to_owned());
+            }
+            let started = Instant::now();
+            let chunk = match chunks.next().transpose() {
+                Ok(Some(chunk)) => chunk.data,
+                Ok(None) => break,
+                Err(error) => return self.give_up(index, format!("it cannot be read: {error}")),
+            };
+            hasher.update(&chunk);
+            len += chunk.len() as u64;
+            let place = known.find(&chunk);
+            self.spent(started);
+            match place {
+                Some(place) => {
+                    copied_bytes += chunk.len() as u64;
+                    self.shared().spare(chunk.len() as u64);
+                    if let Some(before) = run.extend(place) {
+                        self.copy(before);
+                    }
+                }
+                None => {
+                    self.copy(std::mem::take(&mut run));
+                    for data in chunk.chunks(DATA_BYTES_MAX) {
+                        ToReceiver::Data(data.to_vec()).encode(&mut self.chunk.bytes);
+                        self.flush_if_full()?;
+                    }
+                }
+            }
+            self.flush_if_full()?;
+        }
+        self.copy(run);
+        let hash = hasher.finalize();
+        self.event(Event::Sent { index, bytes: len, copied_bytes, hash })?;
+        ToReceiver::FileEnd { len, hash: *hash.as_bytes() }.encode(&mut self.chunk.bytes);
+        self.flush_if_full()
+    }
+
+    fn copy(&mut self, Run { start, len }: Run) {
+        if len > 0 {
+            ToReceiver::Copy { start, len }.encode(&mut self.chunk.bytes);
+        }
+    }
+}
