@@ -2,14 +2,17 @@
 
 use std::sync::atomic::Ordering;
 
+use dfcp_framing::error::ProtocolError;
 use dfcp_framing::files::{Basis, Partial};
+use dfcp_framing::frame::kind;
 use dfcp_secure::{Cipher, Pattern, StaticKey};
 use tokio::io::AsyncWriteExt;
 
 use super::*;
-use crate::limits::PIECE_WAIT;
+use crate::limits::{BASES_MAX, PIECE_WAIT};
 use crate::seal::Seal;
 use crate::transfer::hash_tree::{LEAF_BYTES, Shape};
+use crate::transfer::reading::{read_frame, read_preamble};
 use crate::transport::memory::{Memory, connection};
 use crate::transport::{RecvStream, Streams, Transport};
 
@@ -318,6 +321,44 @@ fn a_receiver_that_lies_about_what_it_has_ends_the_session() {
     }
 }
 
+/// Each that is told of takes memory until its file is wanted.
+#[test]
+fn a_receiver_that_tells_of_more_older_versions_than_it_may_ends_the_session() {
+    const FILES: u32 = 32;
+    let here = tempfile::tempdir().unwrap();
+    let files: Vec<_> = (0..FILES).map(|index| here.path().join(format!("f{index}"))).collect();
+    files.iter().for_each(|file| fs::write(file, b"content").unwrap());
+    let (refused, most) = run(async {
+        let (near, mut far) = known(1);
+        let options = SendOptions { delta: true, ..SendOptions::default() };
+        let sending = send(near, roots(&files), options, Arc::new(Log::default()) as _);
+        let mut told = 0;
+        let lie = async {
+            far.write_all(&greeting(&[])).await.unwrap();
+            read_preamble(&mut far, Service::Files).await.unwrap();
+            let (mut body, mut bytes) = (Vec::new(), Vec::new());
+            for index in 0..FILES {
+                assert_eq!(read_frame(&mut far, &mut body).await.unwrap(), Some(kind::OFFER));
+                ToSender::Basis(Basis { index, average_bytes: 1 << 16, chunks: Vec::new() }).encode(&mut bytes);
+            }
+            for basis in bytes.chunks(bytes.len() / FILES as usize) {
+                far.write_all(basis).await.unwrap();
+                tokio::task::yield_now().await;
+                told += 1;
+            }
+            std::future::pending::<()>().await
+        };
+        let refused = tokio::select! {
+            sent = sending => sent.expect_err("it has to end"),
+            () = lie => unreachable!(),
+            () = tokio::time::sleep(Duration::from_secs(20)) => panic!("the sender takes {FILES} of them"),
+        };
+        (refused, told)
+    });
+    assert!(matches!(refused, TransferError::Protocol(ProtocolError::OutOfPlace { frame: "basis" })), "{refused}");
+    assert!(most > BASES_MAX, "{most}");
+}
+
 fn partial_of_nothing() -> Partial {
     Partial { offset: 0, len: 1, mtime_s: 0, mtime_ns: 0, name: b"x".to_vec() }
 }
@@ -351,6 +392,6 @@ fn what_does_not_fit_the_file_is_not_gone_on_with() {
                 sent = send(near, roots(&[file]), SendOptions::default(), Arc::new(Log::default()) as _) => panic!("{sent:?}"),
             }
         });
-        assert_eq!(kind, dfcp_framing::frame::kind::FILE, "{what}");
+        assert_eq!(kind, kind::FILE, "{what}");
     }
 }
