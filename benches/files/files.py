@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Times file transfers by dfcp and by rsync over ssh, each on the same emulated path: a large file, the same one interrupted by kill -9 in
-the middle, many small files, and the same ones again, unchanged. Prints a table; needs rsync, ssh and sshd.
+the middle, one that has changed in some places, many small files, and the same ones again, unchanged. Prints a table; needs rsync, ssh and sshd.
 
     benches/files/files.py target/release/dfcp --rate 100mbit --delay 20ms --loss 1% --congestion cubic
 """
@@ -17,6 +17,9 @@ import tempfile
 import time
 
 MANY = 10_000
+# Places in which a large file has changed, the bytes of each, and where something was inserted.
+CHANGES, CHANGE_BYTES = 16, 4096
+INSERTED = b"a line that was not there before\n"
 LARGE_BYTES = 32 << 20
 PATIENCE_S = 600
 
@@ -39,11 +42,17 @@ class Dfcp:
     def __init__(self, program, work):
         self.program, self.work = program, work
 
-    def server(self, output):
-        return f"exec {self.program} receive --listen 4433 --allow-any --output {output} >{self.work}/receive.log 2>&1"
+    def server(self, output, case):
+        replace = "--force" if case == "changed" else ""
+        return f"exec {self.program} receive --listen 4433 --allow-any {replace} --output {output} >{self.work}/receive.log 2>&1"
 
-    def command(self, source, output):
-        return [self.program, "send", str(source), f"{os.environ['DFCP_FAR']}:4433", "--accept-new-key", "--json"]
+    def command(self, source, output, case):
+        delta = ["--delta"] if case == "changed" else []
+        return [self.program, "send", *delta, str(source), f"{os.environ['DFCP_FAR']}:4433", "--accept-new-key", "--json"]
+
+    def sent(self, printed):
+        """Bytes that the last transfer sent, with all headers."""
+        return json.loads(printed.splitlines()[-1])["path"]["ip_bytes_sent"]
 
     def came(self, output):
         parts = [path.stat().st_size for path in output.glob(".dfcp-*.part") if path.is_file()]
@@ -70,16 +79,23 @@ class Rsync:
             f"StrictModes no\nUsePAM no\nPidFile {work}/sshd.pid\n"
         )
 
-    def server(self, _output):
+    def server(self, _output, _case):
         os.makedirs("/run/sshd", exist_ok=True)
         return f"{' '.join(set_congestion(self.congestion))}; exec $(command -v sshd) -D -f {self.work}/sshd_config -E {self.work}/sshd.log"
 
-    def command(self, source, output):
+    def command(self, source, output, case):
         shell = (
             f"ssh -p 2222 -i {self.work}/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
             " -o LogLevel=ERROR"
         )
-        return ["rsync", "-a", "--partial", "--append-verify", "-e", shell, str(source), f"{os.environ['DFCP_FAR']}:{output}/"]
+        # What is appended to is not searched for what has changed in it.
+        how = ["--stats"] if case == "changed" else ["--partial", "--append-verify"]
+        return ["rsync", "-a", *how, "-e", shell, str(source), f"{os.environ['DFCP_FAR']}:{output}/"]
+
+    def sent(self, printed):
+        """The same, without those of ssh and TCP."""
+        line = next(line for line in printed.splitlines() if line.startswith("Total bytes sent: "))
+        return int(line.split(": ")[1].replace(",", ""))
 
     def came(self, output):
         parts = [path.stat().st_size for path in output.rglob("*") if path.is_file()]
@@ -109,11 +125,22 @@ def interrupt(contender, command, output):
     return contender.came(output)
 
 
+def change(path):
+    """Changes some places of a file, and inserts something."""
+    content = bytearray(path.read_bytes())
+    for place in range(CHANGES):
+        at = len(content) * place // CHANGES
+        content[at : at + CHANGE_BYTES] = os.urandom(CHANGE_BYTES)
+    middle = len(content) // 2 + CHANGE_BYTES
+    content[middle:middle] = INSERTED
+    path.write_bytes(content)
+
+
 def near(contender, case, output, source):
     """What happens at the near end; prints the figures as JSON."""
     output.mkdir(parents=True, exist_ok=True)
     subprocess.run(set_congestion(contender.congestion), check=True)
-    command = contender.command(source, output)
+    command = contender.command(source, output, case)
     figures = {}
     if case == "interrupted":
         came = interrupt(contender, command, output)
@@ -121,6 +148,10 @@ def near(contender, case, output, source):
         figures["came_bytes"], figures["again_bytes"] = came, contender.sent_again(printed, came)
     else:
         figures["s"], _ = run(command)
+    if case == "changed":
+        change(source)
+        figures["s"], printed = run(command)
+        figures["sent_bytes"] = contender.sent(printed)
     if case == "many":
         figures["unchanged_s"], _ = run(command)
     subprocess.run(["diff", "-r", str(source), str(output / source.name)], check=True)
@@ -130,11 +161,12 @@ def near(contender, case, output, source):
 def sources(work):
     large, many = work / "large.bin", work / "many"
     large.write_bytes(os.urandom(LARGE_BYTES))
+    changed = shutil.copy(large, work / "changed.bin")
     for number in range(MANY):
         directory = many / f"d{number // 100}"
         directory.mkdir(parents=True, exist_ok=True)
         (directory / f"f{number}").write_bytes(os.urandom(500 + number % 1000))
-    return {"large": large, "interrupted": large, "many": many}
+    return {"large": large, "interrupted": large, "changed": changed, "many": many}
 
 
 def measure(args, work, contender, case, source):
@@ -142,7 +174,7 @@ def measure(args, work, contender, case, source):
     shutil.rmtree(output, ignore_errors=True)
     path = ["--rate", args.rate, "--delay", args.delay, "--loss", args.loss]
     again = [sys.executable, __file__, args.dfcp, "--congestion", args.congestion, "--near", contender.name, case, str(work), str(source)]
-    command = [args.dfcp, "emulate", *path, "--server", contender.server(output), "--", *again]
+    command = [args.dfcp, "emulate", *path, "--server", contender.server(output, case), "--", *again]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3 * PATIENCE_S)
     if done.returncode != 0:
         sys.exit(f"{contender.name}, {case}: {done.stderr[-1000:]}")
@@ -167,20 +199,25 @@ def main():
         contender.work, contender.program = work / name.split()[0], args.dfcp
         contender.congestion = args.congestion
         return near(contender, case, work / "output", pathlib.Path(source))
+    allowed = pathlib.Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split()
+    if args.congestion not in allowed:
+        together = " ".join([*allowed, args.congestion])
+        sys.exit(f"namespaces may not use {args.congestion}: sysctl -w net.ipv4.tcp_allowed_congestion_control='{together}'")
     with tempfile.TemporaryDirectory() as directory:
         work = pathlib.Path(directory)
         os.environ["DFCP_CONFIG_DIR"] = str(work / "config")
         files = sources(work)
         print(f"{args.rate}, {args.delay} one way, {args.loss} loss each way, TCP with {args.congestion}\n")
-        print("| | large, s | rest after kill -9, s | twice, bytes | many small, s | unchanged, s |\n|---|---|---|---|---|---|")
+        print("| | large, s | rest after kill -9, s | twice, bytes | changed, s | changed, bytes | many small, s | unchanged, s |\n|---|---|---|---|---|---|---|---|")
         for name, kind in contenders.items():
             (work / name.split()[0]).mkdir()
             contender = kind(args.dfcp, work / name.split()[0])
             contender.congestion = args.congestion
             figures = {case: measure(args, work, contender, case, source) for case, source in files.items()}
-            rest, many = figures["interrupted"], figures["many"]
+            rest, changed, many = figures["interrupted"], figures["changed"], figures["many"]
             print(
                 f"| {name} | {figures['large']['s']:.1f} | {rest['s']:.1f} | {rest['again_bytes']} |"
+                f" {changed['s']:.1f} | {changed['sent_bytes']} |"
                 f" {many['s']:.1f} | {many['unchanged_s']:.1f} |",
                 flush=True,
             )

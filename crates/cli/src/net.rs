@@ -321,6 +321,7 @@ impl Transport for Stream {
         Some(Seal {
             pattern: identity.pattern,
             peer: identity.peer,
+            pre_shared: identity.pre_shared,
             handshake_hash: identity.handshake_hash,
             cipher: identity.cipher,
         })

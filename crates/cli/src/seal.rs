@@ -1,6 +1,6 @@
 //! What protects a connection, for people and for programs.
 
-use dfcp_secure::{Cipher, Pattern, PublicKey};
+use dfcp_secure::{Cipher, Fingerprint, Pattern, PublicKey};
 use serde_json::{Value, json};
 
 /// The outcome of a sealed connection's handshake.
@@ -10,6 +10,8 @@ pub struct Seal {
     pub pattern: Pattern,
     /// The static key which the peer has proven; `None` with a pre-shared key.
     pub peer: Option<PublicKey>,
+    /// What names the pre-shared key; `None` without one.
+    pub pre_shared: Option<Fingerprint>,
     /// The same at both ends of this connection, and of no other.
     pub handshake_hash: [u8; 32],
     /// What datagrams are sealed with.
@@ -65,6 +67,7 @@ mod tests {
         let seal = Seal {
             pattern: Pattern::Pinned,
             peer: Some(key),
+            pre_shared: None,
             handshake_hash: [0; 32],
             cipher: Cipher::ChaCha20Poly1305,
         };

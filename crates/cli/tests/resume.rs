@@ -16,6 +16,8 @@ use support::{PATIENCE, Running, Said, Site};
 /// Bytes of the file that is interrupted: 1.3 s at 50 Mbit/s.
 const LEN: usize = 8 << 20;
 
+const SECRET: &str = "0123456789abcdef0123456789abcdef\n";
+
 fn content() -> Vec<u8> {
     (0..LEN as u32 / 4).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect()
 }
@@ -54,7 +56,10 @@ fn unfinished_bytes(site: &Site) -> u64 {
 
 /// A sender which is under way, with a part of its file at the receiver.
 fn half_way(site: &Site, address: &str) -> Child {
-    let mut command = sender(site, &["large"], address, &["--rate", "50mbit"]);
+    until_half_way(site, &mut sender(site, &["large"], address, &["--rate", "50mbit"]))
+}
+
+fn until_half_way(site: &Site, command: &mut std::process::Command) -> Child {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let started = Instant::now();
     while unfinished_bytes(site) < LEN as u64 / 2 {
@@ -82,6 +87,24 @@ fn a_sender_that_was_killed_goes_on_at_once_where_it_was() {
     assert!(resumed_bytes + 2 * 65_536 > before, "{resumed_bytes} of {before}");
     assert!(fs::read(site.path("output/large")).unwrap() == content());
     assert_eq!(fs::read_dir(site.path("output")).unwrap().count(), 1, "nothing else is left");
+}
+
+/// All who have the secret are one sender, and without it nobody is.
+#[test]
+fn a_sender_with_a_pre_shared_key_goes_on_where_it_was() {
+    let site = Site::new();
+    fs::write(site.path("large"), content()).unwrap();
+    let secret = site.write("psk", SECRET);
+    let by_secret = ["--psk-file", &secret];
+    let receiver = site.receive(&by_secret);
+    let mut command = site.command(&["send", "large", &receiver.address, "--rate", "50mbit", "--psk-file", &secret]);
+    kill(until_half_way(&site, command.current_dir(site.path(""))));
+    let before = unfinished_bytes(&site);
+    let mut command = site.command(&["send", "--json", "large", &receiver.address, "--psk-file", &secret]);
+    let said = Said::of(command.current_dir(site.path("")).output().unwrap()).ok();
+    let resumed_bytes = done(&said)["resumed_bytes"].as_u64().unwrap();
+    assert!(resumed_bytes + 2 * 65_536 > before, "{resumed_bytes} of {before}");
+    assert!(fs::read(site.path("output/large")).unwrap() == content());
 }
 
 #[test]

@@ -133,7 +133,7 @@ impl FromStr for PublicKey {
     }
 }
 
-/// SHA-256 of a public key. Its text form is that of `ssh`: `SHA256:` and 43 characters of base64.
+/// SHA-256 of a public key, or what names a pre-shared one. Its text form is that of `ssh`: `SHA256:` and 43 characters of base64.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -202,6 +202,13 @@ impl PreSharedKey {
         let line = content.strip_suffix(b"\n").unwrap_or(content);
         let line = line.strip_suffix(b"\r").filter(|_| line.len() < content.len()).unwrap_or(line);
         Ok(Self(*schedule::extract_and_expand(line, "pre-shared key")))
+    }
+
+    /// A name by which those who have the key know it (`spec/security.md` \[key-5\]). Not secret: it says nothing about a key
+    /// that is random, as it has to be.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint(*schedule::expand(&self.0, "pre-shared key fingerprint", &[]))
     }
 
     pub(crate) fn bytes(&self) -> &[u8; 32] {
@@ -298,6 +305,13 @@ mod tests {
         ] {
             assert_eq!(from_base64(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn the_name_of_a_pre_shared_key_is_that_of_the_specification() {
+        let name = |byte| PreSharedKey::from_bytes(&[byte; 32]).fingerprint().to_string();
+        assert_eq!(name(3), "SHA256:B/hF48s6P7dmpRrPSdT/jVGJnYi+WSO2oB0muhvChwk");
+        assert_ne!(name(3), name(4));
     }
 
     #[test]

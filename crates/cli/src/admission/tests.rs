@@ -101,7 +101,7 @@ pub(crate) fn other(code: &Code) -> Code {
 pub(crate) fn connection(peer: Option<PublicKey>) -> (DuplexStream, Sealed) {
     let (ours, theirs) = duplex(4096);
     let pattern = if peer.is_some() { Pattern::FirstContact } else { Pattern::PreShared };
-    (ours, Sealed(theirs, Seal { pattern, peer, handshake_hash: HASH, cipher: Cipher::Aes128Gcm }))
+    (ours, Sealed(theirs, Seal { pattern, peer, pre_shared: None, handshake_hash: HASH, cipher: Cipher::Aes128Gcm }))
 }
 
 /// A peer with `key` which sends a preamble: by what it gets in, or what it is told.

@@ -1,6 +1,6 @@
 //! The seals of an open connection (`spec/security.md` §3).
 
-use dfcp_secure::{Cipher, Established, OpenError, OpenKeys, Pattern, PublicKey, SealError, SealKeys};
+use dfcp_secure::{Cipher, Established, Fingerprint, OpenError, OpenKeys, Pattern, PublicKey, SealError, SealKeys};
 use dfcp_wire::ToSeal;
 
 const _: () = assert!(dfcp_wire::TAG_BYTES == dfcp_secure::TAG_BYTES, "segments have room for a tag");
@@ -25,6 +25,8 @@ pub struct Identity {
     pub pattern: Pattern,
     /// The static key which the peer has proven; `None` with a pre-shared key.
     pub peer: Option<PublicKey>,
+    /// What names the pre-shared key; `None` without one. All who have it are one to this end.
+    pub pre_shared: Option<Fingerprint>,
     /// The same at both ends of this connection, and of no other: a name to which protocols above can bind themselves.
     /// Not secret.
     pub handshake_hash: [u8; 32],
@@ -42,8 +44,8 @@ pub(crate) struct Protection {
 
 impl Protection {
     pub(crate) fn new(established: Established, cipher: Cipher) -> Self {
-        let (pattern, peer) = (established.pattern(), established.peer());
-        let identity = Identity { pattern, peer, handshake_hash: established.handshake_hash(), cipher };
+        let (pattern, peer, pre_shared) = (established.pattern(), established.peer(), established.pre_shared());
+        let identity = Identity { pattern, peer, pre_shared, handshake_hash: established.handshake_hash(), cipher };
         let (seal, open) = established.into_keys(cipher);
         Self { seal, open, identity }
     }

@@ -161,6 +161,7 @@ pub struct Established {
     role: Role,
     pattern: Pattern,
     peer: Option<PublicKey>,
+    pre_shared: Option<Fingerprint>,
     handshake_hash: [u8; 32],
     from_initiator: Secret,
     from_responder: Secret,
@@ -191,6 +192,12 @@ impl Established {
     #[must_use]
     pub fn peer(&self) -> Option<PublicKey> {
         self.peer
+    }
+
+    /// What names the pre-shared key; `None` without one.
+    #[must_use]
+    pub fn pre_shared(&self) -> Option<Fingerprint> {
+        self.pre_shared
     }
 
     /// The hash of the whole handshake, the same at both ends and at no other connection's: a name to which protocols

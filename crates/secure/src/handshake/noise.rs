@@ -9,7 +9,7 @@ use zeroize::Zeroize as _;
 
 use super::primitives::{ChaChaPoly, Sha256, X25519};
 use super::{Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Role};
-use crate::keys::{PreSharedKey, PublicKey, StaticKey};
+use crate::keys::{Fingerprint, PreSharedKey, PublicKey, StaticKey};
 use crate::packet::Secret;
 
 /// The keys which one end puts into a handshake.
@@ -25,6 +25,7 @@ pub(super) struct Noise {
     state: snow::HandshakeState,
     pattern: Pattern,
     role: Role,
+    pre_shared: Option<Fingerprint>,
     /// Messages read and written.
     done: usize,
 }
@@ -55,7 +56,8 @@ impl Noise {
             }
         };
         let state = build().map_err(|_| HandshakeError::SetUp)?;
-        Ok(Self { state, pattern, role, done: 0 })
+        let pre_shared = keys.pre_shared.map(PreSharedKey::fingerprint);
+        Ok(Self { state, pattern, role, pre_shared, done: 0 })
     }
 
     pub(super) fn pattern(&self) -> Pattern {
@@ -116,9 +118,9 @@ impl Noise {
         let (from_initiator, from_responder) = (Secret(first), Secret(second));
         first.zeroize();
         second.zeroize();
-        let (role, pattern) = (self.role, self.pattern);
+        let (role, pattern, pre_shared) = (self.role, self.pattern, self.pre_shared);
         let peer = if pattern == Pattern::PreShared { None } else { self.peer() };
-        Ok(Established { role, pattern, peer, handshake_hash, from_initiator, from_responder })
+        Ok(Established { role, pattern, peer, pre_shared, handshake_hash, from_initiator, from_responder })
     }
 }
 

@@ -155,6 +155,8 @@ fn both_ends_agree() {
         assert_eq!(initiator.danger_traffic_secrets(), responder.danger_traffic_secrets());
         assert_ne!(initiator.danger_traffic_secrets()[0], initiator.danger_traffic_secrets()[1]);
         assert_eq!((initiator.role(), responder.role()), (Role::Initiator, Role::Responder));
+        let shared = (pattern == Pattern::PreShared).then(|| PreSharedKey::from_bytes(&[3; 32]).fingerprint());
+        assert_eq!([initiator.pre_shared(), responder.pre_shared()], [shared; 2]);
         let expected = (pattern != Pattern::PreShared).then(|| (key(2).public(), key(1).public()));
         assert_eq!(initiator.peer().zip(responder.peer()), expected);
         assert_eq!(Pattern::from_id(pattern.id()), Some(pattern));

@@ -31,6 +31,7 @@ fn known(sender: u8) -> (Memory, Memory) {
     far.seal = Some(Seal {
         pattern: Pattern::Pinned,
         peer: Some(StaticKey::from_seed(&[sender; 32]).public()),
+        pre_shared: None,
         handshake_hash: [0; 32],
         cipher: Cipher::ChaCha20Poly1305,
     });
