@@ -136,6 +136,19 @@ def change(path):
     path.write_bytes(content)
 
 
+def go_on(contender, command, output, came):
+    """Starts it again; returns its seconds, those until something new had come, and what it printed."""
+    started = time.monotonic()
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    while contender.came(output) <= came and child.poll() is None:
+        time.sleep(0.002)
+    new_s = time.monotonic() - started
+    printed, _ = child.communicate(timeout=PATIENCE_S)
+    if child.returncode != 0:
+        sys.exit(f"{command[0]} failed when it went on")
+    return time.monotonic() - started, new_s, printed
+
+
 def near(contender, case, output, source):
     """What happens at the near end; prints the figures as JSON."""
     output.mkdir(parents=True, exist_ok=True)
@@ -144,7 +157,7 @@ def near(contender, case, output, source):
     figures = {}
     if case == "interrupted":
         came = interrupt(contender, command, output)
-        figures["s"], printed = run(command)
+        figures["s"], figures["new_s"], printed = go_on(contender, command, output, came)
         figures["came_bytes"], figures["again_bytes"] = came, contender.sent_again(printed, came)
     else:
         figures["s"], _ = run(command)
@@ -208,7 +221,7 @@ def main():
         os.environ["DFCP_CONFIG_DIR"] = str(work / "config")
         files = sources(work)
         print(f"{args.rate}, {args.delay} one way, {args.loss} loss each way, TCP with {args.congestion}\n")
-        print("| | large, s | rest after kill -9, s | twice, bytes | changed, s | changed, bytes | many small, s | unchanged, s |\n|---|---|---|---|---|---|---|---|")
+        print("| | large, s | rest after kill -9, s | new bytes after, s | twice, bytes | changed, s | changed, bytes | many small, s | unchanged, s |\n|---|---|---|---|---|---|---|---|---|")
         for name, kind in contenders.items():
             (work / name.split()[0]).mkdir()
             contender = kind(args.dfcp, work / name.split()[0])
@@ -216,7 +229,7 @@ def main():
             figures = {case: measure(args, work, contender, case, source) for case, source in files.items()}
             rest, changed, many = figures["interrupted"], figures["changed"], figures["many"]
             print(
-                f"| {name} | {figures['large']['s']:.1f} | {rest['s']:.1f} | {rest['again_bytes']} |"
+                f"| {name} | {figures['large']['s']:.1f} | {rest['s']:.1f} | {rest['new_s']:.2f} | {rest['again_bytes']} |"
                 f" {changed['s']:.1f} | {changed['sent_bytes']} |"
                 f" {many['s']:.1f} | {many['unchanged_s']:.1f} |",
                 flush=True,

@@ -89,6 +89,25 @@ fn a_sender_that_was_killed_goes_on_at_once_where_it_was() {
     assert_eq!(fs::read_dir(site.path("output")).unwrap().count(), 1, "nothing else is left");
 }
 
+/// As one that has moved to another network.
+#[test]
+fn a_sender_at_another_address_goes_on_where_it_was() {
+    if std::net::UdpSocket::bind("[::1]:0").is_err() {
+        println!("this machine has no IPv6, so there is only one address");
+        return;
+    }
+    let site = Site::new();
+    fs::write(site.path("large"), content()).unwrap();
+    let receiver = site.receive_at("[::]:0", &["--allow-any"]);
+    let port = receiver.address.rsplit(':').next().unwrap();
+    kill(half_way(&site, &format!("127.0.0.1:{port}")));
+    let before = unfinished_bytes(&site);
+    let said = send(&site, &["large"], &format!("[::1]:{port}"), &[]).ok();
+    let resumed_bytes = done(&said)["resumed_bytes"].as_u64().unwrap();
+    assert!(resumed_bytes + 2 * 65_536 > before, "{resumed_bytes} of {before}");
+    assert!(fs::read(site.path("output/large")).unwrap() == content());
+}
+
 /// All who have the secret are one sender, and without it nobody is.
 #[test]
 fn a_sender_with_a_pre_shared_key_goes_on_where_it_was() {

@@ -138,7 +138,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts it and reads its standard error up to the first loopback address with a port.
+    /// Starts it and reads its standard error up to the first loopback address with a port, or that of every one.
     pub(crate) fn start(command: Command) -> Self {
         Self::start_into(command, Stdio::null())
     }
@@ -155,21 +155,26 @@ impl Running {
             }
         });
         let mut running = Self { child, address: String::new(), lines };
-        let line = running.line_with(" 127.");
-        let at = line.find("127.").unwrap();
-        running.address = line[at..].chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
+        let line = running.line_with_one_of(&[" 127.", " [::]:"]);
+        let at = line.find(" 127.").or_else(|| line.find(" [::]:")).unwrap() + 1;
+        running.address = line[at..].chars().take_while(|c| c.is_ascii_digit() || ".:[]".contains(*c)).collect();
         running
     }
 
     /// The next line of its standard error that has `part` in it.
     #[track_caller]
     pub(crate) fn line_with(&self, part: &str) -> String {
+        self.line_with_one_of(&[part])
+    }
+
+    #[track_caller]
+    fn line_with_one_of(&self, parts: &[&str]) -> String {
         let mut before = String::new();
         loop {
             match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) if line.contains(part) => return line,
+                Ok(line) if parts.iter().any(|part| line.contains(part)) => return line,
                 Ok(line) => before += &format!("{line}\n"),
-                Err(_) => panic!("it has not said {part:?} but:\n{before}"),
+                Err(_) => panic!("it has not said {parts:?} but:\n{before}"),
             }
         }
     }
