@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Times file transfers by dfcp and by rsync over ssh, each on the same emulated path: a large file, the same one interrupted by kill -9 in
-the middle, one that has changed in some places, many small files, and the same ones again, unchanged. Prints a table; needs rsync, ssh and sshd.
+"""Times file transfers by dfcp, by rsync over ssh, and by croc if it is there, each on the same emulated path: a large file, the same one
+interrupted by kill -9 in the middle, one that has changed in some places, many small files, and the same ones again, unchanged. Prints a
+table; needs rsync, ssh and sshd.
 
-    benches/files/files.py target/release/dfcp --rate 100mbit --delay 20ms --loss 1% --congestion cubic
+    benches/files/files.py target/release/dfcp --rate 100mbit --delay 20ms --loss 1% --congestion cubic --croc "$(command -v croc)"
 """
 
 import argparse
@@ -21,13 +22,16 @@ MANY = 10_000
 CHANGES, CHANGE_BYTES = 16, 4096
 INSERTED = b"a line that was not there before\n"
 LARGE_BYTES = 32 << 20
-PATIENCE_S = 600
+PATIENCE_S = 120
 
 
-def run(command, **more):
-    """Runs a command to its end; returns its seconds and its output."""
+def run(command):
+    """Runs a command to its end; returns its seconds, PATIENCE_S if that was not enough, and its output."""
     started = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, **more)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        return PATIENCE_S, ""
     took = time.monotonic() - started
     if done.returncode != 0:
         sys.exit(f"{command[0]} failed: {done.stderr[-500:]}")
@@ -50,9 +54,8 @@ class Dfcp:
         delta = ["--delta"] if case == "changed" else []
         return [self.program, "send", *delta, str(source), f"{os.environ['DFCP_FAR']}:4433", "--accept-new-key", "--json"]
 
-    def sent(self, printed):
-        """Bytes that the last transfer sent, with all headers."""
-        return json.loads(printed.splitlines()[-1])["path"]["ip_bytes_sent"]
+    def prepare(self):
+        """The receiver serves one sender after the other."""
 
     def came(self, output):
         parts = [path.stat().st_size for path in output.glob(".dfcp-*.part") if path.is_file()]
@@ -89,13 +92,11 @@ class Rsync:
             " -o LogLevel=ERROR"
         )
         # What is appended to is not searched for what has changed in it.
-        how = ["--stats"] if case == "changed" else ["--partial", "--append-verify"]
+        how = [] if case == "changed" else ["--partial", "--append-verify"]
         return ["rsync", "-a", *how, "-e", shell, str(source), f"{os.environ['DFCP_FAR']}:{output}/"]
 
-    def sent(self, printed):
-        """The same, without those of ssh and TCP."""
-        line = next(line for line in printed.splitlines() if line.startswith("Total bytes sent: "))
-        return int(line.split(": ")[1].replace(",", ""))
+    def prepare(self):
+        """So does sshd."""
 
     def came(self, output):
         parts = [path.stat().st_size for path in output.rglob("*") if path.is_file()]
@@ -104,6 +105,55 @@ class Rsync:
     def sent_again(self, _printed, _came):
         """It appends to what it has, and compares the beginning by a checksum."""
         return 0
+
+
+class Croc:
+    """croc, with its relay and its receiver at the far end. They take one transfer each, so they are started anew before every one."""
+
+    name = "croc"
+    SECRET = "files-between-two-ends"
+
+    def __init__(self, _program, work):
+        self.work = work
+
+    def server(self, output, _case):
+        receive = f"CROC_SECRET={self.SECRET} {self.croc} --yes --overwrite --disable-clipboard --ip 127.0.0.1:9009 --out {output}"
+        return f"""{' '.join(set_congestion(self.congestion))}; export HOME={self.work}; had=; mkdir -p {output}
+            while sleep 0.02; do
+                wanted=$(cat {self.work}/wanted 2>/dev/null); [ "$wanted" = "$had" ] && continue
+                kill -9 $relay $receiver 2>/dev/null; wait
+                {self.croc} relay --ports 9009,9010,9011,9012,9013 </dev/null >{self.work}/relay.log 2>&1 & relay=$!
+                until ss -tlnH 'sport = :9013' | grep -q .; do sleep 0.02; done
+                {receive} </dev/null >{self.work}/receive.log 2>&1 & receiver=$!
+                sleep 0.3; had=$wanted; echo $had >{self.work}/ready
+            done"""
+
+    def prepare(self):
+        wanted = str(time.monotonic_ns())
+        (self.work / "wanted").write_text(wanted)
+        ready = self.work / "ready"
+        while not ready.exists() or ready.read_text().strip() != wanted:
+            time.sleep(0.02)
+
+    def command(self, source, output, case):
+        far = f"{os.environ['DFCP_FAR']}:9009"
+        how = ["--yes", "--ignore-stdin", "--disable-clipboard", "--no-compress", "--relay", far]
+        return ["env", f"CROC_SECRET={self.SECRET}", f"HOME={self.work}", self.croc, *how, "send", "--no-local", str(source)]
+
+    def came(self, output):
+        """The file has its length from the start, and gets its blocks as they come."""
+        parts = [path.stat().st_blocks * 512 for path in output.rglob("*") if path.is_file()]
+        return max(parts, default=0)
+
+    def sent_again(self, _printed, _came):
+        """It asks for what is all zeros in its file."""
+        return 0
+
+
+def sent_bytes():
+    """What has left this end's network interface."""
+    lines = pathlib.Path("/proc/net/dev").read_text().splitlines()[2:]
+    return sum(int(line.split(":")[1].split()[8]) for line in lines if not line.strip().startswith("lo:"))
 
 
 def set_congestion(name):
@@ -155,19 +205,27 @@ def near(contender, case, output, source):
     subprocess.run(set_congestion(contender.congestion), check=True)
     command = contender.command(source, output, case)
     figures = {}
+    contender.prepare()
     if case == "interrupted":
         came = interrupt(contender, command, output)
+        contender.prepare()
         figures["s"], figures["new_s"], printed = go_on(contender, command, output, came)
         figures["came_bytes"], figures["again_bytes"] = came, contender.sent_again(printed, came)
     else:
         figures["s"], _ = run(command)
     if case == "changed":
         change(source)
-        figures["s"], printed = run(command)
-        figures["sent_bytes"] = contender.sent(printed)
-    if case == "many":
+        contender.prepare()
+        before = sent_bytes()
+        figures["s"], _ = run(command)
+        figures["sent_bytes"] = sent_bytes() - before
+    if case == "many" and figures["s"] < PATIENCE_S:
+        contender.prepare()
         figures["unchanged_s"], _ = run(command)
-    subprocess.run(["diff", "-r", str(source), str(output / source.name)], check=True)
+    # croc's sender ends before its receiver does.
+    time.sleep(0.5)
+    if figures["s"] < PATIENCE_S:
+        subprocess.run(["diff", "-r", str(source), str(output / source.name)], check=True)
     print(json.dumps(figures))
 
 
@@ -186,12 +244,19 @@ def measure(args, work, contender, case, source):
     output = work / "output"
     shutil.rmtree(output, ignore_errors=True)
     path = ["--rate", args.rate, "--delay", args.delay, "--loss", args.loss]
-    again = [sys.executable, __file__, args.dfcp, "--congestion", args.congestion, "--near", contender.name, case, str(work), str(source)]
+    croc = ["--croc", args.croc] if args.croc else []
+    again = [sys.executable, __file__, args.dfcp, *croc, "--congestion", args.congestion, "--near", contender.name, case, str(work), str(source)]
     command = [args.dfcp, "emulate", *path, "--server", contender.server(output, case), "--", *again]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3 * PATIENCE_S)
     if done.returncode != 0:
         sys.exit(f"{contender.name}, {case}: {done.stderr[-1000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def shown(seconds):
+    if seconds is None:
+        return "-"
+    return f"{seconds:.1f}" if seconds < PATIENCE_S else f"> {PATIENCE_S}"
 
 
 def main():
@@ -201,16 +266,17 @@ def main():
     parser.add_argument("--delay", default="20ms")
     parser.add_argument("--loss", default="0%")
     parser.add_argument("--congestion", default="cubic", help="of TCP")
+    parser.add_argument("--croc", help="croc 10; left out without it")
     parser.add_argument("--near", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.dfcp = os.path.abspath(args.dfcp)
-    contenders = {each.name: each for each in (Dfcp, Rsync)}
+    contenders = {each.name: each for each in (Dfcp, Rsync, *([Croc] if args.croc else []))}
     if args.near:
         name, case, work, source = args.near
         work = pathlib.Path(work)
         contender = contenders[name].__new__(contenders[name])
         contender.work, contender.program = work / name.split()[0], args.dfcp
-        contender.congestion = args.congestion
+        contender.congestion, contender.croc = args.congestion, args.croc
         return near(contender, case, work / "output", pathlib.Path(source))
     allowed = pathlib.Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split()
     if args.congestion not in allowed:
@@ -225,13 +291,13 @@ def main():
         for name, kind in contenders.items():
             (work / name.split()[0]).mkdir()
             contender = kind(args.dfcp, work / name.split()[0])
-            contender.congestion = args.congestion
+            contender.congestion, contender.croc = args.congestion, args.croc
             figures = {case: measure(args, work, contender, case, source) for case, source in files.items()}
             rest, changed, many = figures["interrupted"], figures["changed"], figures["many"]
             print(
-                f"| {name} | {figures['large']['s']:.1f} | {rest['s']:.1f} | {rest['new_s']:.2f} | {rest['again_bytes']} |"
-                f" {changed['s']:.1f} | {changed['sent_bytes']} |"
-                f" {many['s']:.1f} | {many['unchanged_s']:.1f} |",
+                f"| {name} | {shown(figures['large']['s'])} | {shown(rest['s'])} | {rest['new_s']:.2f} | {rest['again_bytes']} |"
+                f" {shown(changed['s'])} | {changed['sent_bytes']} |"
+                f" {shown(many['s'])} | {shown(many.get('unchanged_s'))} |",
                 flush=True,
             )
 

@@ -368,5 +368,5 @@ pub const BASES_MAX: usize = 16;
 /// Files of a session which are offered and wait for that; of any further ones all is wanted.
 pub const BASES_WAITING_MAX: usize = 4096;
 
-/// Longest piece of an older version that is copied at a time, bytes, so that others of the session need not wait for long.
-pub const COPY_BYTES_MAX: u32 = 4 << 20;
+/// Longest piece of an older version that is copied at a time, bytes: the longest chunk. Others of the session wait meanwhile.
+pub const COPY_BYTES_MAX: u32 = 4 * *BASIS_CHUNK_BYTES.end();

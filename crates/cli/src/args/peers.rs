@@ -18,7 +18,8 @@ pub struct PeerArgs {
     #[arg(long, value_name = "CODE", value_parser = code)]
     #[arg(conflicts_with_all = ["no_code", "host_key", "insecure_classic", "insecure_plaintext"])]
     pub code: Option<Option<CodeArg>>,
-    /// A file with a secret that both sides have, at least 32 random bytes, instead of keys
+    /// A file with a secret that both sides have, at least 32 random bytes, instead of keys. All who have it are one to the other side:
+    /// give each pair of machines a secret of its own
     #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub psk_file: Option<PathBuf>,
     /// The key which the other side must have: its fingerprint SHA256:... or its public key, as `dfcp id` prints them

@@ -10,7 +10,6 @@ mod tree;
 mod unstored;
 
 use std::fmt;
-use std::fs::File;
 use std::sync::Arc;
 
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
@@ -19,13 +18,14 @@ use dfcp_framing::names::RelativeName;
 use dfcp_framing::{printable, printable_bytes};
 
 use self::allowance::{Allowance, Reserved};
-use self::bases::{Bases, Offer};
+use self::bases::{Bases, Offer, Older};
 use self::listings::Listed;
 use self::prefix::Prefix;
 pub use self::prefix::{Poke, Ready};
 use self::storing::{Checkpoints, Storing};
 use self::tree::{OpenDirectory, Tree};
 use super::EntryOutcome;
+use super::basis::Alive;
 use super::error::TransferError;
 use super::owner::Owner;
 use super::store::{Beginning, Changed, Existing, Unpublished};
@@ -177,6 +177,9 @@ impl Assembler {
                 self.file(stream, entry, Beginning::At(*offset))?
             }
             (ToReceiver::Offer { hash, asks_only, takes_basis, entry }, Current::Nothing) if is_first => {
+                if self.bases.has(entry.index) {
+                    return Err(ProtocolError::Ordinal { index: entry.index }.into());
+                }
                 let (entry, hash) = (entry.clone(), *hash);
                 self.offer(&Offer { entry, hash, asks_only: *asks_only, takes_basis: *takes_basis })?;
                 Current::Nothing
@@ -282,12 +285,17 @@ impl Assembler {
 
     fn file(&mut self, stream: usize, entry: &Entry, beginning: Beginning) -> Result<Current, TransferError> {
         self.check_place(entry)?;
-        let basis = self.bases.take(entry.index).filter(|_| beginning == Beginning::New);
+        let basis = self.bases.take(entry).filter(|_| beginning == Beginning::New);
         self.take_up_waiting()?;
         match self.begin(stream, entry, beginning, basis) {
             Ok(current) => Ok(current),
             Err(failure) => self.file_failed(entry.index, &shown(entry), failure).map(|()| Current::Draining),
         }
+    }
+
+    /// Counts the older versions that threads are reading, for which a sender has to wait.
+    pub fn cutting(&self) -> Alive {
+        self.bases.cutting()
     }
 
     /// Whether a file may come here.
@@ -304,7 +312,7 @@ impl Assembler {
         stream: usize,
         entry: &Entry,
         beginning: Beginning,
-        basis: Option<File>,
+        basis: Option<Older>,
     ) -> Result<Current, Failure> {
         let name = parse(entry)?;
         if beginning == Beginning::New {

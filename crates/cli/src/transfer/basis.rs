@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::files::{CHUNK_HASH_BYTES, ChunkName};
@@ -41,10 +42,15 @@ impl Cut {
         self.average_bytes
     }
 
+    /// The length of the shortest chunk, bytes; only the last one of a file may be shorter.
+    pub fn least_bytes(self) -> usize {
+        self.average_bytes as usize / 4
+    }
+
     /// The chunks of what is read.
     pub fn chunks<R: Read>(self, content: R) -> StreamCDC<R> {
         let average = self.average_bytes as usize;
-        StreamCDC::new(content, average / 4, average, average * 4)
+        StreamCDC::new(content, self.least_bytes(), average, average * 4)
     }
 }
 
@@ -63,24 +69,40 @@ pub struct Known {
     /// Behind the last chunk.
     end: u64,
     count: usize,
-    _alive: Alive,
+    _counted: Counted,
 }
 
-/// Counts of how many older versions something is known.
+/// Counts with how many older versions something is being done. All clones count the same ones.
 #[derive(Debug, Clone, Default)]
-pub struct Alive(Arc<()>);
+pub struct Alive(Arc<AtomicUsize>);
 
 impl Alive {
     /// How many.
     pub fn count(&self) -> usize {
-        Arc::strong_count(&self.0) - 1
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// One more, until what this gives is dropped.
+    pub fn begin(&self) -> Counted {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(&self.0))
+    }
+}
+
+/// One that is counted.
+#[derive(Debug)]
+pub struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Known {
     /// Nothing yet.
     pub fn new(cut: Cut, alive: &Alive) -> Self {
-        Self { cut, places: BTreeMap::new(), end: 0, count: 0, _alive: alive.clone() }
+        Self { cut, places: BTreeMap::new(), end: 0, count: 0, _counted: alive.begin() }
     }
 
     /// How it was cut.
@@ -114,6 +136,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::COPY_BYTES_MAX;
 
     fn content(len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
@@ -159,10 +182,15 @@ mod tests {
 
     #[test]
     fn no_file_is_cut_into_more_chunks_than_may_be() {
-        for len in [0, 1 << 20, 1 << 30, 1 << 36] {
+        for len in [0, 1 << 20, 1 << 30, 1 << 36, 1 << 40] {
             let cut = Cut::of(len);
             assert_eq!(Cut::from_peer(cut.average_bytes()), Ok(cut));
-            assert!(len / u64::from(cut.average_bytes()) <= BASIS_CHUNKS_MAX as u64 / 2, "{len}");
+            let is_longest = cut.average_bytes() == *BASIS_CHUNK_BYTES.end();
+            assert!(is_longest || len / u64::from(cut.average_bytes()) <= BASIS_CHUNKS_MAX as u64 / 2, "{len}");
+            // What is all the same is cut into the longest chunks, each of which has to fit into a COPY.
+            let same = vec![0; 5 * cut.average_bytes() as usize];
+            let longest = cut.chunks(&same[..]).map(|chunk| chunk.unwrap().length).max().unwrap();
+            assert!(longest == 4 * cut.average_bytes() as usize && longest <= COPY_BYTES_MAX as usize, "{longest}");
         }
     }
 

@@ -2,8 +2,8 @@
 
 pub(super) mod streams;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use dfcp_framing::error::{Failure, FailureCode};
@@ -16,6 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use self::streams::{Heard, Inlet, Spares};
 use super::assembler::{Assembler, Poke};
+use super::basis::Alive;
 use super::error::TransferError;
 use super::owner::Owner;
 use super::target::Target;
@@ -81,7 +82,9 @@ pub async fn receive_over<T: Transport>(
                 let _ = frames.blocking_send(Heard::Ready(ready));
             }
         });
-        move || worker.run(Assembler::new(target, owner, poke), frames_out, &answers_in)
+        let assembler = Assembler::new(target, owner, poke);
+        counters.waits_for(assembler.cutting());
+        move || worker.run(assembler, frames_out, &answers_in)
     });
     let snapshot = || snapshot(&handle, &counters, started.elapsed());
     let (heard, said) = {
@@ -136,6 +139,8 @@ pub(super) struct Counters {
     heard: LastHeard,
     /// Frames that were read and not handled yet. While there are some, the sender is not to blame for a silence.
     in_hand: AtomicUsize,
+    /// Older versions that are being read, for which it waits.
+    cutting: OnceLock<Alive>,
 }
 
 impl Counters {
@@ -145,7 +150,18 @@ impl Counters {
             disk_us: AtomicU64::new(0),
             heard: LastHeard::new(now),
             in_hand: AtomicUsize::new(0),
+            cutting: OnceLock::new(),
         }
+    }
+
+    /// The sender waits while these are counted, too.
+    pub(super) fn waits_for(&self, cutting: Alive) {
+        self.cutting.get_or_init(|| cutting);
+    }
+
+    /// Whether the sender has said something with which this side is not done yet.
+    pub(super) fn has_work(&self) -> bool {
+        self.in_hand.load(Ordering::Relaxed) > 0 || self.cutting.get().is_some_and(|cutting| cutting.count() > 0)
     }
 
     /// A frame that was read needs nothing more.

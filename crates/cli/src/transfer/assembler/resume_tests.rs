@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use blake3::hazmat::HasherExt;
 use dfcp_framing::files::{Hello, Partial};
@@ -582,20 +582,77 @@ mod deltas {
         let mut session = Session::open(output.path(), &alice(), replacing());
         session.say(&ToReceiver::File(entry())).unwrap();
         assert!(matches!(session.say(&ToReceiver::Copy { start: 0, len: 1 }), Err(TransferError::Protocol(_))));
-        // More at a time than others of the session should wait for.
-        let (mut session, _) = offered(output.path(), &alice());
-        session.say(&ToReceiver::File(entry())).unwrap();
-        let long = ToReceiver::Copy { start: 0, len: COPY_BYTES_MAX + 1 };
-        assert!(matches!(session.say(&long), Err(TransferError::Protocol(_))));
-        for (start, len) in [(LEN as u64, 1), (LEN as u64 - 1, 2), (u64::MAX, 1), (1 << 62, COPY_BYTES_MAX)] {
+        let (_, bases) = offered(output.path(), &alice());
+        let end = u64::from(bases[0].chunks[0].len);
+        for (start, len) in [
+            // More at a time than others of the session should wait for.
+            (0, COPY_BYTES_MAX + 1),
+            (LEN as u64, 1),
+            (LEN as u64 - 1, 2),
+            (u64::MAX, 1),
+            (1 << 62, COPY_BYTES_MAX),
+            // A part of a chunk, which could be found out by the hash of what comes of it, one byte after the other.
+            (0, 1),
+            (0, end as u32 - 1),
+            (1, end as u32 - 1),
+            (end - 1, 1),
+        ] {
             let (mut session, _) = offered(output.path(), &alice());
             session.say(&ToReceiver::File(entry())).unwrap();
-            let answers = session.say(&ToReceiver::Copy { start, len }).unwrap();
-            assert!(matches!(&answers[..], [ToSender::Verdict { outcome: Err(_), .. }]), "{start}: {answers:?}");
-            // What is under way is dropped.
-            assert_eq!(session.say(&ToReceiver::Copy { start: 0, len: 1 }).unwrap(), []);
+            let copied = session.say(&ToReceiver::Copy { start, len });
+            assert!(matches!(copied, Err(TransferError::Protocol(_))), "{start}: {copied:?}");
         }
+        // Of another file than the one that was offered.
+        let (mut session, _) = offered(output.path(), &alice());
+        session.say(&ToReceiver::File(Entry { name: b"mine".to_vec(), ..entry() })).unwrap();
+        let copied = session.say(&ToReceiver::Copy { start: 0, len: end as u32 });
+        assert!(matches!(copied, Err(TransferError::Protocol(_))), "{copied:?}");
         assert!(fs::read(output.path().join("f")).unwrap() == content(1));
+    }
+
+    /// The older version is cut off while it is copied.
+    #[test]
+    fn an_older_version_that_becomes_shorter_fails_its_file_alone() {
+        let output = stored();
+        let (mut session, bases) = offered(output.path(), &alice());
+        session.say(&ToReceiver::File(entry())).unwrap();
+        fs::OpenOptions::new().write(true).open(output.path().join("f")).unwrap().set_len(10).unwrap();
+        let answers = session.say(&ToReceiver::Copy { start: 0, len: bases[0].chunks[0].len }).unwrap();
+        assert!(matches!(&answers[..], [ToSender::Verdict { outcome: Err(_), .. }]), "{answers:?}");
+        // What is under way is dropped.
+        assert_eq!(session.say(&ToReceiver::Copy { start: 0, len: 1 }).unwrap(), []);
+    }
+
+    /// Each offer costs a thread which reads a file, however it is made, and whatever comes of it.
+    #[test]
+    fn no_more_older_versions_are_read_than_may_be_and_none_for_longer_than_it_is_waited_for() {
+        let output = tempfile::tempdir().unwrap();
+        let options = StoreOptions { allow_update: true, ..replacing() };
+        let long = fs::File::create(output.path().join("f")).unwrap();
+        long.set_len(1 << 40).unwrap();
+        let mut session = Session::open(output.path(), &alice(), options);
+        let cutting = session.assembler.cutting();
+        for index in 0..200 {
+            let entry = Entry { index, ..entry() };
+            let offer = ToReceiver::Offer { hash: None, asks_only: false, takes_basis: true, entry: entry.clone() };
+            session.say(&offer).unwrap();
+            let again = Entry { mtime_s: 5, ..entry.clone() };
+            let again = ToReceiver::Offer { hash: None, asks_only: false, takes_basis: true, entry: again };
+            if index == 100 {
+                assert!(matches!(session.say(&again), Err(TransferError::Protocol(_))));
+            }
+            assert!(cutting.count() <= BASES_MAX, "{}", cutting.count());
+            if index % 2 == 0 {
+                session.say(&ToReceiver::File(entry)).unwrap();
+                session.say(&ToReceiver::FileAbort("no".to_owned())).unwrap();
+            }
+        }
+        drop(session);
+        let started = Instant::now();
+        while cutting.count() > 0 {
+            assert!(started.elapsed() < Duration::from_secs(60), "{} still read", cutting.count());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Copies count like data, or a few frames could fill the disk.
@@ -607,11 +664,18 @@ mod deltas {
         session.say(&offer()).unwrap();
         let ready = session.pokes.recv_timeout(Duration::from_secs(60)).unwrap();
         session.assembler.ready(ready).unwrap();
-        session.assembler.take_answers();
+        let answers = session.assembler.take_answers();
+        let [ToSender::Basis(basis), ..] = &answers[..] else { panic!("{answers:?}") };
+        let (chunk, mut copied) = (basis.chunks[0].len, 0);
         session.say(&ToReceiver::File(entry())).unwrap();
-        let copy = ToReceiver::Copy { start: 0, len: COPY_BYTES_MAX };
-        session.say(&copy).unwrap();
-        let answers = session.say(&copy).unwrap();
+        let answers = loop {
+            let answers = session.say(&ToReceiver::Copy { start: 0, len: chunk }).unwrap();
+            copied += chunk;
+            if !answers.is_empty() {
+                break answers;
+            }
+        };
+        assert!(copied as usize > LEN && copied as usize <= LEN + chunk as usize, "{copied}");
         assert!(
             matches!(&answers[..], [ToSender::Verdict { outcome: Err(failure), .. }] if failure.code == FailureCode::DiskFull),
             "{answers:?}"

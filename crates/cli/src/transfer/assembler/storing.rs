@@ -1,18 +1,17 @@
 //! A file that is being stored.
 
-use std::fs::File;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
+use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::{Confirmed, Entry, ToReceiver};
 
 use super::allowance::Reserved;
-use super::bases::copy;
+use super::bases::Older;
 use super::prefix::{Prefix, Ready};
 use super::{Assembler, Content, Current, Receiving, out_of_place};
-use crate::limits::{CHECKPOINT_INTERVAL, COPY_BYTES_MAX};
+use crate::limits::CHECKPOINT_INTERVAL;
 use crate::transfer::error::TransferError;
 use crate::transfer::store::{Checkpoint, Slot, Unpublished};
 
@@ -27,7 +26,7 @@ pub(super) struct Storing {
     /// Of one that is gone on with: its beginning.
     pub(super) prefix: Option<Box<Prefix>>,
     /// Of one whose sender knows the older version that is here.
-    pub(super) basis: Option<File>,
+    pub(super) basis: Option<Older>,
     /// What was copied from that, bytes.
     pub(super) copied_bytes: u64,
 }
@@ -78,7 +77,7 @@ impl Assembler {
             Ready::Beginning(stream) => self.compared(stream),
             Ready::Basis(index) => {
                 self.based(index);
-                Ok(())
+                self.take_up_waiting()
             }
         }
     }
@@ -127,9 +126,6 @@ impl Assembler {
 
     /// Takes the next bytes from the older version.
     fn copy(&mut self, start: u64, len: u32, storing: &mut Storing) -> Result<Result<(), Failure>, TransferError> {
-        if len > COPY_BYTES_MAX {
-            return Err(ProtocolError::Malformed { frame: "copy" }.into());
-        }
         if let Err(failure) = self.allowance.take(&mut storing.reserved, len.into()) {
             return Ok(Err(failure));
         }
@@ -137,7 +133,7 @@ impl Assembler {
         storing.copied_bytes += u64::from(len);
         let mut slot = storing.slot.lock();
         let Some(staged) = &mut *slot else { return Ok(Err(taken())) };
-        Ok(copy(basis, start, len, |data| staged.write(data)))
+        Ok(basis.copy(start, len, |data| staged.write(data))?)
     }
 
     fn end(&mut self, frame: &ToReceiver, storing: Storing) -> Result<Current, TransferError> {

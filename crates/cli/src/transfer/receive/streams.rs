@@ -194,7 +194,7 @@ pub(in crate::transfer) async fn watch_silence(counters: &Counters) -> TransferE
     let mut since = Instant::now();
     loop {
         ticks.tick().await;
-        if counters.in_hand.load(Ordering::Relaxed) > 0 {
+        if counters.has_work() {
             since = Instant::now();
         }
         if since.elapsed().min(counters.heard.silence()) >= SENDER_SILENCE_MAX {

@@ -1,7 +1,7 @@
 //! Sends of a file what an older version at the receiver does not have.
 
 use std::fs::File;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dfcp_framing::files::ToReceiver;
 use dfcp_framing::limits::DATA_BYTES_MAX;
@@ -11,6 +11,9 @@ use super::resume::NOT_TAKEN;
 use super::{Event, Stopped};
 use crate::limits::COPY_BYTES_MAX;
 use crate::transfer::basis::Known;
+
+/// Longest that frames wait to be sent.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Bytes of the older version which follow each other.
 #[derive(Debug, Default)]
@@ -34,11 +37,14 @@ impl Run {
 }
 
 impl Encoder {
-    /// Sends `file`, of which the receiver has an older version of which this is known.
-    pub(super) fn changes(&mut self, index: u32, file: File, known: &Known) -> Result<(), Stopped> {
+    /// Sends `file`, which had `announced` bytes when it was found, and of which the receiver has an older version of which this is
+    /// known.
+    pub(super) fn changes(&mut self, index: u32, file: File, announced: u64, known: &Known) -> Result<(), Stopped> {
         let (mut hasher, mut len, mut run) = (blake3::Hasher::new(), 0_u64, Run::default());
-        let mut copied_bytes = 0;
+        let (mut copied_bytes, mut flushed) = (0, Instant::now());
         let mut chunks = known.cut().chunks(file);
+        // The receiver may take up the next one as soon as this one comes.
+        self.flush()?;
         loop {
             if self.is_refused(index) {
                 return self.give_up(index, NOT_TAKEN.to_owned());
@@ -55,8 +61,10 @@ impl Encoder {
             self.spent(started);
             match place {
                 Some(place) => {
+                    // Of a file that has become longer no more is spared than was to be sent.
+                    let left = announced.saturating_sub(copied_bytes);
+                    self.shared().spare(left.min(chunk.len() as u64));
                     copied_bytes += chunk.len() as u64;
-                    self.shared().spare(chunk.len() as u64);
                     if let Some(before) = run.extend(place) {
                         self.copy(before);
                     }
@@ -68,6 +76,12 @@ impl Encoder {
                         self.flush_if_full()?;
                     }
                 }
+            }
+            // A few bytes may stand for gigabytes, which the receiver copies meanwhile.
+            if flushed.elapsed() >= FLUSH_INTERVAL {
+                self.copy(std::mem::take(&mut run));
+                self.flush()?;
+                flushed = Instant::now();
             }
             self.flush_if_full()?;
         }

@@ -108,6 +108,7 @@ impl Encoder {
             return sent;
         }
         self.shared.reading.begin(index);
+        let announced = entry.size_hint_bytes;
         let opened = match content {
             Content::Offered(found) => found.open().map(|(file, status)| {
                 entry = entry_of(&entry, &status);
@@ -119,7 +120,7 @@ impl Encoder {
         let sent = match opened {
             Ok(Content::File(mut file, len)) => {
                 if let Some(older) = &older {
-                    let sent = self.changes(index, file, older);
+                    let sent = self.changes(index, file, announced, older);
                     self.shared.reading.end(index);
                     return sent;
                 }

@@ -7,6 +7,7 @@ use tokio::io::AsyncWrite;
 
 use super::*;
 use crate::limits::{FILE_STREAMS_MAX, FIRST_STREAM_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNANSWERED_MAX};
+use crate::transfer::basis::Alive;
 use crate::transfer::source::{Event, Known, Shared, produce};
 use crate::transport::memory::{Memory, connection};
 use crate::transport::{SendStream, Transport};
@@ -354,6 +355,26 @@ async fn a_sender_that_opens_all_streams_and_says_nothing_is_silent() {
         silent = watch_silence(&counters) => silent,
     };
     assert!(matches!(silent, TransferError::Silent { seconds: 300 }), "{silent}");
+}
+
+/// Reading an older version of a file for a sender takes as long as it takes.
+#[tokio::test(start_paused = true)]
+async fn a_sender_that_waits_for_an_older_version_is_not_taken_for_silent() {
+    let started = tokio::time::Instant::now();
+    let counters = Counters::new(started);
+    let cutting = Alive::default();
+    counters.waits_for(cutting.clone());
+    let reading = cutting.begin();
+    let silent = async {
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        drop(reading);
+        std::future::pending().await
+    };
+    tokio::select! {
+        ended = watch_silence(&counters) => assert!(matches!(ended, TransferError::Silent { .. })),
+        () = silent => unreachable!(),
+    }
+    assert!(started.elapsed() > Duration::from_secs(3600 + 299), "{:?}", started.elapsed());
 }
 
 /// What a receiver says first, which has nothing of the sender's.
