@@ -18,6 +18,8 @@ pub mod demo;
 #[cfg(target_os = "linux")]
 pub mod emulate;
 pub mod estimate;
+#[cfg(test)]
+mod full_disk;
 pub mod generate;
 pub mod id;
 pub mod identity;

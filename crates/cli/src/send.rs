@@ -18,7 +18,7 @@ use crate::transfer::exclude::Exclude;
 use crate::transfer::source::Root;
 use crate::transfer::{Report, SendOptions};
 use crate::transport::Transport;
-use crate::{contact, transfer};
+use crate::{contact, output, transfer};
 
 /// Sends the files.
 ///
@@ -57,6 +57,10 @@ pub async fn run(mut args: SendArgs) -> anyhow::Result<()> {
     sent.map_err(|error| contact::explain(contact.as_ref(), error))
 }
 
+/// Said where `--delta` was in vain.
+const NOTHING_COPIED: &str = "  --delta: nothing was copied there: the receiver has no older version of 256 KiB or more that this key has sent, or may not \
+                              replace it (--force there), or they have nothing in common";
+
 /// The part after connecting.
 ///
 /// # Errors
@@ -71,9 +75,13 @@ pub async fn run_over<T: Transport>(
     net::announce_peer(&connection, peer, json);
     let display = Display::new(&MultiProgress::new(), peer, json, false);
     let display = Arc::new(if options.dry_run { display.of_dry_run() } else { display });
+    let tells_of_delta = options.delta && !json;
     match transfer::send::send(connection, roots, options, Arc::clone(&display) as _).await {
         Ok(report) => {
             display.finish(&report);
+            if tells_of_delta && report.copied == 0 && report.stored > report.directories {
+                output::note(NOTHING_COPIED);
+            }
             verdict(&report)
         }
         Err(error) => {

@@ -3,6 +3,7 @@ use std::fs;
 use proptest::prelude::*;
 
 use super::*;
+use crate::full_disk::Full;
 
 fn capture(name: &str) -> Vec<u8> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/wireshark/captures");
@@ -135,20 +136,6 @@ fn the_copy_goes_beside_the_capture() {
     for (from, to) in [("a/x.pcapng", "a/x.decrypted.pcapng"), ("x", "x.decrypted"), ("x.y.pcap", "x.y.decrypted.pcap")]
     {
         assert_eq!(beside(Path::new(from)), Path::new(to));
-    }
-}
-
-/// A disk with room for this number of bytes.
-struct Full(usize);
-
-impl Write for Full {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ use dfcp::{ConnectionError, State, Stats};
 use serde_json::Value;
 
 use super::*;
+use crate::full_disk::Full;
 use crate::limits::QLOG_BYTES_MAX;
 
 /// A file in memory.
@@ -90,21 +91,6 @@ fn what_peers_or_errors_say_cannot_begin_or_end_a_record() {
     assert_eq!(memory.records().len(), 3);
     let bytes = memory.0.lock().unwrap();
     assert!(bytes.iter().all(|&byte| byte >= b' ' || byte == b'\n' || byte == RECORD_SEPARATOR));
-}
-
-/// A disk with room for this number of bytes.
-struct Full(usize);
-
-impl Write for Full {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(self.0);
-        self.0 -= taken;
-        if taken == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(taken) }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[test]
