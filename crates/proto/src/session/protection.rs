@@ -39,19 +39,41 @@ pub struct Identity {
 pub(crate) struct Protection {
     seal: SealKeys,
     open: OpenKeys,
-    identity: Identity,
+    pattern: Pattern,
+    cipher: Cipher,
+    proven: Proven,
+    handshake_hash: [u8; 32],
+}
+
+/// What the peer has proven: one of them, for there are many connections.
+#[derive(Debug)]
+enum Proven {
+    Key(PublicKey),
+    Secret(Fingerprint),
+    /// That it is the same peer all the time.
+    Nothing,
 }
 
 impl Protection {
     pub(crate) fn new(established: Established, cipher: Cipher) -> Self {
-        let (pattern, peer, pre_shared) = (established.pattern(), established.peer(), established.pre_shared());
-        let identity = Identity { pattern, peer, pre_shared, handshake_hash: established.handshake_hash(), cipher };
+        let (pattern, handshake_hash) = (established.pattern(), established.handshake_hash());
+        let proven = match (established.peer(), established.pre_shared()) {
+            (Some(key), _) => Proven::Key(key),
+            (None, Some(secret)) => Proven::Secret(secret),
+            (None, None) => Proven::Nothing,
+        };
         let (seal, open) = established.into_keys(cipher);
-        Self { seal, open, identity }
+        Self { seal, open, pattern, cipher, proven, handshake_hash }
     }
 
     pub(crate) fn identity(&self) -> Identity {
-        self.identity
+        let Self { pattern, cipher, handshake_hash, .. } = *self;
+        let (peer, pre_shared) = match self.proven {
+            Proven::Key(key) => (Some(key), None),
+            Proven::Secret(secret) => (None, Some(secret)),
+            Proven::Nothing => (None, None),
+        };
+        Identity { pattern, peer, pre_shared, handshake_hash, cipher }
     }
 
     /// Datagrams which did not authenticate.
