@@ -103,8 +103,8 @@ class Rsync:
         return max(parts, default=0)
 
     def sent_again(self, _printed, _came):
-        """It appends to what it has, and compares the beginning by a checksum."""
-        return 0
+        """It does not say; it appends to what it has, and compares the beginning by a checksum."""
+        return "-"
 
 
 class Croc:
@@ -146,8 +146,8 @@ class Croc:
         return max(parts, default=0)
 
     def sent_again(self, _printed, _came):
-        """It asks for what is all zeros in its file."""
-        return 0
+        """It does not say; it asks for what is all zeros in its file."""
+        return "-"
 
 
 def sent_bytes():

@@ -69,6 +69,14 @@ fn until_half_way(site: &Site, command: &mut std::process::Command) -> Child {
     child
 }
 
+/// Whether the whole file is there, of which `before` bytes had come and all but two leaves of 64 KiB were not sent again.
+#[track_caller]
+fn assert_went_on(site: &Site, before: u64, said: &Said) {
+    let resumed_bytes = done(said)["resumed_bytes"].as_u64().unwrap();
+    assert!(resumed_bytes + 2 * 65_536 > before, "{resumed_bytes} of {before}");
+    assert!(fs::read(site.path("output/large")).unwrap() == content());
+}
+
 fn kill(mut child: Child) {
     child.kill().unwrap();
     child.wait().unwrap();
@@ -83,9 +91,7 @@ fn a_sender_that_was_killed_goes_on_at_once_where_it_was() {
     // The receiver does not know yet that it is gone.
     let before = unfinished_bytes(&site);
     let said = send(&site, &["large"], &receiver.address, &[]).ok();
-    let resumed_bytes = done(&said)["resumed_bytes"].as_u64().unwrap();
-    assert!(resumed_bytes + 2 * 65_536 > before, "{resumed_bytes} of {before}");
-    assert!(fs::read(site.path("output/large")).unwrap() == content());
+    assert_went_on(&site, before, &said);
     assert_eq!(fs::read_dir(site.path("output")).unwrap().count(), 1, "nothing else is left");
 }
 
@@ -103,9 +109,7 @@ fn a_sender_at_another_address_goes_on_where_it_was() {
     kill(half_way(&site, &format!("127.0.0.1:{port}")));
     let before = unfinished_bytes(&site);
     let said = send(&site, &["large"], &format!("[::1]:{port}"), &[]).ok();
-    let resumed_bytes = done(&said)["resumed_bytes"].as_u64().unwrap();
-    assert!(resumed_bytes + 2 * 65_536 > before, "{resumed_bytes} of {before}");
-    assert!(fs::read(site.path("output/large")).unwrap() == content());
+    assert_went_on(&site, before, &said);
 }
 
 /// All who have the secret are one sender, and without it nobody is.
@@ -121,9 +125,7 @@ fn a_sender_with_a_pre_shared_key_goes_on_where_it_was() {
     let before = unfinished_bytes(&site);
     let mut command = site.command(&["send", "--json", "large", &receiver.address, "--psk-file", &secret]);
     let said = Said::of(command.current_dir(site.path("")).output().unwrap()).ok();
-    let resumed_bytes = done(&said)["resumed_bytes"].as_u64().unwrap();
-    assert!(resumed_bytes + 2 * 65_536 > before, "{resumed_bytes} of {before}");
-    assert!(fs::read(site.path("output/large")).unwrap() == content());
+    assert_went_on(&site, before, &said);
 }
 
 #[test]
