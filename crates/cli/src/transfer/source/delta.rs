@@ -4,6 +4,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use dfcp_framing::files::ToReceiver;
+use dfcp_framing::frame::{kind, with_header};
 use dfcp_framing::limits::DATA_BYTES_MAX;
 
 use super::encoder::Encoder;
@@ -72,7 +73,7 @@ impl Encoder {
                 None => {
                     self.copy(std::mem::take(&mut run));
                     for data in chunk.chunks(DATA_BYTES_MAX) {
-                        ToReceiver::Data(data.to_vec()).encode(&mut self.chunk.bytes);
+                        with_header(kind::DATA, &mut self.chunk.bytes, |out| out.extend_from_slice(data));
                         self.flush_if_full()?;
                     }
                 }

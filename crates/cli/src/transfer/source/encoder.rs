@@ -118,15 +118,13 @@ impl Encoder {
         };
         entry.encode(kind::FILE, &mut self.chunk.bytes);
         let sent = match opened {
-            Ok(Content::File(mut file, len)) => {
-                if let Some(older) = &older {
-                    let sent = self.changes(index, file, announced, older);
-                    self.shared.reading.end(index);
-                    return sent;
+            Ok(Content::File(mut file, len)) => match &older {
+                Some(older) => self.changes(index, file, announced, older),
+                None => {
+                    let read_bytes = usize::try_from(len.saturating_add(1)).unwrap_or(DATA_BYTES_MAX);
+                    self.content(index, &mut file, read_bytes.clamp(READ_BYTES_MIN, DATA_BYTES_MAX), false)
                 }
-                let read_bytes = usize::try_from(len.saturating_add(1)).unwrap_or(DATA_BYTES_MAX);
-                self.content(index, &mut file, read_bytes.clamp(READ_BYTES_MIN, DATA_BYTES_MAX), false)
-            }
+            },
             Ok(_) => {
                 // The first bytes may take long to come.
                 self.chunk.is_live = true;
