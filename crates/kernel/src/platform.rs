@@ -254,6 +254,9 @@ fn refusal(carrier: &Carrier) -> Option<&'static str> {
         _ if carrier.max_window_bytes.is_some_and(|bytes| bytes < WINDOW_BYTES_FREE) => {
             Some("the kernel has no exact bound of the window")
         }
+        _ if carrier.clock_hz.is_some_and(|hz| hz != CLOCK_HZ) => {
+            Some("the clock of a kernel with the architecture `um` has 100 ticks per second")
+        }
         _ => None,
     }
 }
@@ -292,6 +295,9 @@ fn refused(scenario: &Scenario) -> Option<String> {
     let why = why.or_else(|| scenario.flows.iter().find_map(refusal_of_flow));
     why.map(str::to_owned)
 }
+
+/// Ticks per second of the clock of every kernel with the architecture `um` (`arch/um/Kconfig`).
+const CLOCK_HZ: u32 = 100;
 
 /// A window which never limits at 200 Mbit/s.
 const WINDOW_BYTES_FREE: u32 = 16 << 20;
@@ -351,6 +357,7 @@ mod tests {
             ("", "\"tahoe\"", "no Reno or Tahoe"),
             ("", "{ kind = \"cubic\", initial_ssthresh_segments = 10 }", "second connection alone"),
             ("", "{ kind = \"cubic\", max_window_bytes = 100000 }", "no exact bound"),
+            ("", "{ kind = \"cubic\", clock_hz = 250 }", "has 100 ticks per second"),
             ("impairments = { policer_packets = 2 }", "\"cubic\"", "no policers"),
             ("impairments = { batch_ms = 4 }", "\"cubic\"", "do not gather"),
             ("impairments = { reorder = 0.01 }", "\"cubic\"", "keep order"),
@@ -370,7 +377,7 @@ mod tests {
         for transport in ["\"cubic\"", "\"newreno\"", "\"bbr\"", "\"modern\"", "\"classic\""] {
             assert_eq!(refused("discipline = \"drr\"", transport), None, "{transport}");
         }
-        assert_eq!(refused("", "{ kind = \"cubic\", max_window_bytes = 1000000000 }"), None);
+        assert_eq!(refused("", "{ kind = \"cubic\", max_window_bytes = 1000000000, clock_hz = 100 }"), None);
         assert_eq!(
             refused("impairments = { jitter_ms = 2, back_loss = 0.2 }\n[[flows]]\nis_back = true", "\"cubic\""),
             None

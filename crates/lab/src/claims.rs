@@ -234,7 +234,8 @@ impl Claimed<'_> {
     }
 
     fn flat(&self) -> Option<Finding> {
-        let values = self.values()?;
+        // One point has no spread.
+        let values = self.values().filter(|values| values.len() > 1)?;
         let (low, high) = extremes(values.iter().map(|(_, value)| *value));
         // What never delivers anything is not flat, it is nothing.
         let spread = if high > 0.0 { (high - low) / high } else { f64::INFINITY };

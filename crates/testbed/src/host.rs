@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use rustix::time::{ClockId, clock_getres};
+
 /// Congestion controls and settings of the host's TCP, which are the same for all network namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
@@ -11,6 +13,8 @@ pub struct Host {
     pub congestion: Vec<String>,
     /// Whether CUBIC leaves slow start by HyStart; `None` where the kernel does not tell.
     pub has_hystart: Option<bool>,
+    /// Ticks of the kernel's clock per second (`CONFIG_HZ`).
+    pub clock_hz: u32,
 }
 
 impl Host {
@@ -27,6 +31,19 @@ impl Host {
             release: rustix::system::uname().release().to_string_lossy().into_owned(),
             congestion: available.split_whitespace().map(str::to_owned).collect(),
             has_hystart: hystart.map(|text| text.trim() != "0"),
+            clock_hz: clock_hz()?,
         })
     }
+}
+
+/// The coarse clocks go on with every tick, and say by how much.
+fn clock_hz() -> Result<u32, String> {
+    let tick = clock_getres(ClockId::MonotonicCoarse);
+    u32::try_from(tick.tv_nsec)
+        .ok()
+        .filter(|&tick_ns| tick.tv_sec == 0 && tick_ns > 0)
+        .map(|tick_ns| (1_000_000_000 + tick_ns / 2) / tick_ns)
+        .ok_or_else(|| {
+            format!("the kernel's clock has ticks of {} s and {} ns, which cannot be", tick.tv_sec, tick.tv_nsec)
+        })
 }

@@ -65,6 +65,10 @@ fn refusal_of_tcp(flow: &FlowSpec, host: &Host) -> Option<String> {
         let kernel = &host.release;
         return Some(format!("this host's kernel, {kernel}, has no TCP {name}; load it (modprobe tcp_{name})"));
     }
+    if let Some(hz) = carrier.clock_hz.filter(|&hz| hz != host.clock_hz) {
+        let has = host.clock_hz;
+        return Some(format!("the clock of this host's kernel has {has} ticks per second, and the plan's {hz}"));
+    }
     let why = match carrier {
         _ if carrier.initial_ssthresh_segments.is_some() => "the kernel gives no slow-start threshold to a connection",
         // Less is a bound of the window, which the kernel derives from the buffer and from what packets take of it.
@@ -99,6 +103,7 @@ mod tests {
             release: "6.1".to_owned(),
             congestion: vec!["cubic".to_owned(), "reno".to_owned()],
             has_hystart: Some(true),
+            clock_hz: 250,
         };
         refusal(&runs[0].scenario, &host)
     }
@@ -122,6 +127,7 @@ mod tests {
             ("SLOW", "{ kind = \"cubic\", initial_window_segments = 2 }", "initial window"),
             ("SLOW", "{ kind = \"cubic\", max_window_bytes = 100000 }", "no exact bound"),
             ("SLOW", "{ kind = \"cubic\", hystart = false }", "HyStart is set for all"),
+            ("SLOW", "{ kind = \"cubic\", clock_hz = 1000 }", "has 250 ticks per second, and the plan's 1000"),
             ("SLOW[[flows]]\nstays_s = 1", "\"cubic\"", "not switched off"),
             ("SLOW[[flows]]\nmessages = { bytes = 9, every_ms = 4, deadline_ms = 9 }", "\"modern\"", "simulator alone"),
             ("SLOW[[flows]]\nweb = { connection_bytes = 9, page_every_s = 4 }", "\"cubic\"", "web traffic runs on"),
@@ -135,7 +141,8 @@ mod tests {
 
     #[test]
     fn what_it_can_do_is_not() {
-        for transport in ["\"cubic\"", "\"newreno\"", "\"modern\"", "\"classic\"", "\"quic-cubic\""] {
+        let timed = "{ kind = \"cubic\", clock_hz = 250 }";
+        for transport in ["\"cubic\"", timed, "\"newreno\"", "\"modern\"", "\"classic\"", "\"quic-cubic\""] {
             for more in
                 ["discipline = \"wfq\"", "discipline = \"fq-codel\"\nbuffer_packets = 20\n[[flows]]\nis_back = true"]
             {

@@ -19,13 +19,17 @@ fn table() -> Table {
 }
 
 fn verdict(claim: &str) -> (Verdict, String) {
+    verdict_on(&table(), claim)
+}
+
+fn verdict_on(table: &Table, claim: &str) -> (Verdict, String) {
     let text = format!(
         "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\ntransport = \"modern\"\n\
          [[series]]\nlabel = \"B\"\ntransport = \"cubic\"\n[[sweep]]\nparameter = \"loss\"\nvalues = [0, 0.1, 0.2, 0.3]\n\
          [metrics]\nplot = [\"goodput_mbps\"]\n[[claims]]\nid = \"1\"\nsays = \"\"\ntag = \"D\"\n{claim}"
     );
     let source = Source::parse("t.toml", &text).unwrap();
-    let judged = judge(&source.plan, &table()).remove(0);
+    let judged = judge(&source.plan, table).remove(0);
     (judged.verdict, judged.measured)
 }
 
@@ -139,11 +143,6 @@ fn what_says_nothing_proves_nothing() {
             Differs,
             "18.2 % at loss 0, without bound % at loss 0.2",
         ),
-        (
-            "kind = \"flat\"\nseries = \"B\"\nat = { loss = 0.2 }\ntolerance = 0.5",
-            Differs,
-            "0 to 0, a spread of without bound %",
-        ),
         ("kind = \"order\"\nseries = \"B\"\nto = \"B\"\nat = { loss = 0 }", Differs, "1.00× at loss 0"),
         (
             "kind = \"order\"\nseries = \"B\"\nto = \"B\"\nat = { loss = 0.2 }\nfactor = 1",
@@ -162,6 +161,16 @@ fn what_says_nothing_proves_nothing() {
         ),
     ] {
         assert_eq!(verdict(claim), (expected, measured.to_owned()), "{claim}");
+    }
+    let mut silent = table();
+    for flow in silent.cells.iter_mut().flat_map(|cell| &mut cell.measured).flat_map(|run| &mut run.flows) {
+        flow.goodput_bps = 0.0;
+    }
+    let flat = "kind = \"flat\"\nseries = \"B\"\ntolerance = 0.5";
+    assert_eq!(verdict_on(&silent, flat), (Differs, "0 to 0, a spread of without bound %".to_owned()));
+    // One point is as flat as any.
+    for alone in ["kind = \"flat\"\ntolerance = 0.5", "kind = \"monotone\"", "kind = \"growth\"\nwithin = [2, 3]"] {
+        assert_eq!(verdict(&format!("{alone}\nseries = \"A\"\nat = {{ loss = 0 }}")).0, Verdict::NotRun, "{alone}");
     }
 }
 

@@ -40,6 +40,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("T1.toml", include_str!("../../plans/T1.toml")),
     ("T2.toml", include_str!("../../plans/T2.toml")),
     ("T3.toml", include_str!("../../plans/T3.toml")),
+    ("T4.toml", include_str!("../../plans/T4.toml")),
     ("X1.toml", include_str!("../../plans/X1.toml")),
     ("X2.toml", include_str!("../../plans/X2.toml")),
     ("X3.toml", include_str!("../../plans/X3.toml")),

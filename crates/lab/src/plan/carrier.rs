@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use dfcp_proto::{ClassicSettings, Config, Content, Parameter, Policy, Rate, Schedule};
@@ -97,6 +98,9 @@ pub struct Carrier {
     /// TCP: congestion window after the handshake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window_segments: Option<u32>,
+    /// TCP of today: ticks of both kernels' clocks per second (`CONFIG_HZ`). Default: 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_hz: Option<u32>,
 }
 
 /// A carrier's table in TOML.
@@ -115,6 +119,7 @@ struct Table {
     hystart: Option<bool>,
     initial_ssthresh_segments: Option<u32>,
     initial_window_segments: Option<u32>,
+    clock_hz: Option<u32>,
 }
 
 impl<'de> Deserialize<'de> for Carrier {
@@ -147,6 +152,7 @@ impl<'de> Deserialize<'de> for Carrier {
                     hystart: table.hystart,
                     initial_ssthresh_segments: table.initial_ssthresh_segments,
                     initial_window_segments: table.initial_window_segments,
+                    clock_hz: table.clock_hz,
                 })
             }
         }
@@ -234,6 +240,7 @@ impl From<Kind> for Carrier {
             hystart: None,
             initial_ssthresh_segments: None,
             initial_window_segments: None,
+            clock_hz: None,
         }
     }
 }
@@ -252,6 +259,9 @@ const BLOCK_BYTES: f64 = 63_536.0;
 
 /// Segments from which a classic block decodes: the documents' 5 % more than the block.
 const DECODING_SEGMENTS: usize = 47;
+
+/// Ticks of a kernel's clock per second: what Linux has on one machine or another.
+const CLOCK_HZ: RangeInclusive<u32> = 24..=1_200;
 
 /// Segments of a block at a redundancy.
 fn segments(epsilon: f64) -> f64 {
@@ -295,6 +305,7 @@ impl Carrier {
             ("initial_ssthresh_segments", carrier.initial_ssthresh_segments.is_some()),
             ("initial_window_segments", carrier.initial_window_segments.is_some()),
         ];
+        let clock = ("clock_hz", carrier.clock_hz.is_some() && !kind.is_tcp_of_today());
         let classic = ("redundancy", carrier.redundancy.is_some() && kind != Kind::Classic);
         let endless = ("endless", carrier.endless.is_some() && kind != Kind::Classic);
         let parameters = ("parameters", !carrier.parameters.is_empty() && kind != Kind::Classic);
@@ -302,7 +313,7 @@ impl Carrier {
         let not_tcp = tcp.iter().filter(|_| !kind.is_tcp());
         not_dfcp
             .chain(not_tcp)
-            .chain([&classic, &endless, &parameters])
+            .chain([&clock, &classic, &endless, &parameters])
             .find(|(_, is_given)| *is_given)
             .map(|(name, _)| *name)
     }
@@ -456,7 +467,15 @@ impl Carrier {
             Kind::Tahoe => tcp::Config::modern(Congestion::Tahoe),
             _ => tcp::Config::modern(Congestion::Cubic),
         };
+        let tick = match self.clock_hz {
+            Some(hz) if !CLOCK_HZ.contains(&hz) => {
+                let (least, most) = (CLOCK_HZ.start(), CLOCK_HZ.end());
+                return Err(format!("`clock_hz` is {hz}, but lies between {least} and {most}"));
+            }
+            hz => hz.map(|hz| Duration::from_secs(1) / hz),
+        };
         let config = tcp::Config {
+            tick: tick.unwrap_or(base.tick),
             max_window_bytes: self.max_window_bytes.unwrap_or(base.max_window_bytes),
             hystart: self.hystart.unwrap_or(base.hystart),
             initial_ssthresh_segments: self.initial_ssthresh_segments.or(base.initial_ssthresh_segments),

@@ -60,6 +60,13 @@ impl Kind {
         !self.is_dfcp() && !self.is_quic() && !self.is_of_messages()
     }
 
+    /// Whether it is a model of a present kernel's TCP, which has that kernel's clock. Those of 2008 have one of their own,
+    /// and Reno and Tahoe none.
+    #[must_use]
+    pub fn is_tcp_of_today(self) -> bool {
+        matches!(self, Self::Cubic | Self::Newreno | Self::Bbr)
+    }
+
     /// Whether it has nothing but messages: a model, or the bound.
     #[must_use]
     pub fn is_of_messages(self) -> bool {

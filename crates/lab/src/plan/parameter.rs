@@ -9,7 +9,7 @@ use super::model::{Change, Discipline, Ends, Flows, Plan};
 use crate::expand::Level;
 
 /// Names which stand alone, for messages and the documentation: name, and what it is.
-pub const PARAMETERS: [(&str, &str); 43] = [
+pub const PARAMETERS: [(&str, &str); 44] = [
     ("bottleneck_mbps", "rate of the bottleneck, Mbit/s of IP packets"),
     ("rtt_ms", "round-trip time of every pair's access links, ms"),
     ("access_mbps", "rate of access links, Mbit/s; 0 for infinite"),
@@ -51,6 +51,7 @@ pub const PARAMETERS: [(&str, &str); 43] = [
     ("max_window_bytes", "TCP's largest window, bytes"),
     ("hystart", "TCP's HyStart, true or false"),
     ("initial_ssthresh_segments", "TCP's slow-start threshold after the handshake"),
+    ("clock_hz", "ticks of the clock of TCP's kernel per second"),
     ("duration_s", "simulated seconds of a run"),
     ("warm_up_s", "seconds which goodput leaves out"),
 ];
@@ -265,6 +266,7 @@ fn set_option_of(carrier: &mut Carrier, name: &str, value: &Value) -> Result<(),
         "max_window_bytes" if is_tcp => carrier.max_window_bytes = Some(whole(name, value)?),
         "hystart" if is_tcp => carrier.hystart = Some(flag(name, value)?),
         "initial_ssthresh_segments" if is_tcp => carrier.initial_ssthresh_segments = Some(whole(name, value)?),
+        "clock_hz" if carrier.kind.is_tcp_of_today() => carrier.clock_hz = Some(whole(name, value)?),
         "redundancy"
         | "endless"
         | "window_blocks"
@@ -272,7 +274,8 @@ fn set_option_of(carrier: &mut Carrier, name: &str, value: &Value) -> Result<(),
         | "codec"
         | "max_window_bytes"
         | "hystart"
-        | "initial_ssthresh_segments" => {}
+        | "initial_ssthresh_segments"
+        | "clock_hz" => {}
         _ => return Err(unknown(name)),
     }
     Ok(())

@@ -16,6 +16,17 @@ fn the_small_plan_is_right() {
 }
 
 #[test]
+fn a_clock_is_that_of_a_present_kernel() {
+    let of = |carrier: &str| complaint("kind = \"classic\", window_blocks = 4", carrier);
+    for (carrier, expected) in [
+        ("kind = \"cubic-2008\", clock_hz = 250", "the transport \"cubic-2008\" has no option `clock_hz`; remove it"),
+        ("kind = \"cubic\", clock_hz = 0", "`clock_hz` is 0, but lies between 24 and 1200"),
+    ] {
+        assert_eq!(of(carrier), format!("small.toml, line 20: \"DFCP\" at loss 0: {expected}"));
+    }
+}
+
+#[test]
 fn errors_name_the_line_and_what_to_do() {
     for (from, to, expected) in [
         ("seeds = 2", "seeds = 0", "small.toml, line 1: `seeds` in [run], [quick] and [small] lies between 1 and 1000"),
