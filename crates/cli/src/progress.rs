@@ -337,7 +337,7 @@ fn summary(report: &Report) -> String {
     }
     // Receivers send acknowledgements only, whose figures say nothing about the transfer.
     let path = report.last.path.filter(|_| report.last.total_bytes.is_some() && report.bytes > 0);
-    let mut details = path.map_or_else(Vec::new, |path| path.describe());
+    let mut details = path.map_or_else(Vec::new, |path| path.describe(mean_rate_bps(report)));
     // What was over at once was not held back by anything.
     let bottleneck = report.last.bottleneck.filter(|_| report.last.elapsed >= RATE_KNOWN);
     details.extend(bottleneck.map(|bottleneck| format!("limited by {}", bottleneck.describe())));

@@ -205,10 +205,11 @@ impl PathSample {
         }
     }
 
-    /// Rate found, queue, loss, overhead and waste for people, as far as they are known: `loss 9.9 %`, ...
-    pub fn describe(&self) -> Vec<String> {
+    /// Rate found, queue, loss, overhead and waste for people, beside a goodput, as far as they are known: `loss 9.9 %`, ...
+    pub fn describe(&self, goodput_bps: f64) -> Vec<String> {
         let losses = self.found.and_then(|found| found.losses());
-        let known = [self.found.map(|found| found.describe()), self.describe_queue(), self.describe_loss(losses)];
+        let known =
+            [self.found.map(|found| found.describe(goodput_bps)), self.describe_queue(), self.describe_loss(losses)];
         known.into_iter().flatten().chain(self.describe_surplus()).collect()
     }
 
@@ -435,7 +436,7 @@ mod tests {
         assert_eq!(PathSample::evident_incoming_loss(138, 1_142), Some(0.1));
         let unheard = PathSample { data_datagrams: sent, ip_bytes_sent: 10_000, ..PathSample::default() };
         assert_eq!((unheard.overhead(), unheard.waste()), (None, None));
-        assert!(unheard.describe().is_empty());
+        assert!(unheard.describe(0.0).is_empty());
         let classic = DataDatagrams { repair: 5000, ..DataDatagrams::default() };
         assert_eq!(PathSample { data_datagrams: classic, bytes_acknowledged: 1, ..unheard }.waste(), None);
     }
@@ -453,9 +454,9 @@ mod tests {
         let waste = path.waste().unwrap();
         assert_eq!((waste.share, waste.data_datagrams), (0.01, 1000));
         assert_eq!((waste.dependent, waste.late, waste.refused, waste.proactive, waste.probe), (3, 6, 1, 15, 5));
-        assert_eq!(path.describe(), ["loss 10.0 %", "overhead 25.0 %", "waste 1.0 %"]);
+        assert_eq!(path.describe(1e6), ["loss 10.0 %", "overhead 25.0 %", "waste 1.0 %"]);
         let little = PathSample { ip_bytes_sent: 1_000_000, bytes_acknowledged: 5, ..path };
-        assert_eq!(little.describe(), ["loss 10.0 %"]);
+        assert_eq!(little.describe(1e6), ["loss 10.0 %"]);
         assert!(little.overhead().is_some() && little.waste().is_some(), "programs get it all the same");
     }
 

@@ -74,7 +74,7 @@ impl Measured {
         if let Some(path) = self.path {
             let rtt = path.rtt_ms.map_or_else(|| "–".to_owned(), |rtt_ms| format!("{rtt_ms:.1} ms"));
             let loss = path.describe_loss(self.losses).unwrap_or_else(|| "loss –".to_owned());
-            let found = [path.found.map(|found| found.describe()), path.describe_queue()];
+            let found = [path.found.map(|found| found.describe(self.goodput_bps())), path.describe_queue()];
             let [rate, queue] = found.map(|figure| figure.map_or_else(String::new, |figure| format!("  {figure}")));
             text += &format!("{rate}  rtt {rtt}{queue}  {loss}");
             if total {

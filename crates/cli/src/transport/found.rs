@@ -5,6 +5,9 @@ use serde::Serialize;
 
 use crate::units;
 
+/// From how many times the goodput on a rate is one which is not used.
+const UNUSED_FACTOR: f64 = 20.0;
+
 /// What an automatic rate has found up to one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct FoundRate {
@@ -106,10 +109,32 @@ impl FoundRate {
         }
     }
 
-    /// For people: `rate 48.2 Mbit/s`, and that it competes if it does.
+    /// For people, beside a goodput: `rate 48.2 Mbit/s`, and that it competes if it does.
+    ///
+    /// Over a round trip of microseconds a window that is hardly used makes a rate which no link has. Where something else holds the
+    /// sender that far below it, its number says nothing.
     #[must_use]
-    pub fn describe(&self) -> String {
+    pub fn describe(&self, goodput_bps: f64) -> String {
+        if goodput_bps > 0.0 && self.rate_bps as f64 > UNUSED_FACTOR * goodput_bps {
+            return "rate not limiting".to_owned();
+        }
         let competes = if self.phase == Phase::Compete { " (competing)" } else { "" };
         format!("rate {}{competes}", units::human_rate(self.rate_bps as f64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_which_nothing_comes_near_is_no_number() {
+        let found = |rate_bps| FoundRate { rate_bps, ..FoundRate::default() };
+        assert_eq!(found(48_200_000).describe(45e6), "rate 48.2 Mbit/s");
+        assert_eq!(found(1_040_000_000_000).describe(3.4e9), "rate not limiting");
+        // Before anything has arrived.
+        assert_eq!(found(48_200_000).describe(0.0), "rate 48.2 Mbit/s");
+        let competing = FoundRate { phase: Phase::Compete, ..found(2_000_000) };
+        assert_eq!(competing.describe(2e6), "rate 2.00 Mbit/s (competing)");
     }
 }
