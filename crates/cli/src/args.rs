@@ -103,7 +103,7 @@ pub enum CarrierArg {
 /// How to use the path; the same for every command that opens or accepts connections.
 #[derive(Debug, Clone, Args)]
 pub struct PathArgs {
-    /// Rate to send at: `auto` for what the path has room for, sharing it as one flow of TCP does (auto:high as two, auto:low
+    /// Rate to send at: `auto` for what the path has room for, sharing it with TCP (auto:high for more of it, auto:low
     /// for what others leave); 20mbit, 1.5gbit, .. for that many bits of IP packets per second; or `line` for as fast as
     /// interface and peer take it, without circuit breaker (it starves others on a shared path) [default: auto; line with
     /// --insecure-classic, which has no automatic rate]

@@ -180,11 +180,24 @@ impl Claimed<'_> {
             return self.share_of_messages((low, high), errors);
         }
         let values: Vec<_> = self.values()?.into_iter().map(|(at, value)| (at, value / scale)).collect();
-        let mut finding = self.all(&values, "", |value| (low..=high).contains(&value));
+        let runs = self.cells().map(|cell| self.run_outside(cell, scale));
+        let judged = values.into_iter().zip(runs).map(|((at, value), outside)| match outside {
+            Some(run) if (low..=high).contains(&value) => (format!("{at} in one of its runs"), run, false),
+            _ => (at, value, (low..=high).contains(&value)),
+        });
+        let mut finding = self.judged(judged.collect(), "");
         if scale < 1.0 {
             finding.measured += &format!(", times {} what was measured at lower rates", digits(1.0 / scale));
         }
         Some(finding)
+    }
+
+    /// Of a cell's runs the one which is furthest outside of what each may be, if one is.
+    fn run_outside(&self, cell: &Cell, scale: f64) -> Option<f64> {
+        let (low, high) = self.claim.each_run_within?;
+        let beyond = |run: &f64| (low - run).max(run - high);
+        let runs = self.table.values(cell, self.metric, self.flow()).into_iter().map(|value| value / scale);
+        runs.max_by(|a, b| beyond(a).total_cmp(&beyond(b))).filter(|run| !(low..=high).contains(run))
     }
 
     fn ratio(&self) -> Option<Finding> {

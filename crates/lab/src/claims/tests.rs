@@ -351,3 +351,22 @@ fn flows_apart_by_chance_or_without_anything_are_not_unequal() {
     assert_eq!(of_runs(unequal, [[5.0, 5.0], [5.0, 5.0]], [[0.0; 2]; 2]), Differs);
     assert_eq!(of_runs(unequal, [[0.0; 2]; 2], [[0.0; 2]; 2]), Differs);
 }
+
+/// The median of three is right, and one run is not.
+#[test]
+fn a_run_which_fails_is_not_hidden_by_the_others() {
+    let measured = [10.0, 1.0, 10.0].map(|mbps| Measured {
+        flows: vec![FlowMeasured { goodput_bps: mbps * 1e6, ..FlowMeasured::default() }],
+        ..Measured::default()
+    });
+    let point = vec![("loss".to_owned(), Level::Number(0.0))];
+    let cell = Cell { series: "A".to_owned(), point, warm_up_s: 0.0, scale: 1.0, measured: measured.to_vec() };
+    let table = Table { cells: vec![cell] };
+    let of = |each: &str| {
+        verdict_on(&table, &format!("kind = \"value\"\nseries = \"A\"\nat = {{ loss = 0 }}\nwithin = [6, 11]\n{each}"))
+    };
+    assert_eq!(of(""), (Verdict::Reproduced, "7.00 at loss 0".to_owned()));
+    assert_eq!(of("each_run_within = [1, 11]").0, Verdict::Reproduced);
+    assert_eq!(of("each_run_within = [5, 11]"), (Verdict::Differs, "1.00 at loss 0 in one of its runs".to_owned()));
+    assert_eq!(of("each_run_within = [0, 9]"), (Verdict::Differs, "10.0 at loss 0 in one of its runs".to_owned()));
+}

@@ -17,7 +17,8 @@ pub(crate) fn describe(claim: &Claim) -> String {
     let test = match claim.kind {
         ClaimKind::Value => {
             let less = claim.standard_errors.map_or(String::new(), |errors| format!(" less {errors} standard errors"));
-            format!("between {low}{less} and {high}")
+            let run = |(low, high)| format!(", and each run between {low} and {high}");
+            format!("between {low}{less} and {high}{}", claim.each_run_within.map_or(String::new(), run))
         }
         ClaimKind::Ratio => format!("{low} to {high} times {other}"),
         ClaimKind::Order => match claim.factor {

@@ -34,6 +34,8 @@ pub struct Claim {
     pub to_flow: Option<usize>,
     /// `value`, `ratio` and `growth`: lower and upper end of what agrees.
     pub within: Option<(f64, f64)>,
+    /// `value`: lower and upper end of every single run, where a mean or a median would hide one that fails.
+    pub each_run_within: Option<(f64, f64)>,
     /// `order`: the series is at least this many times the other; absent: it is above it, by more than chance explains. `below`: at most
     /// this many times the other. Default 1.
     pub factor: Option<f64>,
