@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::claims::describe;
 use crate::expand::Level;
 use crate::metrics::METRICS;
-use crate::plan::{NUMBERED, PARAMETERS, Source, Tag};
+use crate::plan::{NUMBERED, PARAMETERS, Series, Source, Tag};
 
 /// The page as Markdown.
 #[must_use]
@@ -65,7 +65,11 @@ fn plan(page: &mut String, source: &Source) {
             line(page, &format!("With `--{form}`: {note}"));
         }
     }
-    let series: Vec<_> = plan.series.iter().map(|series| series.get_ref().label.as_str()).collect();
+    let name = |series: &Series| {
+        let runs = series.seeds.map_or(String::new(), |seeds| format!(" ({seeds} of each point)"));
+        format!("{}{runs}", series.label)
+    };
+    let series: Vec<_> = plan.series.iter().map(|series| name(series.get_ref())).collect();
     line(page, &format!("Series: {}.", series.join("; ")));
     for axis in plan.sweep.iter().map(|axis| axis.get_ref()) {
         let values: Vec<_> = axis.values.iter().map(|value| Level::of(value).to_string()).collect();

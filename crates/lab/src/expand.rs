@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Value};
 
-use crate::plan::{Axis, Plan, PlanError, Shorter, Source, as_number, set};
+use crate::plan::{Axis, Plan, PlanError, Series, Shorter, Source, as_number, set};
 use crate::platform::Engine;
 use crate::scenario::{Scenario, build, resolve};
 
@@ -164,13 +164,16 @@ pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
     if choice.form == Form::Small {
         shorten(&mut base, &source.plan.small).map_err(|message| source.error(0, format!("[small]: {message}")))?;
     }
-    let repetitions = choice.seeds.unwrap_or(base.run.seeds);
+    let repetitions = |series: &Series| {
+        let own = series.seeds.filter(|_| choice.form == Form::Full);
+        choice.seeds.or(own).unwrap_or(base.run.seeds)
+    };
     let mut found = Vec::new();
     for point in points(&base, choice.form) {
         for index in (0..base.series.len()).filter(|&index| is_run_at(&base, index, &point)) {
             let scenario = scenario_at(source, &base, index, &point)?;
             let point: Point = point.iter().map(|(axis, value)| (axis.parameter.clone(), Level::of(value))).collect();
-            found.push((point, &base.series[index].get_ref().label, scenario));
+            found.push((point, base.series[index].get_ref(), scenario));
         }
     }
     let scale = match choice.form {
@@ -182,8 +185,8 @@ pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
         if scale < 1.0 {
             scenario = scenario.scaled(scale);
         }
-        let first = Run::new(&base, series, &point, (&scenario, scale));
-        runs.extend((1..=repetitions).map(|repetition| first.repeated(repetition)));
+        let first = Run::new(&base, &series.label, &point, (&scenario, scale));
+        runs.extend((1..=repetitions(series)).map(|repetition| first.repeated(repetition)));
     }
     Ok(runs)
 }

@@ -47,6 +47,21 @@ fn every_point_series_and_repetition_is_a_run_of_its_own() {
 }
 
 #[test]
+fn a_series_has_runs_of_its_own_number_in_the_full_form() {
+    let plan = PLAN.replace("label = \"CUBIC\"\n", "label = \"CUBIC\"\nseeds = 5\n");
+    let source = Source::parse("two.toml", &plan).unwrap();
+    let count =
+        |choice, series: &str| expand(&source, choice).unwrap().iter().filter(|run| run.series == series).count();
+    let quick = Choice { form: Form::Quick, seeds: None };
+    assert_eq!([count(Choice::default(), "DFCP"), count(Choice::default(), "CUBIC")], [6 * 3, 6 * 5]);
+    assert_eq!([count(quick, "DFCP"), count(quick, "CUBIC")], [2, 2]);
+    assert_eq!(count(Choice { form: Form::Full, seeds: Some(2) }, "CUBIC"), 6 * 2);
+    // Those which both have are the same runs.
+    let (own, others) = (expand(&source, Choice::default()).unwrap(), runs(Choice::default()));
+    assert!(others.iter().all(|run| own.contains(run)));
+}
+
+#[test]
 fn series_meet_the_same_seeds_and_points_other_ones() {
     let all = runs(Choice::default());
     let seeds = |series: &str| all.iter().filter(|run| run.series == series).map(|run| run.seed).collect::<Vec<_>>();

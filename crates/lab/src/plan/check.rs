@@ -25,9 +25,11 @@ pub(super) fn check(source: &Source) -> Result<(), PlanError> {
     if plan.id.is_empty() || !plan.id.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-') {
         return Err(source.error(0, "`id` names files: give it letters, digits and hyphens alone"));
     }
+    let of_series = plan.series.iter().map(|series| series.get_ref().seeds);
     let seeds = [Some(plan.run.seeds), plan.quick.seeds, plan.small.seeds];
-    if seeds.into_iter().flatten().any(|seeds| !(1..=SEEDS_MAX).contains(&seeds)) {
-        return Err(source.error(0, format!("`seeds` in [run], [quick] and [small] lies between 1 and {SEEDS_MAX}")));
+    if seeds.into_iter().chain(of_series).flatten().any(|seeds| !(1..=SEEDS_MAX).contains(&seeds)) {
+        return Err(source
+            .error(0, format!("`seeds` in [run], [quick], [small] and [[series]] lies between 1 and {SEEDS_MAX}")));
     }
     if plan.quick.fastest_mbps.is_some() {
         return Err(source.error(0, "`fastest_mbps` belongs to [small]; move it there, or `set` rates in [quick]"));

@@ -381,6 +381,8 @@ pub struct Series {
     /// Where it is run: for each swept parameter a value, a list, or a range. Absent: everywhere.
     #[serde(default)]
     pub at: BTreeMap<String, Where>,
+    /// Runs of each of its points in the full form, where that is another number than `[run]` has.
+    pub seeds: Option<u32>,
 }
 
 /// `[[sweep]]`: what is varied.

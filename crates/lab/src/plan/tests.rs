@@ -29,7 +29,11 @@ fn a_clock_is_that_of_a_present_kernel() {
 #[test]
 fn errors_name_the_line_and_what_to_do() {
     for (from, to, expected) in [
-        ("seeds = 2", "seeds = 0", "small.toml, line 1: `seeds` in [run], [quick] and [small] lies between 1 and 1000"),
+        (
+            "seeds = 2",
+            "seeds = 0",
+            "small.toml, line 1: `seeds` in [run], [quick], [small] and [[series]] lies between 1 and 1000",
+        ),
         ("title = \"Small\"\n", "", "small.toml, line 1: missing field `title`"),
         ("rate_mbps = 10", "rate_mbps = \"fast\"", "small.toml, line 15: invalid type: string \"fast\", expected f64"),
         (
