@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::limits::REPORT_INTERVAL;
 use crate::output;
 use crate::transfer::groups::Groups;
-use crate::transfer::{EntryOutcome, Observer, Report, Skipped, Snapshot};
+use crate::transfer::{Bottleneck, EntryOutcome, Observer, Report, Skipped, Snapshot};
 use crate::transport::{PathSample, Waste};
 use crate::units::{human_bytes, human_rate};
 
@@ -338,8 +338,11 @@ fn summary(report: &Report) -> String {
     // Receivers send acknowledgements only, whose figures say nothing about the transfer.
     let path = report.last.path.filter(|_| report.last.total_bytes.is_some() && report.bytes > 0);
     let mut details = path.map_or_else(Vec::new, |path| path.describe(mean_rate_bps(report)));
-    // What was over at once was not held back by anything.
-    let bottleneck = report.last.bottleneck.filter(|_| report.last.elapsed >= RATE_KNOWN);
+    // What was over at once was not held back by anything; and where the rate is not what limits, nobody knows that the path is.
+    let is_free = path.and_then(|path| path.found).is_some_and(|found| !found.limits(mean_rate_bps(report)));
+    let is_known =
+        |bottleneck: &Bottleneck| report.last.elapsed >= RATE_KNOWN && !(is_free && *bottleneck == Bottleneck::Path);
+    let bottleneck = report.last.bottleneck.filter(is_known);
     details.extend(bottleneck.map(|bottleneck| format!("limited by {}", bottleneck.describe())));
     if !details.is_empty() {
         text += &format!("\n  {}", details.join(", "));
@@ -421,6 +424,18 @@ mod tests {
         let receiver = Report { last: Snapshot { total_bytes: None, ..half_way() }, failed: 2, ..report };
         assert_eq!(summary(&receiver), "1 file verified (1.00 MB) in 2.0 s, 4.00 Mbit/s, 2 failed");
         assert_eq!(waste(&receiver.last), None);
+        // Over loopback, where the rate is beyond any link, neither it nor the path is known to hold the sender back.
+        for (rate_bps, expected) in [(5_000_000, "limited by the path or the rate"), (1 << 40, "rate not limiting")] {
+            let found = Some(FoundRate { rate_bps, ..FoundRate::default() });
+            let last = Snapshot {
+                path: Some(PathSample { found, ..path() }),
+                bottleneck: Some(Bottleneck::Path),
+                ..half_way()
+            };
+            let text = summary(&Report { stored: 1, bytes: 1_000_000, last, ..Report::default() });
+            assert!(text.contains(expected), "{text}");
+            assert_eq!(text.contains("limited by"), rate_bps == 5_000_000, "{text}");
+        }
         let limited = PathSample { carried_rate_bps: Some(4_963_000), ..path() };
         let report = Report { last: Snapshot { path: Some(limited), ..half_way() }, bytes: 1, ..Report::default() };
         assert!(summary(&report).contains("--rate 4.9mbit"), "{}", summary(&report));

@@ -171,7 +171,7 @@ pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
     let mut found = Vec::new();
     for point in points(&base, choice.form) {
         for index in (0..base.series.len()).filter(|&index| is_run_at(&base, index, &point)) {
-            let scenario = scenario_at(source, &base, index, &point)?;
+            let scenario = scenario_at(source, &base, (index, choice.form), &point)?;
             let point: Point = point.iter().map(|(axis, value)| (axis.parameter.clone(), Level::of(value))).collect();
             found.push((point, base.series[index].get_ref(), scenario));
         }
@@ -232,7 +232,15 @@ fn is_run_at(plan: &Plan, index: usize, point: &[(Axis, Value)]) -> bool {
     point.iter().all(|(axis, value)| at.get(&axis.parameter).is_none_or(|levels| levels.has(&Level::of(value))))
 }
 
-fn scenario_at(source: &Source, base: &Plan, index: usize, point: &[(Axis, Value)]) -> Result<Scenario, PlanError> {
+/// Parameters which a series sets for itself in the full form alone: the short ones have their own.
+const OF_THE_FULL_FORM: [&str; 2] = ["duration_s", "warm_up_s"];
+
+fn scenario_at(
+    source: &Source,
+    base: &Plan,
+    (index, form): (usize, Form),
+    point: &[(Axis, Value)],
+) -> Result<Scenario, PlanError> {
     let mut plan = base.clone();
     let series_at = base.series[index].span().start;
     // An axis has the last word, except over what a series sets for itself.
@@ -240,7 +248,8 @@ fn scenario_at(source: &Source, base: &Plan, index: usize, point: &[(Axis, Value
         let at = base.sweep.get(place).map_or(0, |axis| axis.span().start);
         set(&mut plan, &axis.parameter, value).map_err(|message| source.error(at, message))?;
     }
-    for (name, value) in &base.series[index].get_ref().set {
+    let own = base.series[index].get_ref().set.iter();
+    for (name, value) in own.filter(|(name, _)| form == Form::Full || !OF_THE_FULL_FORM.contains(&name.as_str())) {
         set(&mut plan, name, value).map_err(|message| source.error(series_at, message))?;
     }
     let carrier = &plan.series[index].get_ref().transport;

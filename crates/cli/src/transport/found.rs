@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::units;
 
-/// From how many times the goodput on a rate is one which is not used.
+/// A rate of more than this many times the goodput does not limit the sender.
 const UNUSED_FACTOR: f64 = 20.0;
 
 /// What an automatic rate has found up to one moment.
@@ -109,16 +109,22 @@ impl FoundRate {
         }
     }
 
+    /// Whether the rate may be what limits a sender with this goodput; where nothing has arrived yet, it may.
+    #[must_use]
+    pub fn limits(&self, goodput_bps: f64) -> bool {
+        goodput_bps <= 0.0 || self.rate_bps as f64 <= UNUSED_FACTOR * goodput_bps
+    }
+
     /// For people, beside a goodput: `rate 48.2 Mbit/s`, and that it competes if it does.
     ///
     /// Over a round trip of microseconds a window that is hardly used makes a rate which no link has. Where something else holds the
     /// sender that far below it, its number says nothing.
     #[must_use]
     pub fn describe(&self, goodput_bps: f64) -> String {
-        if goodput_bps > 0.0 && self.rate_bps as f64 > UNUSED_FACTOR * goodput_bps {
-            return "rate not limiting".to_owned();
-        }
         let competes = if self.phase == Phase::Compete { " (competing)" } else { "" };
+        if !self.limits(goodput_bps) {
+            return format!("rate not limiting{competes}");
+        }
         format!("rate {}{competes}", units::human_rate(self.rate_bps as f64))
     }
 }

@@ -47,6 +47,17 @@ fn every_point_series_and_repetition_is_a_run_of_its_own() {
 }
 
 #[test]
+fn a_series_is_longer_in_the_full_form_alone() {
+    let plan = PLAN.replace("discipline = \"drr\" }", "discipline = \"drr\", duration_s = 9 }");
+    let source = Source::parse("two.toml", &plan).unwrap();
+    let longest_s = |form| {
+        let runs = expand(&source, Choice { form, seeds: None }).unwrap();
+        runs.iter().map(|run| run.scenario.duration_ns / 1_000_000_000).max()
+    };
+    assert_eq!([Form::Full, Form::Quick, Form::Small].map(longest_s), [Some(9), Some(1), Some(1)]);
+}
+
+#[test]
 fn a_series_has_runs_of_its_own_number_in_the_full_form() {
     let plan = PLAN.replace("label = \"CUBIC\"\n", "label = \"CUBIC\"\nseeds = 5\n");
     let source = Source::parse("two.toml", &plan).unwrap();

@@ -142,6 +142,9 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
     {
         return Err("`each_run_within` is [low, high], and belongs to a claim of the kind value".to_owned());
     }
+    if claim.each_run_within.is_some() && claim.standard_errors.is_some() {
+        return Err("`each_run_within` does not go with `standard_errors`; leave one out".to_owned());
+    }
     if claim.plus.is_some_and(|plus| !plus.is_finite() || claim.kind != ClaimKind::Below) {
         return Err("`plus` is a number, and belongs to a claim of the kind below".to_owned());
     }
