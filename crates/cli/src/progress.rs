@@ -337,9 +337,10 @@ fn summary(report: &Report) -> String {
     }
     // Receivers send acknowledgements only, whose figures say nothing about the transfer.
     let path = report.last.path.filter(|_| report.last.total_bytes.is_some() && report.bytes > 0);
-    let mut details = path.map_or_else(Vec::new, |path| path.describe(mean_rate_bps(report)));
+    let goodput_bps = mean_rate_bps(report);
+    let mut details = path.map_or_else(Vec::new, |path| path.describe(goodput_bps));
     // What was over at once was not held back by anything; and where the rate is not what limits, nobody knows that the path is.
-    let is_free = path.and_then(|path| path.found).is_some_and(|found| !found.limits(mean_rate_bps(report)));
+    let is_free = path.and_then(|path| path.found).is_some_and(|found| !found.limits(goodput_bps));
     let is_known =
         |bottleneck: &Bottleneck| report.last.elapsed >= RATE_KNOWN && !(is_free && *bottleneck == Bottleneck::Path);
     let bottleneck = report.last.bottleneck.filter(is_known);

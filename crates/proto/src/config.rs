@@ -82,10 +82,10 @@ pub enum Rate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Policy {
-    /// As one flow of TCP among others.
+    /// It grows as one flow of TCP does among others. What that comes to: `docs/rate.md`.
     #[default]
     Fair,
-    /// As two of them.
+    /// It grows as two of them do.
     High,
     /// What others leave.
     Low,

@@ -166,7 +166,7 @@ pub struct ArchiveArgs {
     /// Ids of plans, or `all`
     #[arg(value_name = "ID", required = true, num_args = 1..)]
     pub ids: Vec<String>,
-    /// Directory of the archives: PLAN.jsonl.gz, a file for each plan, in which what it has of other runs stays
+    /// Directory of the archives: PLAN.jsonl.gz, a file for each plan, in which records of the plan's other runs stay
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
     /// Which runs.

@@ -136,14 +136,9 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
     if claim.standard_errors.is_some_and(|errors| !(0.0..=10.0).contains(&errors) || !is_share) {
         return Err("`standard_errors` lie between 0 and 10, and belong to a value of in_time_percent".to_owned());
     }
-    if claim
-        .each_run_within
-        .is_some_and(|(low, high)| low.is_nan() || high.is_nan() || low > high || claim.kind != ClaimKind::Value)
-    {
-        return Err("`each_run_within` is [low, high], and belongs to a claim of the kind value".to_owned());
-    }
-    if claim.each_run_within.is_some() && claim.standard_errors.is_some() {
-        return Err("`each_run_within` does not go with `standard_errors`; leave one out".to_owned());
+    let judges_runs = claim.kind == ClaimKind::Value && claim.standard_errors.is_none();
+    if claim.each_run_within.is_some_and(|(low, high)| low.is_nan() || high.is_nan() || low > high || !judges_runs) {
+        return Err("`each_run_within` is [low, high], and belongs to a value without `standard_errors`".to_owned());
     }
     if claim.plus.is_some_and(|plus| !plus.is_finite() || claim.kind != ClaimKind::Below) {
         return Err("`plus` is a number, and belongs to a claim of the kind below".to_owned());

@@ -16,6 +16,17 @@ fn the_small_plan_is_right() {
 }
 
 #[test]
+fn single_runs_are_bounded_in_values_alone() {
+    for (from, to) in [
+        ("within = [1, 10]", "within = [1, 10]\neach_run_within = [2, 1]"),
+        ("kind = \"value\"", "kind = \"flat\"\ntolerance = 0.1\neach_run_within = [1, 2]"),
+    ] {
+        let told = complaint(from, to);
+        assert!(told.contains("belongs to a value without `standard_errors`"), "{told}");
+    }
+}
+
+#[test]
 fn a_clock_is_that_of_a_present_kernel() {
     let of = |carrier: &str| complaint("kind = \"classic\", window_blocks = 4", carrier);
     for (carrier, expected) in [
