@@ -141,7 +141,9 @@ fn every_server_has_metrics() {
         (29_014, "dfcp_relay_clients", [&["relay", "--to", "127.0.0.1:9"], &listen[..]].concat()),
     ] {
         let metrics = own_loopback(port);
-        let _running = site.start(&[&line[..], &["--metrics", &metrics]].concat());
+        let running = site.start(&[&line[..], &["--metrics", &metrics]].concat());
+        // Whoever waits until a server says that it listens may ask for its metrics at once.
+        assert!(running.before.contains(&format!("metrics at http://{metrics}/")), "{}", running.before);
         let page = scrape(&metrics);
         assert_eq!(page[expected], 0.0, "{line:?}");
         let taken = site.run(&[&line[..], &["--metrics", &metrics]].concat());

@@ -31,13 +31,14 @@ const RECEIVE_BYTES: usize = 2 * dfcp_estimate::probing::DATAGRAM_BYTES_MAX;
 pub(super) async fn run(args: &ServerArgs, stop: &Stop) -> anyhow::Result<()> {
     let socket = listen(&args.listen).await?;
     let address = socket.local_addr()?;
+    let counts = Arc::new(Counts::default());
+    let _metrics = Exporter::start(&args.metrics, vec![Arc::clone(&counts) as _], args.json).await?;
+    // As of every server: what it serves beside is there when it says that it listens.
     if args.json {
         output::json(&json!({ "event": "listening", "address": address }));
     } else {
         output::note(&format!("listening on {address}; Ctrl-C ends"));
     }
-    let counts = Arc::new(Counts::default());
-    let _metrics = Exporter::start(&args.metrics, vec![Arc::clone(&counts) as _], args.json).await?;
     let config = ServerConfig { clients_max: args.max_clients, ..ServerConfig::default() };
     serve(&socket, config, stop, &counts, |event| event.tell(args.json)).await
 }

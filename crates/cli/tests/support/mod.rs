@@ -134,6 +134,8 @@ impl Said {
 pub(crate) struct Running {
     child: Child,
     pub(crate) address: String,
+    /// What it printed before the line with its address.
+    pub(crate) before: String,
     lines: mpsc::Receiver<String>,
 }
 
@@ -154,8 +156,9 @@ impl Running {
                 let _ = sender.send(line);
             }
         });
-        let mut running = Self { child, address: String::new(), lines };
-        let line = running.line_with_one_of(&[" 127.", " [::]:"]);
+        let mut running = Self { child, address: String::new(), before: String::new(), lines };
+        let (before, line) = running.line_with_one_of(&[" 127.", " [::]:"]);
+        running.before = before;
         let at = line.find(" 127.").or_else(|| line.find(" [::]:")).unwrap() + 1;
         running.address = line[at..].chars().take_while(|c| c.is_ascii_digit() || ".:[]".contains(*c)).collect();
         running
@@ -164,15 +167,16 @@ impl Running {
     /// The next line of its standard error that has `part` in it.
     #[track_caller]
     pub(crate) fn line_with(&self, part: &str) -> String {
-        self.line_with_one_of(&[part])
+        self.line_with_one_of(&[part]).1
     }
 
+    /// The lines before it, and the line.
     #[track_caller]
-    fn line_with_one_of(&self, parts: &[&str]) -> String {
+    fn line_with_one_of(&self, parts: &[&str]) -> (String, String) {
         let mut before = String::new();
         loop {
             match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) if parts.iter().any(|part| line.contains(part)) => return line,
+                Ok(line) if parts.iter().any(|part| line.contains(part)) => return (before, line),
                 Ok(line) => before += &format!("{line}\n"),
                 Err(_) => panic!("it has not said {parts:?} but:\n{before}"),
             }
