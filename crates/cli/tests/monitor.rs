@@ -142,7 +142,7 @@ fn every_server_has_metrics() {
     ] {
         let metrics = own_loopback(port);
         let running = site.start(&[&line[..], &["--metrics", &metrics]].concat());
-        // Whoever waits until a server says that it listens may ask for its metrics at once.
+        // A script that waits for the line may ask for metrics at once.
         assert!(running.before.contains(&format!("metrics at http://{metrics}/")), "{}", running.before);
         let page = scrape(&metrics);
         assert_eq!(page[expected], 0.0, "{line:?}");

@@ -248,6 +248,7 @@ fn judge(id: &str, other: &Engine, with_loss: Option<f64>, pairs: &[Pair]) -> Ju
         platform: other.platform.clone(),
         measured,
         verdict,
+        changes: Vec::new(),
     }
 }
 

@@ -1,9 +1,11 @@
 //! Claims held against what was measured.
 
+mod turns;
 mod words;
 
 use serde::Serialize;
 
+pub use self::turns::{Change, judge};
 pub(crate) use self::words::describe;
 use crate::expand::{Level, Point};
 use crate::metrics::{is_of_flows, label_and_unit, mean_and_sd, median};
@@ -31,6 +33,17 @@ impl Verdict {
     pub fn differs(&self) -> bool {
         *self == Self::Differs
     }
+
+    /// The verdict in a word or two.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::Differs => "differs",
+            Self::NotReproducible(_) => "not reproducible",
+            Self::NotRun => "not run",
+        }
+    }
 }
 
 /// A claim with its verdict.
@@ -48,6 +61,8 @@ pub struct Judged {
     pub measured: String,
     /// What became of it.
     pub verdict: Verdict,
+    /// What it would be without a fifth of the runs, where that is something else.
+    pub changes: Vec<Change>,
 }
 
 /// Whether a claim holds, and the numbers which say so.
@@ -68,8 +83,7 @@ const BEND_DEFAULT: f64 = 0.05;
 const BEYOND_CHANCE: f64 = 2.0;
 
 /// Holds all claims of `plan` against `table`.
-#[must_use]
-pub fn judge(plan: &Plan, table: &Table) -> Vec<Judged> {
+fn judge_once(plan: &Plan, table: &Table) -> Vec<Judged> {
     let metric = plan.metrics.plot.first().map_or("goodput_mbps", |name| name.get_ref());
     let judged = |claim: &Claim| {
         let metric = claim.metric.as_deref().unwrap_or(metric);
@@ -108,7 +122,8 @@ fn judge_one(claimed: Claimed<'_>) -> Judged {
         },
     };
     let platform = claim.platform.clone().unwrap_or_else(|| SIM.to_owned());
-    Judged { id: claim.id.clone(), says: claim.says.clone(), tag: claim.tag, platform, measured, verdict }
+    let (id, says) = (claim.id.clone(), claim.says.clone());
+    Judged { id, says, tag: claim.tag, platform, measured, verdict, changes: Vec::new() }
 }
 
 struct Claimed<'plan> {

@@ -37,7 +37,7 @@ pub mod scenario;
 mod table;
 pub mod trace;
 
-pub use claims::{Judged, Verdict, digits, judge};
+pub use claims::{Change, Judged, Verdict, digits, judge};
 pub use docs::experiments_page;
 pub use expand::{Choice, Form, Level, Point, Run, SCHEMA, expand};
 pub use figures::figures;

@@ -33,7 +33,7 @@ pub(super) async fn run(args: &ServerArgs, stop: &Stop) -> anyhow::Result<()> {
     let address = socket.local_addr()?;
     let counts = Arc::new(Counts::default());
     let _metrics = Exporter::start(&args.metrics, vec![Arc::clone(&counts) as _], args.json).await?;
-    // As of every server: what it serves beside is there when it says that it listens.
+    // Metrics first, as of every server: a script may ask for them as soon as it reads that the server listens.
     if args.json {
         output::json(&json!({ "event": "listening", "address": address }));
     } else {

@@ -47,7 +47,8 @@ pub(super) fn outcome(plans: &[JudgedPlan<'_>], is_json: bool, with_tables: bool
     }
     if !is_json {
         let gap = if with_tables { "" } else { "\n" };
-        output::line(&format!("{gap}{}", counted(&counts)));
+        let changing = plans.iter().flat_map(|plan| &plan.claims).filter(|claim| !claim.changes.is_empty()).count();
+        output::line(&format!("{gap}{}{}", counted(&counts), changes(changing)));
     }
 }
 
@@ -73,12 +74,21 @@ fn counted(counts: &Counts) -> String {
     [vec![line("claims", all)], parts].concat().join("\n  ")
 }
 
+/// How many verdicts would change, if any.
+fn changes(verdicts: usize) -> String {
+    match verdicts {
+        0 => String::new(),
+        1 => "\n  1 verdict changes when a fifth of the runs is left out".to_owned(),
+        more => format!("\n  {more} verdicts change when a fifth of the runs is left out"),
+    }
+}
+
 fn verdict(plan: &str, claim: &Judged, is_json: bool) {
     if is_json {
         output::json(&json!({ "plan": plan, "claim": claim }));
         return;
     }
-    output::line(&format!("{:<7} {}\n        {}: {}", claim.id, claim.says, word(&claim.verdict), claim.measured));
+    output::line(&format!("{:<7} {}\n        {}: {}", claim.id, claim.says, claim.verdict.word(), claim.measured));
     if let Verdict::NotReproducible(because) = &claim.verdict {
         output::line(&format!("        because {because}"));
     }
@@ -91,10 +101,6 @@ const fn place(verdict: &Verdict) -> usize {
         Verdict::NotReproducible(_) => 2,
         Verdict::NotRun => 3,
     }
-}
-
-const fn word(verdict: &Verdict) -> &'static str {
-    ["reproduced", "differs", "not reproducible", "not run"][place(verdict)]
 }
 
 #[cfg(test)]

@@ -48,7 +48,9 @@ pub struct FlowColumns {
     pub blocks_in_flight: Option<f64>,
     /// Encoding symbols sent.
     pub symbols_sent: Option<u64>,
-    /// Data datagrams which arrived and were not needed.
+    /// Data datagrams which arrived.
+    pub symbols_arrived: Option<u64>,
+    /// Those of them which were not needed.
     pub symbols_wasted: Option<u64>,
     /// The sender's estimate of loss, 0 to 1.
     pub p_hat: Option<f64>,
@@ -70,6 +72,7 @@ impl Row for FlowColumns {
             ("lost_packets", Column::Count(self.lost_packets)),
             ("blocks_in_flight", Column::State(self.blocks_in_flight)),
             ("symbols_sent", Column::Count(self.symbols_sent)),
+            ("symbols_arrived", Column::Count(self.symbols_arrived)),
             ("symbols_wasted", Column::Count(self.symbols_wasted)),
             ("p_hat", Column::State(self.p_hat)),
             ("arrival_mbps", Column::State(self.arrival_mbps)),
@@ -95,7 +98,8 @@ impl FlowColumns {
     /// With what a receiver of DFCP has counted.
     #[must_use]
     pub fn with_dfcp_receiver(self, received: &ReceivedSymbols) -> Self {
-        Self { symbols_wasted: Some(received.distinct() - received.useful + received.duplicate), ..self }
+        let arrived = received.distinct() + received.duplicate;
+        Self { symbols_arrived: Some(arrived), symbols_wasted: Some(arrived - received.useful), ..self }
     }
 }
 

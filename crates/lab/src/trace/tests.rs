@@ -125,6 +125,13 @@ fn a_trace_is_of_the_run_which_is_measured_and_its_bins_add_up() {
         assert_eq!(link.drops, expected.queue_drops);
         assert_eq!((queues.sum("offered", "1"), queues.sum("lost", "1")), (link.offered, link.lost));
         assert_eq!(Some(queues.sum("drops_full", "1") + queues.sum("drops_early", "1")), Some(link.drops));
+        if ["Classic", "Modern"].contains(&series) {
+            // What leaves the bottleneck arrives, except what is still on its way and the few datagrams that have no symbol.
+            let arrived = flows.sum("symbols_arrived", "1") + flows.sum("symbols_arrived", "2");
+            let delivered = queues.sum("delivered", "1");
+            assert!((arrived..arrived + 50).contains(&delivered), "{series}: {arrived} of {delivered}");
+            assert!(flows.sum("symbols_wasted", "1") < flows.sum("symbols_arrived", "1"), "{series}");
+        }
         assert!(link.lost > 0 && queues.column("packets_waiting", "1").iter().all(|&packets| packets <= 30.0));
         // Two directions of the bottleneck and of four access links, and all packets of the flows.
         assert_eq!((found.verified_links, found.unverified_links), (Some(10), Some(0)));

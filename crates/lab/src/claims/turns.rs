@@ -1,0 +1,133 @@
+//! Whether a verdict hangs on a few of the runs.
+
+use std::mem::discriminant;
+
+use serde::Serialize;
+
+use super::{Judged, Verdict, judge_once};
+use crate::plan::{Claim, Plan};
+use crate::table::Table;
+
+/// A fifth of the runs is left out in each turn: of five runs each once.
+const TURNS: usize = 5;
+
+/// Of fewer runs than these none is left out: of two one would be left, of which no deviation is known.
+const RUNS_MIN: usize = 3;
+
+/// Without a part of the runs a claim has another verdict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// The first of the runs that were left out, in the order of the records, from 1; every fifth one after it was left out, too.
+    pub without_run: usize,
+    /// What became of the claim.
+    pub verdict: Verdict,
+}
+
+/// Holds all claims of `plan` against `table`, and then in turns without a fifth of the runs of each point.
+#[must_use]
+pub fn judge(plan: &Plan, table: &Table) -> Vec<Judged> {
+    let mut judged = judge_once(plan, table);
+    let runs = table.cells.iter().map(|cell| cell.measured.len()).max().unwrap_or(0);
+    if runs < RUNS_MIN || judged.is_empty() {
+        return judged;
+    }
+    for turn in 0..TURNS.min(runs) {
+        let others = judge_once(plan, &without(table, turn));
+        for (claim, other) in judged.iter_mut().zip(others) {
+            if claim.verdict != Verdict::NotRun && discriminant(&claim.verdict) != discriminant(&other.verdict) {
+                claim.changes.push(Change { without_run: turn + 1, verdict: other.verdict });
+            }
+        }
+    }
+    for (judged, claim) in judged.iter_mut().zip(&plan.claims) {
+        judged.measured += &told(&judged.changes, runs_of(claim.get_ref(), table));
+    }
+    judged
+}
+
+/// What is left of `table` in a turn.
+fn without(table: &Table, turn: usize) -> Table {
+    let mut left = table.clone();
+    for cell in left.cells.iter_mut().filter(|cell| cell.measured.len() >= RUNS_MIN) {
+        let mut place = 0;
+        cell.measured.retain(|_| {
+            place += 1;
+            (place - 1) % TURNS != turn
+        });
+    }
+    left
+}
+
+/// The runs of a point of the series that `claim` is about.
+fn runs_of(claim: &Claim, table: &Table) -> usize {
+    let of = |series| table.of_series(series).map(|cell| cell.measured.len()).max().unwrap_or(0);
+    of(&claim.series).max(claim.to.as_deref().map_or(0, of))
+}
+
+/// The verdicts which a claim would have otherwise, in words.
+fn told(changes: &[Change], runs: usize) -> String {
+    let mut words: Vec<(&str, Vec<String>)> = Vec::new();
+    for change in changes {
+        let (word, run) = (change.verdict.word(), change.without_run.to_string());
+        match words.iter_mut().find(|(other, _)| *other == word) {
+            Some((_, turns)) => turns.push(run),
+            None => words.push((word, vec![run])),
+        }
+    }
+    let one = |(word, turns): &(&str, Vec<String>)| {
+        let turns = match turns.split_last() {
+            Some((last, before)) if !before.is_empty() => format!("{} or {last}", before.join(", ")),
+            _ => turns.concat(),
+        };
+        if runs <= TURNS {
+            format!("; without run {turns}: {word}")
+        } else {
+            format!("; without every fifth run, beginning with run {turns}: {word}")
+        }
+    };
+    words.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{FlowMeasured, Measured};
+    use crate::plan::Source;
+    use crate::table::Cell;
+
+    /// A claim that goodput lies between 9 and 11 Mbit/s, held against runs with these.
+    fn judged(runs: &[f64]) -> Judged {
+        let text = "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\ntransport = \"modern\"\n\
+                    [metrics]\nplot = [\"goodput_mbps\"]\n[[claims]]\nid = \"1\"\nsays = \"\"\ntag = \"D\"\nkind = \"value\"\nseries = \"A\"\n\
+                    within = [9, 11]";
+        let measured = |mbps: &f64| Measured {
+            flows: vec![FlowMeasured { goodput_bps: mbps * 1e6, ..FlowMeasured::default() }],
+            ..Measured::default()
+        };
+        let measured = runs.iter().map(measured).collect();
+        let cell = Cell { series: "A".to_owned(), point: Vec::new(), warm_up_s: 0.0, scale: 1.0, measured };
+        judge(&Source::parse("t.toml", text).unwrap().plan, &Table { cells: vec![cell] }).remove(0)
+    }
+
+    #[test]
+    fn a_verdict_names_the_runs_without_which_it_is_another() {
+        let of = |runs: &[f64]| {
+            let claim = judged(runs);
+            (
+                claim.verdict.differs(),
+                claim.changes.iter().map(|change| change.without_run).collect::<Vec<_>>(),
+                claim.measured,
+            )
+        };
+        assert_eq!(of(&[10.0; 5]), (false, vec![], "10.0".to_owned()));
+        // Without the second run the mean is 11.0, and then 11.2.
+        assert_eq!(of(&[12.0, 6.0, 11.0, 11.0, 10.0]), (false, vec![], "10.0".to_owned()));
+        assert_eq!(of(&[12.0, 5.0, 11.0, 11.0, 11.0]), (false, vec![2], "10.0; without run 2: differs".to_owned()));
+        assert_eq!(of(&[20.0, 10.0, 10.0, 10.0, 10.0]), (true, vec![1], "12.0; without run 1: reproduced".to_owned()));
+        assert_eq!(of(&[0.0, 10.0, 20.0]).2, "10.0; without run 1 or 3: differs");
+        assert_eq!(of(&[0.0, 20.0]), (false, vec![], "10.0".to_owned()), "one run alone would be left");
+        assert_eq!(of(&[]).1, [0; 0]);
+        let many = [[12.0, 5.0, 11.0, 11.0, 11.0]; 4].concat();
+        assert_eq!(of(&many).2, "10.0; without every fifth run, beginning with run 2: differs");
+    }
+}
