@@ -200,6 +200,9 @@ are narrowed there). \
 Symbolic links inside directories are skipped (those named on the command line are followed), and so are sockets, pipes, \
 devices and files which a `dfcp receive` has not finished (.dfcp-*.part); one line says how many, and the exit code stays 0.
 
+A file that changes while it is sent is sent once more, and named as failed if it changes again; of one that only grows what it \
+had when it was opened is sent, and one line says so. Writers by mmap are not always noticed.
+
 A transfer that broke off goes on where it was when it is started again. Files of the same size and time that this sender has stored \
 there are not sent (--checksum compares hashes), and a file which the receiver has with the same content is confirmed and not written \
 again. Exit code 0 means: the receiver has every file that was not skipped, and has confirmed its BLAKE3 hash now or when it was stored.")]

@@ -75,8 +75,8 @@ enum Current {
     Writing { file: Receiving, writing: Box<Writing>, reserved: Reserved },
     /// Inside a file of which one exists already: its data are counted, and its hash decides.
     Comparing { file: Receiving, existing: Box<Existing>, received: u64 },
-    /// Inside a file whose verdict was already sent: its data are dropped.
-    Draining,
+    /// Inside the file with this ordinal, whose verdict was already sent: its data are dropped.
+    Draining(u32),
     /// After the end frame.
     Ended,
 }
@@ -94,7 +94,17 @@ impl Current {
         match self {
             Self::Storing(storing) => Some(storing.file.index),
             Self::Writing { file, .. } | Self::Comparing { file, .. } => Some(file.index),
-            Self::Nothing | Self::Draining | Self::Ended => None,
+            Self::Nothing | Self::Draining(_) | Self::Ended => None,
+        }
+    }
+
+    /// Whether it is inside of this file, which begins anew by that.
+    fn is_inside_of(&self, entry: &Entry) -> bool {
+        match self {
+            Self::Storing(storing) => storing.file.is(entry),
+            Self::Writing { file, .. } | Self::Comparing { file, .. } => file.is(entry),
+            Self::Draining(index) => *index == entry.index,
+            Self::Nothing | Self::Ended => false,
         }
     }
 }
@@ -173,6 +183,7 @@ impl Assembler {
                 Current::Ended
             }
             (ToReceiver::File(entry), Current::Nothing) => self.file(stream, entry, Beginning::New)?,
+            (ToReceiver::File(entry), current) if current.is_inside_of(entry) => self.anew(stream, entry, current)?,
             (ToReceiver::Resume { offset, entry }, Current::Nothing) => {
                 self.file(stream, entry, Beginning::At(*offset))?
             }
@@ -195,9 +206,9 @@ impl Assembler {
             }
             (
                 ToReceiver::Data(_) | ToReceiver::Copy { .. } | ToReceiver::Tree(_) | ToReceiver::Again { .. },
-                Current::Draining,
-            ) => Current::Draining,
-            (ToReceiver::FileEnd { .. } | ToReceiver::FileAbort(_), Current::Draining) => Current::Nothing,
+                Current::Draining(index),
+            ) => Current::Draining(index),
+            (ToReceiver::FileEnd { .. } | ToReceiver::FileAbort(_), Current::Draining(_)) => Current::Nothing,
             (frame, _) => return Err(out_of_place(frame)),
         };
         self.streams[stream] = next;
@@ -287,10 +298,20 @@ impl Assembler {
         self.check_place(entry)?;
         let basis = self.bases.take(entry).filter(|_| beginning == Beginning::New);
         self.take_up_waiting()?;
-        match self.begin(stream, entry, beginning, basis) {
-            Ok(current) => Ok(current),
-            Err(failure) => self.file_failed(entry.index, &shown(entry), failure).map(|()| Current::Draining),
-        }
+        self.begin_or_refuse(stream, entry, beginning, basis)
+    }
+
+    fn begin_or_refuse(
+        &mut self,
+        stream: usize,
+        entry: &Entry,
+        beginning: Beginning,
+        basis: Option<Older>,
+    ) -> Result<Current, TransferError> {
+        self.begin(stream, entry, beginning, basis).or_else(|failure| {
+            self.file_failed(entry.index, &shown(entry), failure)?;
+            Ok(Current::Draining(entry.index))
+        })
     }
 
     /// Counts the older versions that threads are reading, for which a sender has to wait.
@@ -439,6 +460,10 @@ impl Assembler {
 }
 
 impl Receiving {
+    fn is(&self, entry: &Entry) -> bool {
+        self.index == entry.index && self.name.as_bytes() == entry.name
+    }
+
     fn receipt(self, content: Content, confirmed: Confirmed) -> Receipt {
         Receipt { index: self.index, name: self.name, content: Some(content), confirmed }
     }

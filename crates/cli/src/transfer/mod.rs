@@ -96,7 +96,7 @@ impl Default for SendOptions {
     }
 }
 
-/// What a sender leaves out on purpose.
+/// Something that a sender leaves out on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skipped {
     /// A symbolic link inside a directory.
@@ -107,6 +107,8 @@ pub enum Skipped {
     Unfinished,
     /// What the user excludes.
     Excluded,
+    /// What was written behind the end that a file had when it was opened.
+    Growth,
 }
 
 impl Skipped {
@@ -117,12 +119,21 @@ impl Skipped {
             Self::Special => "not a regular file",
             Self::Unfinished => "a file that a receiver has not finished",
             Self::Excluded => "excluded",
+            Self::Growth => "it grew while it was sent: stored is what it had when it was opened",
         }
     }
 
     /// For people: what happened to this number of them.
     pub fn counted(self, count: u64) -> String {
         let (one, several) = match self {
+            Self::Growth if count == 1 => {
+                return "1 file grew while it was sent, and is stored as it was when it was opened".to_owned();
+            }
+            Self::Growth => {
+                return format!(
+                    "{count} files grew while they were sent, and are stored as they were when they were opened"
+                );
+            }
             Self::Link => ("symbolic link", "symbolic links"),
             Self::Special => ("socket, pipe or device", "sockets, pipes or devices"),
             Self::Unfinished => ("unfinished file of a receiver", "unfinished files of a receiver"),

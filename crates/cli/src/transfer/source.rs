@@ -10,6 +10,7 @@ mod reading;
 mod resume;
 mod root;
 mod search;
+mod steady;
 mod tree;
 
 use std::path::Path;
@@ -152,8 +153,6 @@ pub enum Event {
         name: String,
         /// Or a file.
         is_directory: bool,
-        /// What the receiver has of it already, bytes.
-        resumed_bytes: u64,
     },
     /// The file was sent in full.
     Sent {
@@ -163,8 +162,12 @@ pub enum Event {
         bytes: u64,
         /// What of that the receiver copies from its older version, bytes.
         copied_bytes: u64,
+        /// What of that it has had from an earlier session, bytes.
+        resumed_bytes: u64,
         /// BLAKE3 of what was sent.
         hash: blake3::Hash,
+        /// Whether the file was longer by then than what was sent.
+        has_grown: bool,
     },
     /// The file was given up.
     GaveUp {
@@ -218,5 +221,7 @@ fn entry_of(entry: &Entry, status: &Status) -> Entry {
     }
 }
 
+#[cfg(test)]
+mod changing_tests;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use dfcp::StreamError;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
@@ -31,7 +32,7 @@ pub(crate) struct Beside {
     /// What the peer still permits. One that permits none at the start takes none at all.
     permitted: AtomicU32,
     pub(crate) opened: AtomicU32,
-    /// What may still come over streams which this end opens, bytes: then the path is dead.
+    /// What may still come over streams which this end opens, bytes: then the path is dead until there is more.
     pub(crate) path_bytes: Arc<AtomicUsize>,
 }
 
@@ -110,6 +111,12 @@ impl AsyncRead for Reader {
         let before = buf.filled().len();
         let left = self.path_bytes.load(Ordering::SeqCst);
         if left == 0 {
+            // It may come back.
+            let waker = cx.waker().clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                waker.wake();
+            });
             return Poll::Pending;
         }
         let mut scratch = vec![0; left.min(buf.remaining())];

@@ -10,10 +10,10 @@ use dfcp_framing::files::{Confirmed, Entry, ToReceiver};
 use super::allowance::Reserved;
 use super::bases::Older;
 use super::prefix::{Prefix, Ready};
-use super::{Assembler, Content, Current, Receiving, out_of_place};
+use super::{Assembler, Content, Current, Receiving, out_of_place, shown};
 use crate::limits::CHECKPOINT_INTERVAL;
 use crate::transfer::error::TransferError;
-use crate::transfer::store::{Checkpoint, Slot, Unpublished};
+use crate::transfer::store::{Beginning, Checkpoint, Slot, Unpublished};
 
 /// A file that is being stored.
 #[derive(Debug)]
@@ -62,10 +62,34 @@ impl Assembler {
         match taken {
             Ok(()) => Ok(Current::Storing(storing)),
             Err(failure) => {
+                let index = storing.file.index;
                 self.give_up(*storing, failure)?;
-                Ok(Current::Draining)
+                Ok(Current::Draining(index))
             }
         }
+    }
+
+    /// The file has changed at its sender, which begins anew: what has come of it is dropped, so that no mixture of versions is stored.
+    pub(super) fn anew(&mut self, stream: usize, entry: &Entry, current: Current) -> Result<Current, TransferError> {
+        let basis = match current {
+            Current::Storing(storing) => {
+                let Storing { reserved, slot, basis, .. } = *storing;
+                self.allowance.release(reserved);
+                if slot.lock().take().is_none() {
+                    self.file_failed(entry.index, &shown(entry), taken())?;
+                    return Ok(Current::Draining(entry.index));
+                }
+                basis
+            }
+            Current::Writing { reserved, .. } => {
+                self.allowance.release(reserved);
+                self.file_failed(entry.index, &shown(entry), passed_on())?;
+                return Ok(Current::Draining(entry.index));
+            }
+            Current::Draining(index) => return Ok(Current::Draining(index)),
+            Current::Comparing { .. } | Current::Nothing | Current::Ended => None,
+        };
+        self.begin_or_refuse(stream, entry, Beginning::New, basis)
     }
 
     /// A thread of this session has got something ready.
@@ -95,8 +119,9 @@ impl Assembler {
         self.streams[stream] = match self.compare(&mut storing) {
             Ok(()) => Current::Storing(storing),
             Err(failure) => {
+                let index = storing.file.index;
                 self.give_up(*storing, failure)?;
-                Current::Draining
+                Current::Draining(index)
             }
         };
         Ok(())
@@ -245,6 +270,13 @@ impl Checkpoints {
             tracing::error!("the thread that writes journals has failed; please report this as a bug");
         }
     }
+}
+
+/// Told of a file of which a part is in other hands.
+fn passed_on() -> Failure {
+    let sentence =
+        "it changed while it was sent, and what the receiver has passed on cannot be taken back: send it again";
+    Failure::new(FailureCode::Mismatch, sentence)
 }
 
 /// Told of a file that another session has taken.

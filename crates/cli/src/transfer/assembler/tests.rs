@@ -151,6 +151,56 @@ fn a_tree_is_rebuilt_and_directories_get_their_time_last() {
     }
 }
 
+/// A file that has changed at its sender comes again, in the middle of what came of it.
+#[test]
+fn a_file_that_begins_anew_is_only_what_comes_then() {
+    let (output, mut assembler) = fresh();
+    fs::write(output.path().join("same"), b"new").unwrap();
+    fs::write(output.path().join("other"), b"old").unwrap();
+    for (name, directory) in [("f", 0), ("same", 0), ("other", 0), ("../escape", 0)] {
+        let file = Entry { index: assembler.entries, directories: directory, ..entry(name) };
+        assembler.handle(&ToReceiver::File(entry(name))).unwrap();
+        assembler.handle(&ToReceiver::Data(b"o".to_vec())).unwrap();
+        for _ in 0..2 {
+            assembler.assembler.handle(0, &ToReceiver::File(Entry { mtime_s: 9, ..file.clone() })).unwrap();
+            assembler.handle(&ToReceiver::Data(b"new".to_vec())).unwrap();
+        }
+        assembler.handle(&end_of(b"new")).unwrap();
+    }
+    assembler.handle(&ToReceiver::End { entries: 4, streams: 0 }).unwrap();
+    assert_eq!(
+        verdicts(&mut assembler),
+        [(0, None), (1, None), (2, Some(FailureCode::Exists)), (3, Some(FailureCode::Name))]
+    );
+    let expected = [("f", b"new"), ("other", b"old"), ("same", b"new")];
+    assert_eq!(tree(output.path()), expected.map(|(name, content)| (name.to_owned(), content.to_vec())).into());
+    let time = filetime::FileTime::from_last_modification_time(&fs::metadata(output.path().join("f")).unwrap());
+    assert_eq!(time.unix_seconds(), 9, "it has the metadata of what it is");
+}
+
+#[test]
+fn only_the_file_under_way_begins_anew() {
+    for (index, name) in [(0, "g"), (1, "f")] {
+        let (_output, mut assembler) = fresh();
+        assembler.handle(&ToReceiver::File(entry("f"))).unwrap();
+        let error = assembler.assembler.handle(0, &ToReceiver::File(Entry { index, ..entry(name) })).unwrap_err();
+        assert!(matches!(error, TransferError::Protocol(ProtocolError::OutOfPlace { .. })), "{error}");
+    }
+}
+
+/// What was passed on stays where it is.
+#[test]
+fn a_file_that_was_passed_on_in_part_does_not_begin_anew() {
+    let mut assembler = Player::new(Target::stream(Vec::new(), None));
+    assembler.handle(&ToReceiver::File(entry("f"))).unwrap();
+    assembler.handle(&ToReceiver::Data(b"old".to_vec())).unwrap();
+    assembler.assembler.handle(0, &ToReceiver::File(entry("f"))).unwrap();
+    assembler.handle(&ToReceiver::Data(b"new".to_vec())).unwrap();
+    assembler.handle(&end_of(b"new")).unwrap();
+    assembler.handle(&ToReceiver::End { entries: 1, streams: 0 }).unwrap();
+    assert_eq!(verdicts(&mut assembler), [(0, Some(FailureCode::Mismatch))]);
+}
+
 #[test]
 fn one_bad_file_does_not_stop_the_others() {
     let (output, mut assembler) = fresh();

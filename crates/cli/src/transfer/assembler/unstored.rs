@@ -25,7 +25,7 @@ impl Assembler {
                 Err(failure) => {
                     self.allowance.release(reserved);
                     self.file_failed(file.index, &file.name.to_string(), failure)?;
-                    Ok(Current::Draining)
+                    Ok(Current::Draining(file.index))
                 }
             };
         }
@@ -61,7 +61,7 @@ impl Assembler {
                     return Ok(Current::Comparing { file, existing, received });
                 }
                 self.file_failed(file.index, &file.name.to_string(), differs())?;
-                return Ok(Current::Draining);
+                return Ok(Current::Draining(file.index));
             }
             ToReceiver::FileEnd { len, hash } => match existing.is_identical(received, *len, hash) {
                 Ok(true) => {

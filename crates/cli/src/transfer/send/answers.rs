@@ -11,7 +11,7 @@ use crate::limits::{BASES_MAX, FILE_STREAMS_MAX};
 use crate::transfer::basis::{self, Cut};
 use crate::transfer::error::TransferError;
 use crate::transfer::source::{Event, Shared};
-use crate::transfer::{EntryOutcome, Observer, SendOptions};
+use crate::transfer::{EntryOutcome, Observer, SendOptions, Skipped};
 
 /// Brings verdicts and entries together.
 pub(super) struct Answers<'a> {
@@ -33,10 +33,11 @@ pub(super) struct Answers<'a> {
 struct Pending {
     name: String,
     is_directory: bool,
-    resumed_bytes: u64,
     /// Length, and hash if it was looked at.
     sent: Option<(u64, Option<blake3::Hash>)>,
     copied_bytes: u64,
+    resumed_bytes: u64,
+    has_grown: bool,
     gave_up: Option<String>,
 }
 
@@ -99,11 +100,14 @@ impl<'a> Answers<'a> {
             self.note(event);
         }
         let pending = self.pending.remove(&index).ok_or(stray)?;
-        let Pending { name, is_directory, resumed_bytes, copied_bytes, sent, gave_up } = pending;
+        let Pending { name, is_directory, resumed_bytes, copied_bytes, has_grown, sent, gave_up } = pending;
         let outcome = match verdict {
             Ok(confirmed) => {
                 let (bytes, hash) = sent.or(offered).unwrap_or_default();
                 let is_unchanged = confirmed == Confirmed::Unchanged;
+                if has_grown {
+                    self.observer.skipped(&name, Skipped::Growth);
+                }
                 EntryOutcome {
                     name,
                     is_directory,
@@ -199,16 +203,17 @@ impl<'a> Answers<'a> {
     /// There are at most as many entries as may be unanswered.
     fn note(&mut self, event: Event) {
         match event {
-            Event::Entry { index, name, is_directory, resumed_bytes } => {
-                self.pending.insert(
-                    index,
-                    Pending { name, is_directory, resumed_bytes, copied_bytes: 0, sent: None, gave_up: None },
-                );
+            Event::Entry { index, name, is_directory } => {
+                let (copied_bytes, resumed_bytes, has_grown) = (0, 0, false);
+                let (sent, gave_up) = (None, None);
+                let pending = Pending { name, is_directory, sent, copied_bytes, resumed_bytes, has_grown, gave_up };
+                self.pending.insert(index, pending);
             }
             // An entry that is no longer there was refused before its end.
-            Event::Sent { index, bytes, copied_bytes, hash } => {
+            Event::Sent { index, bytes, copied_bytes, resumed_bytes, hash, has_grown } => {
                 if let Some(pending) = self.pending.get_mut(&index) {
-                    pending.copied_bytes = copied_bytes;
+                    (pending.copied_bytes, pending.resumed_bytes) = (copied_bytes, resumed_bytes);
+                    pending.has_grown = has_grown;
                     pending.sent = Some((bytes, Some(hash)));
                 }
             }

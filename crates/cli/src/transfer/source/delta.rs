@@ -1,15 +1,15 @@
 //! Sends of a file what an older version at the receiver does not have.
 
-use std::fs::File;
 use std::time::{Duration, Instant};
 
 use dfcp_framing::files::ToReceiver;
 use dfcp_framing::frame::{kind, with_header};
 use dfcp_framing::limits::DATA_BYTES_MAX;
 
+use super::Stopped;
 use super::encoder::Encoder;
 use super::resume::NOT_TAKEN;
-use super::{Event, Stopped};
+use super::steady::{Bounded, Reading};
 use crate::limits::COPY_BYTES_MAX;
 use crate::transfer::basis::Known;
 
@@ -38,23 +38,29 @@ impl Run {
 }
 
 impl Encoder {
-    /// Sends `file`, which had `announced` bytes when it was found, and of which the receiver has an older version of which this is
-    /// known.
-    pub(super) fn changes(&mut self, index: u32, file: File, announced: u64, known: &Known) -> Result<(), Stopped> {
+    /// Sends `content`, which had `announced` bytes when it was found, and of which the receiver has an older version of which this is
+    /// known. Returns what it was; none if it was given up.
+    pub(super) fn changes(
+        &mut self,
+        index: u32,
+        content: Bounded<'_>,
+        announced: u64,
+        known: &Known,
+    ) -> Result<Option<Reading>, Stopped> {
         let (mut hasher, mut len, mut run) = (blake3::Hasher::new(), 0_u64, Run::default());
         let (mut copied_bytes, mut flushed) = (0, Instant::now());
-        let mut chunks = known.cut().chunks(file);
+        let mut chunks = known.cut().chunks(content);
         // The receiver may take up the next one as soon as this one comes.
         self.flush()?;
         loop {
             if self.is_refused(index) {
-                return self.give_up(index, NOT_TAKEN.to_owned());
+                return self.give_up(index, NOT_TAKEN.to_owned()).map(|()| None);
             }
             let started = Instant::now();
             let chunk = match chunks.next().transpose() {
                 Ok(Some(chunk)) => chunk.data,
                 Ok(None) => break,
-                Err(error) => return self.give_up(index, format!("it cannot be read: {error}")),
+                Err(error) => return self.give_up(index, format!("it cannot be read: {error}")).map(|()| None),
             };
             hasher.update(&chunk);
             len += chunk.len() as u64;
@@ -87,10 +93,7 @@ impl Encoder {
             self.flush_if_full()?;
         }
         self.copy(run);
-        let hash = hasher.finalize();
-        self.event(Event::Sent { index, bytes: len, copied_bytes, hash })?;
-        ToReceiver::FileEnd { len, hash: *hash.as_bytes() }.encode(&mut self.chunk.bytes);
-        self.flush_if_full()
+        Ok(Some(Reading { len, hash: hasher.finalize(), copied_bytes, resumed_bytes: 0 }))
     }
 
     fn copy(&mut self, Run { start, len }: Run) {

@@ -118,6 +118,11 @@ impl Jobs {
         self.changed.notify_all();
     }
 
+    /// Whether the session is over.
+    pub(super) fn is_closed(&self) -> bool {
+        self.state().is_closed
+    }
+
     /// The session is over.
     pub(in crate::transfer) fn close(&self) {
         let mut state = self.state();

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -18,10 +18,11 @@ use super::encoder::{Content, Encoder, Job};
 use super::resume::Resumed;
 use super::root::Root;
 use super::search::{Finder, Found, Place};
+use super::steady::{CHANGED, Reading, SENDINGS_MAX, Stamp, Worth};
 use super::tree::Tree;
 use super::{Event, Feed, Shared, Stopped, entry_of, fail};
 use crate::limits::{CHUNKS_WAITING_MAX, DIRECTORIES_WAIT, FIRST_STREAM_BYTES_MAX, WALK_AHEAD_MAX};
-use crate::transfer::beneath::{Identity, Status};
+use crate::transfer::beneath::{Identity, Status, status_of};
 use crate::transfer::hash_tree::Shape;
 use crate::transfer::{EntryOutcome, Observer, SendOptions};
 
@@ -129,7 +130,7 @@ impl Producer {
         if self.options.dry_run {
             return Ok(());
         }
-        let entry = self.start(entry_of(&new_entry(name), status), name, true, 0)?;
+        let entry = self.start(entry_of(&new_entry(name), status), name, true)?;
         self.directories += 1;
         entry.encode(kind::DIRECTORY, &mut self.first.chunk.bytes);
         self.waits_since.get_or_insert_with(Instant::now);
@@ -154,7 +155,7 @@ impl Producer {
         let is_for_first = self.first_bytes.saturating_add(status.len) <= FIRST_STREAM_BYTES_MAX;
         if is_for_first && self.beside.known().is_none() {
             // No round trip is waited for.
-            return self.send_first(entry, name, file, status.len);
+            return self.send_first(entry, name, file, status);
         }
         let is_resuming = self.options.resume;
         let known = self.known()?;
@@ -165,9 +166,9 @@ impl Producer {
         if let Some((offset, shape)) = resumed.filter(|(offset, _)| *offset > 0) {
             // Each of the two reads at its own place.
             if let Ok((beginning, _)) = self.tree.open_file(&place, identity) {
-                let entry = self.start(entry, name, false, offset)?;
+                let entry = self.start(entry, name, false)?;
                 self.shared.spare(offset);
-                let resumed = Box::new(Resumed { beginning, rest: file, shape, offset });
+                let resumed = Box::new(Resumed { beginning, rest: file, status, shape, offset });
                 let job = Job { entry, content: Content::Resumed(resumed), hash: None, older: None };
                 return if streams == 0 { self.first.file(job) } else { self.hand_on(job) };
             }
@@ -177,16 +178,16 @@ impl Producer {
             return self.offer(entry, name, place, identity);
         }
         if streams == 0 {
-            return self.send_first(entry, name, file, status.len);
+            return self.send_first(entry, name, file, status);
         }
-        let entry = self.start(entry, name, false, 0)?;
-        self.hand_on(Job { entry, content: Content::File(file, status.len), hash: None, older: None })
+        let entry = self.start(entry, name, false)?;
+        self.hand_on(Job { entry, content: Content::File(file, status), hash: None, older: None })
     }
 
-    fn send_first(&mut self, entry: Entry, name: &RelativeName, file: File, len: u64) -> Result<(), Stopped> {
-        let entry = self.start(entry, name, false, 0)?;
-        self.first_bytes = self.first_bytes.saturating_add(len);
-        self.first.file(Job { entry, content: Content::File(file, len), hash: None, older: None })
+    fn send_first(&mut self, entry: Entry, name: &RelativeName, file: File, status: Status) -> Result<(), Stopped> {
+        let entry = self.start(entry, name, false)?;
+        self.first_bytes = self.first_bytes.saturating_add(status.len);
+        self.first.file(Job { entry, content: Content::File(file, status), hash: None, older: None })
     }
 
     /// Asks whether the receiver would want the file. Where it answers no questions, it would.
@@ -213,16 +214,23 @@ impl Producer {
     }
 
     /// Asks whether the receiver wants the file.
-    fn offer(&mut self, entry: Entry, name: &RelativeName, place: Place, identity: Identity) -> Result<(), Stopped> {
+    fn offer(
+        &mut self,
+        mut entry: Entry,
+        name: &RelativeName,
+        place: Place,
+        identity: Identity,
+    ) -> Result<(), Stopped> {
         let hash = if self.options.checksum {
             let started = Instant::now();
-            let hashed = self
-                .tree
-                .open_file(&place, identity)
-                .and_then(|(file, _)| hash(&file, &entry).map_err(|error| format!("it cannot be read: {error}")));
+            let hashed =
+                self.tree.open_file(&place, identity).and_then(|opened| hash(opened, || self.shared.jobs.is_closed()));
             self.first.spent(started);
             match hashed {
-                Ok(hash) => Some(hash),
+                Ok((status, hash)) => {
+                    entry = entry_of(&entry, &status);
+                    Some(hash)
+                }
                 Err(sentence) => {
                     fail(&self.shared, &*self.observer, &self.tree.path_of(&place), sentence);
                     return Ok(());
@@ -231,7 +239,7 @@ impl Producer {
         } else {
             None
         };
-        let entry = self.start(entry, name, false, 0)?;
+        let entry = self.start(entry, name, false)?;
         let content = Content::Offered(self.tree.found(place, identity));
         // The answer may come as soon as the frame is on its way.
         self.shared.jobs.offer(Job { entry: entry.clone(), content, hash, older: None });
@@ -257,7 +265,7 @@ impl Producer {
             mtime_ns: now.subsec_nanos(),
             ..new_entry(name)
         };
-        let entry = self.start(entry, name, false, 0)?;
+        let entry = self.start(entry, name, false)?;
         let job = Job { entry, content: Content::StandardInput, hash: None, older: None };
         if self.known()?.streams == 0 { self.first.file(job) } else { self.hand_on(job) }
     }
@@ -285,17 +293,11 @@ impl Producer {
     }
 
     /// Gives an entry its place among the others.
-    fn start(
-        &mut self,
-        entry: Entry,
-        name: &RelativeName,
-        is_directory: bool,
-        resumed_bytes: u64,
-    ) -> Result<Entry, Stopped> {
+    fn start(&mut self, entry: Entry, name: &RelativeName, is_directory: bool) -> Result<Entry, Stopped> {
         let index = self.entries;
         self.entries = index.checked_add(1).ok_or(Stopped)?;
         self.await_answers()?;
-        self.first.event(Event::Entry { index, name: name.to_string(), is_directory, resumed_bytes })?;
+        self.first.event(Event::Entry { index, name: name.to_string(), is_directory })?;
         Ok(Entry { index, directories: self.directories, ..entry })
     }
 
@@ -336,9 +338,20 @@ fn new_entry(name: &RelativeName) -> Entry {
     }
 }
 
-/// BLAKE3 of a file which is as long as the entry says.
-fn hash(file: &File, entry: &Entry) -> io::Result<blake3::Hash> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(file.take(entry.len.unwrap_or_default()))?;
-    Ok(hasher.finalize())
+/// BLAKE3 of a file that was just opened, as it was at one moment, with its status then: anew if it changes meanwhile, or the reason why it
+/// cannot be had.
+fn hash((mut file, mut status): (File, Status), is_over: impl Fn() -> bool) -> Result<(Status, blake3::Hash), String> {
+    let cannot_be_read = |error: io::Error| format!("it cannot be read: {error}");
+    for _ in 0..SENDINGS_MAX {
+        let stamp = Stamp::new(&status, SystemTime::now());
+        let reading = Reading::of(&file, status.len, &is_over).map_err(cannot_be_read)?;
+        let is_steady = stamp.proves(&reading, &file).map_err(cannot_be_read)?
+            || reading.judge(&file, &is_over).map_err(cannot_be_read)? != Worth::Mixture;
+        if is_steady {
+            return Ok((status, reading.hash));
+        }
+        file.seek(SeekFrom::Start(0)).map_err(cannot_be_read)?;
+        status = status_of(&file).map_err(cannot_be_read)?;
+    }
+    Err(CHANGED.to_owned())
 }

@@ -86,6 +86,12 @@ impl ReadingFiles {
         self.state().files.get(&index).is_some_and(|reading| reading.is_refused)
     }
 
+    /// Whether nobody waits for the rest of this entry.
+    pub(super) fn is_over(&self, index: u32) -> bool {
+        let state = self.state();
+        state.is_closed || state.files.get(&index).is_some_and(|reading| reading.is_refused)
+    }
+
     /// The receiver has compared everything before `end`, and asks for parts that differ; whether the file is being read.
     ///
     /// # Errors

@@ -3,15 +3,17 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use blake3::hazmat::HasherExt;
-use dfcp_framing::files::ToReceiver;
+use dfcp_framing::files::{Entry, ToReceiver};
 use dfcp_framing::limits::{CONTROL_BYTES_MAX, DATA_BYTES_MAX};
 
-use super::encoder::{Encoder, read_data_frame};
+use super::Stopped;
+use super::encoder::{Encoder, Opened, read_data_frame};
 use super::reading::Next;
-use super::{Event, Stopped};
+use super::steady::{Reading, SENDINGS_MAX, Stamp};
+use crate::transfer::beneath::Status;
 use crate::transfer::hash_tree::{ChainingValue, Part, Shape, TreeHasher};
 
 /// Hashes that fit into a frame.
@@ -20,9 +22,6 @@ const TREE_VALUES_MAX: usize = CONTROL_BYTES_MAX / 32;
 /// Parts hashed ahead of being sent.
 const HASHED_AHEAD_MAX: usize = 1024;
 
-/// Told of a file that ended too early.
-const BECAME_SHORTER: &str = "it became shorter while it was sent: send it again";
-
 /// A file of which the receiver has the beginning.
 #[derive(Debug)]
 pub(super) struct Resumed {
@@ -30,6 +29,8 @@ pub(super) struct Resumed {
     pub(super) beginning: File,
     /// To read the rest.
     pub(super) rest: File,
+    /// What the entry's metadata are from.
+    pub(super) status: Status,
     pub(super) shape: Shape,
     /// Where the rest begins.
     pub(super) offset: u64,
@@ -39,24 +40,42 @@ pub(super) struct Resumed {
 enum Outcome {
     Sent(blake3::Hash),
     GivenUp(String),
+    /// It ended too early.
+    BecameShorter,
 }
 
 impl Encoder {
-    /// Sends the rest, the hashes of the beginning as they are ready, and what the receiver asks for again.
-    pub(super) fn resume(&mut self, index: u32, resumed: Resumed) -> Result<(), Stopped> {
-        let len = resumed.shape.file_bytes();
-        match self.rest_and_beginning(index, resumed)? {
+    /// Sends the rest, the hashes of the beginning as they are ready, and what the receiver asks for again. A file that changes meanwhile is
+    /// sent as a whole.
+    pub(super) fn resume(&mut self, entry: Entry, resumed: Resumed) -> Result<(), Stopped> {
+        let Resumed { beginning, mut rest, status, shape, offset } = resumed;
+        let (index, len) = (entry.index, shape.file_bytes());
+        ToReceiver::Resume { offset, entry: entry.clone() }.encode(&mut self.chunk.bytes);
+        let stamp = Stamp::new(&status, SystemTime::now());
+        match self.rest_and_beginning(index, beginning, &mut rest, (shape, offset))? {
             Outcome::Sent(hash) => {
-                self.event(Event::Sent { index, bytes: len, copied_bytes: 0, hash })?;
-                ToReceiver::FileEnd { len, hash: *hash.as_bytes() }.encode(&mut self.chunk.bytes);
-                self.flush_if_full()
+                let reading = Reading { len, hash, copied_bytes: 0, resumed_bytes: offset };
+                if self.end_if_steady(index, &rest, &stamp, &reading)? {
+                    return Ok(());
+                }
             }
-            Outcome::GivenUp(sentence) => self.give_up(index, sentence),
+            Outcome::GivenUp(sentence) => return self.give_up(index, sentence),
+            Outcome::BecameShorter => {}
+        }
+        let mut opened = Opened { entry, file: rest, status, announced: 0 };
+        match opened.again(self.shared()) {
+            Ok(()) => self.versions(opened, None, SENDINGS_MAX - 1),
+            Err(error) => self.give_up(index, format!("it cannot be read: {error}")),
         }
     }
 
-    fn rest_and_beginning(&mut self, index: u32, resumed: Resumed) -> Result<Outcome, Stopped> {
-        let Resumed { beginning, mut rest, shape, offset } = resumed;
+    fn rest_and_beginning(
+        &mut self,
+        index: u32,
+        beginning: File,
+        rest: &mut File,
+        (shape, offset): (Shape, u64),
+    ) -> Result<Outcome, Stopped> {
         let cannot_read = |error: io::Error| Outcome::GivenUp(format!("it cannot be read: {error}"));
         let parts: Vec<_> = shape.parts(0, offset).collect();
         self.shared().reading.begin_at(index, &parts);
@@ -83,10 +102,10 @@ impl Encoder {
                 return Ok(Outcome::GivenUp(NOT_TAKEN.to_owned()));
             }
             let started = Instant::now();
-            let read = self.data(&mut rest, shape.file_bytes() - hasher.position(), |data| hasher.update(data));
+            let read = self.data(rest, shape.file_bytes() - hasher.position(), |data| hasher.update(data));
             self.spent(started);
             match read {
-                Ok(0) => return Ok(Outcome::GivenUp(BECAME_SHORTER.to_owned())),
+                Ok(0) => return Ok(Outcome::BecameShorter),
                 Ok(_) => {}
                 Err(error) => return Ok(cannot_read(error)),
             }
@@ -108,9 +127,9 @@ impl Encoder {
                     let Some(part) = shape.parts(0, offset).find(|part| part.start == start) else {
                         return Err(Stopped);
                     };
-                    match self.again(&mut rest, part)? {
+                    match self.again(rest, part)? {
                         Ok(true) => {}
-                        Ok(false) => return Ok(Outcome::GivenUp(BECAME_SHORTER.to_owned())),
+                        Ok(false) => return Ok(Outcome::BecameShorter),
                         Err(error) => return Ok(cannot_read(error)),
                     }
                 }
@@ -118,7 +137,7 @@ impl Encoder {
         }
         Ok(match hasher.root() {
             Some(hash) => Outcome::Sent(hash),
-            None => Outcome::GivenUp(BECAME_SHORTER.to_owned()),
+            None => Outcome::BecameShorter,
         })
     }
 

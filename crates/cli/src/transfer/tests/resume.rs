@@ -1,5 +1,6 @@
 //! Transfers that are cut off and go on, and receivers that lie about what they have.
 
+use std::io::Write;
 use std::sync::atomic::Ordering;
 
 use dfcp_framing::error::ProtocolError;
@@ -185,7 +186,7 @@ fn what_is_there_already_is_not_sent() {
 }
 
 #[test]
-fn a_file_that_becomes_shorter_while_it_goes_on_is_given_up() {
+fn a_file_that_becomes_shorter_while_it_goes_on_is_sent_as_a_whole() {
     let here = tempfile::tempdir().unwrap();
     let file = here.path().join("f");
     fs::write(&file, content(1)).unwrap();
@@ -208,8 +209,71 @@ fn a_file_that_becomes_shorter_while_it_goes_on_is_given_up() {
         }
     };
     let bytes = run(script(LEAF_BYTES));
-    let sentence = b"it became shorter while it was sent";
-    assert!(bytes.windows(sentence.len()).any(|window| window == sentence));
+    let mut end = Vec::new();
+    let whole = &content(1)[..LEAF_BYTES as usize + 10];
+    ToReceiver::FileEnd { len: whole.len() as u64, hash: *blake3::hash(whole).as_bytes() }.encode(&mut end);
+    assert!(bytes.ends_with(&end));
+}
+
+/// Longer than all buffers.
+fn long(seed: u8) -> Vec<u8> {
+    let mut bytes = vec![0; 8_000_000];
+    blake3::Hasher::new().update(&[seed]).finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+/// Sends `file`, which is written over with `after` once so many bytes have come beside the first stream.
+fn send_changing(file: &Path, output: &Path, options: SendOptions, bytes: usize, after: &[u8]) -> Report {
+    let store = StoreOptions { keep_unfinished: true, replace: true, ..StoreOptions::default() };
+    let store = Arc::new(Store::open(output, store).unwrap());
+    run(async {
+        let (near, far) = known(1);
+        let path_bytes = Arc::clone(&near.beside.path_bytes);
+        path_bytes.store(bytes, Ordering::SeqCst);
+        let meanwhile = async {
+            while path_bytes.load(Ordering::SeqCst) > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            // In place: at no moment it is shorter.
+            fs::OpenOptions::new().write(true).open(file).unwrap().write_all(after).unwrap();
+            path_bytes.store(usize::MAX, Ordering::SeqCst);
+        };
+        let (sent, received, ()) = tokio::join!(
+            send(near, roots(&[file.to_owned()]), options, Arc::new(Log::default()) as _),
+            receive(far, store, Arc::new(Log::default()) as _, Stop::never()),
+            meanwhile
+        );
+        received.unwrap();
+        sent.unwrap()
+    })
+}
+
+#[test]
+fn a_file_that_changes_while_it_goes_on_is_sent_as_a_whole() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = here.path().join("f");
+    fs::write(&file, long(1)).unwrap();
+    send_until(&file, there.path(), 2_000_000);
+    let report = send_changing(&file, there.path(), SendOptions::default(), 500_000, &long(2));
+    assert!(fs::read(there.path().join("f")).unwrap() == long(2), "a mixture was stored");
+    assert_eq!((report.stored, report.failed, report.resumed), (1, 0, 0), "{:?}", report.failures);
+    assert_eq!(unfinished(there.path()), 0);
+}
+
+#[test]
+fn a_file_of_which_only_changes_are_sent_is_sent_anew_if_it_changes_meanwhile() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = here.path().join("f");
+    fs::write(&file, long(1)).unwrap();
+    assert!(run(send_again(&file, there.path(), SendOptions::default())).0.is_complete());
+    // The beginning is as it was, and is copied.
+    let (old, new) =
+        ([&long(1)[..2_000_000], &long(2)[2_000_000..]].concat(), [&long(3)[..], &long(1)[..2_000_000]].concat());
+    fs::write(&file, old).unwrap();
+    let options = SendOptions { delta: true, ..SendOptions::default() };
+    let report = send_changing(&file, there.path(), options, 500_000, &new);
+    assert!(fs::read(there.path().join("f")).unwrap() == new, "a mixture was stored");
+    assert_eq!((report.stored, report.failed, report.copied), (1, 0, 1), "{:?}", report.failures);
 }
 
 /// What comes first on that of the streams on which something comes, and the rest of it.
