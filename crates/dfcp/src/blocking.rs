@@ -367,7 +367,7 @@ impl PathWatch {
     }
 }
 
-/// The reading half of a [`Stream`], or a stream on which only the peer sends.
+/// The reading half of a [`Stream`], or a stream on which only the peer sends. Dropping it does what it does of [`crate::ReadHalf`].
 ///
 /// ```
 /// /// Copies both ways at once, in two threads.
@@ -383,7 +383,7 @@ pub struct ReadHalf {
     half: crate::ReadHalf,
 }
 
-/// The writing half of a [`Stream`], or a stream on which only this side sends.
+/// The writing half of a [`Stream`], or a stream on which only this side sends. Dropping it does what it does of [`crate::WriteHalf`].
 ///
 /// ```
 /// use std::io::Write;

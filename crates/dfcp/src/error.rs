@@ -68,8 +68,8 @@ pub enum StreamError {
     /// This side has reset or stopped it.
     #[error("this half of the stream was reset or stopped on this side")]
     EndedHere,
-    /// The session is closed, or about to be.
-    #[error("the session is closed on this side; no stream can be opened any more")]
+    /// This side has closed the session, or the peer has, and permits no more streams than are open.
+    #[error("the session is closed; open streams on a new one")]
     SessionClosed,
     /// The peer permits no stream of this kind, now or later.
     #[error("the peer takes no streams of this kind; its `Config::streams` says how many it takes")]

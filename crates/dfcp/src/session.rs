@@ -66,6 +66,8 @@ use crate::stream::{ReadHalf, Stream, WriteHalf};
 /// **Its end.** [`close`](Self::close) is for both sides: the one that is done first calls it, the other one learns of that when
 /// [`accept_stream`](Self::accept_stream) returns `None`, and calls it, too. When the session and all of its streams are dropped, and
 /// `close` was not called, the connection is aborted, and the peer reads an error. After `close` the endpoint brings the rest to its end.
+/// While streams live, but no `Session` any more, what the peer opens is refused, as nobody could accept it. [`Stream`] says what ends
+/// all that waits.
 ///
 /// Clones are the same session. All methods may be called from any number of tasks.
 ///
@@ -117,7 +119,8 @@ impl Session {
     ///
     /// # Errors
     /// [`StreamError::NotTaken`](crate::StreamError::NotTaken) if the peer takes none at all,
-    /// [`StreamError::SessionClosed`](crate::StreamError::SessionClosed) after [`close`](Self::close), or why the connection has ended.
+    /// [`StreamError::SessionClosed`](crate::StreamError::SessionClosed) after [`close`](Self::close), or if the peer has closed the session
+    /// and permits no more streams than are open; or why the connection has ended.
     pub async fn open_stream(&self) -> io::Result<Stream> {
         Ok(Stream::new(self.handle.open(StreamKind::Bidirectional).await?))
     }
@@ -181,7 +184,9 @@ impl Session {
         self.shared().send_message(message, deadline)
     }
 
-    /// Waits for the next message that has come in time. `None` if there will be none, as the session has ended. Cancel-safe.
+    /// Waits for the next message that has come in time. `None` if there will be none: the peer has closed the session and all that came
+    /// before has been received, the session has failed, or not both ends have messages on. After a [`close`](Self::close) of this side
+    /// the peer's messages still come until it closes, too. Cancel-safe: a message is either returned or stays in the queue.
     pub async fn receive_message(&self) -> Option<ReceivedMessage> {
         self.shared().receive_message().await
     }
@@ -192,6 +197,8 @@ impl Session {
     ///
     /// No stream is opened or accepted any more. What the peer opens is refused: it gets
     /// [`StreamError::Stopped`](crate::StreamError::Stopped) with code 0, unless all of it has arrived by then.
+    ///
+    /// Dropping the future does not take the close back; calling it again waits for it.
     ///
     /// # Errors
     /// Why the connection ended before that.
@@ -210,7 +217,7 @@ impl Session {
         self.shared().abort_with(code);
     }
 
-    /// Waits until the connection is over, as [`Stream::closed`] does.
+    /// Waits until the connection is over, as [`Stream::closed`] does. Cancel-safe.
     pub async fn closed(&self) -> Option<ConnectionError> {
         self.shared().closed().await
     }

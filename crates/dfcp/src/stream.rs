@@ -15,7 +15,7 @@ use tokio::net::ToSocketAddrs;
 
 use crate::carrier::Carrier;
 use crate::connect;
-use crate::connection::{Shared, StreamHandle};
+use crate::connection::{Half, Shared, StreamHandle};
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
 use crate::path_watch::PathWatch;
@@ -58,6 +58,14 @@ use crate::session::Session;
 /// alone: the peer's reader gets [`StreamError::Reset`](crate::StreamError::Reset), its writer
 /// [`StreamError::Stopped`](crate::StreamError::Stopped), both with code 0. After `shutdown`, dropping lets it be delivered, and reads no more.
 ///
+/// # Ends
+///
+/// No future of this crate outlasts its connection. Once that is over, `read`, `write`, `flush`, `shutdown` and [`Session::open_stream`] give
+/// the error that ended it, and [`Session::accept_stream`], [`Session::receive_message`] and [`PathWatch::changed`] give `None`. It is over
+/// when both sides have closed it, at once after [`abort`](Self::abort), when the peer has aborted or dropped it, after
+/// [`Config::idle_timeout`] without a word from the peer, and when the runtime has ended that drove it
+/// ([`Aborted`](ConnectionError::Aborted)). Before that they wait as long as the peer's application likes.
+///
 /// # Cancel safety
 ///
 /// All futures of this crate may be dropped before they are ready, as `select!` and `timeout` do:
@@ -66,6 +74,8 @@ use crate::session::Session;
 ///   several of these: what they had done is done, and they do not tell how much that was.)
 /// - `shutdown` has begun: the stream's end goes its way, and a further call waits for it.
 /// - [`connect`](Self::connect) has called: that is aborted, and nothing of it is left.
+/// - [`Session::open_stream`], [`Session::accept_stream`] and [`Session::receive_message`] have opened, accepted and taken nothing.
+/// - [`Session::close`] has begun: the session's end goes its way, and a further call waits for it.
 /// - [`closed`](Self::closed), [`PathWatch::changed`], [`Listener::accept`](crate::Listener::accept) and
 ///   [`Endpoint::wait_idle`](crate::Endpoint::wait_idle) only wait. No connection and no news are lost.
 #[derive(Debug)]
@@ -75,6 +85,9 @@ pub struct Stream {
 
 /// The reading half of a [`Stream`], from [`Stream::into_split`], where an example is; or a stream on which only the peer sends, from
 /// [`Session::accept_one_way`](Session::accept_one_way).
+///
+/// **Dropping** it before the end was read asks the peer to send no more, as [`stop_sending`](Self::stop_sending) with code 0 does, whether
+/// the other half lives or not. Of a connection's first stream it has no effect until the other half is dropped, too.
 ///
 /// ```
 /// use dfcp::{ReadHalf, Session};
@@ -102,6 +115,9 @@ pub struct ReadHalf {
 
 /// The writing half of a [`Stream`], from [`Stream::into_split`], where an example is; or a stream on which only this side sends, from
 /// [`Session::open_one_way`](Session::open_one_way).
+///
+/// **Dropping** it before `shutdown` was called gives it up, as [`reset`](Self::reset) with code 0 does, whether the other half lives or
+/// not. Of a connection's first stream it has no effect until the other half is dropped, too.
 ///
 /// ```
 /// use dfcp::{Priority, Session, WriteHalf};
@@ -289,7 +305,7 @@ impl Stream {
     }
 
     /// Waits until the connection is over, TIME_WAIT included, and returns why unless both sides closed it. It does not
-    /// end anything by itself. A program which exits earlier may leave its peer without an answer to the last FIN.
+    /// end anything by itself. A program which exits earlier may leave its peer without an answer to the last FIN. Cancel-safe.
     pub async fn closed(&mut self) -> Option<ConnectionError> {
         self.shared().closed().await
     }
@@ -333,7 +349,9 @@ impl Stream {
         self.shared().begin_session().then(|| Session::new(self.handle.beside()))
     }
 
-    /// Two halves which may live in different tasks, without a lock between them. Dropping both is dropping the stream.
+    /// Two halves which may live in different tasks, without a lock between them. Dropping both is dropping the stream. Dropping one ends
+    /// that half of a session's stream ([`ReadHalf`], [`WriteHalf`]); a connection's first stream lives until both are dropped, and a peer
+    /// that waits for the dropped one waits until then.
     ///
     /// ```
     /// # async fn example(stream: dfcp::Stream) -> std::io::Result<()> {
@@ -375,6 +393,18 @@ impl WriteHalf {
     /// As [`Stream::reset`].
     pub fn reset(&self, code: u32) {
         self.handle.reset(code);
+    }
+}
+
+impl Drop for ReadHalf {
+    fn drop(&mut self) {
+        self.handle.drop_half(Half::Received);
+    }
+}
+
+impl Drop for WriteHalf {
+    fn drop(&mut self) {
+        self.handle.drop_half(Half::Sent);
     }
 }
 

@@ -316,7 +316,7 @@ async fn dropping_a_stream_ends_it_alone() {
     assert_eq!(code_of(theirs.read(&mut [0; 9]).await), StreamError::Reset { code: 0 });
     assert_eq!(code_of(theirs.shutdown().await), StreamError::Stopped { code: 0 });
 
-    // After shutdown, dropping lets it be delivered; half of a stream is enough to keep it.
+    // After shutdown, dropping lets it be delivered; a half goes on without the other.
     let (ours, mut theirs) = stream_pair(&client, &server).await;
     let (reader, mut writer) = ours.into_split();
     drop(reader);

@@ -85,7 +85,7 @@ impl Session {
         self.session.send_message(message, deadline)
     }
 
-    /// Waits for the next message that has come in time; `None` if there will be none.
+    /// Waits for the next message that has come in time; `None` as [`crate::Session::receive_message`].
     #[must_use]
     pub fn receive_message(&self) -> Option<ReceivedMessage> {
         wait(self.session.receive_message())

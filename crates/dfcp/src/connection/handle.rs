@@ -4,10 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use dfcp_proto::{Priority, StreamId, StreamKind};
+use dfcp_proto::{Priority, State, StreamId, StreamKind};
 use tokio::io::ReadBuf;
 
-use crate::connection::Shared;
+use crate::connection::{Half, Shared};
+use crate::limits;
 
 /// What the handles of one stream own together; that of the first stream is a session's, too. When the last one of a connection goes,
 /// so does the application's interest in it.
@@ -20,7 +21,7 @@ pub(crate) struct StreamHandle {
 impl StreamHandle {
     /// Another handle on the connection, which counts it.
     pub(crate) fn new(shared: Arc<Shared>, id: StreamId) -> Self {
-        shared.add_handle();
+        shared.add_handle(id);
         Self { shared, id }
     }
 
@@ -61,6 +62,13 @@ impl StreamHandle {
         }
     }
 
+    /// Nobody writes to it, or nobody reads it any more. Of the first stream it has no effect: its halves end together.
+    pub(crate) fn drop_half(&self, half: Half) {
+        if !self.is_first() {
+            self.shared.drop_half_of(self.id, half);
+        }
+    }
+
     pub(crate) fn set_priority(&self, priority: Priority) {
         self.shared.configure(|connection| {
             if let Some(mut streams) = connection.streams() {
@@ -85,5 +93,50 @@ impl StreamHandle {
 impl Drop for StreamHandle {
     fn drop(&mut self) {
         self.shared.drop_handle(self.id);
+    }
+}
+
+impl Shared {
+    fn add_handle(&self, id: StreamId) {
+        let mut inner = self.lock();
+        inner.handles += 1;
+        inner.accepting_handles += usize::from(id == StreamId::FIRST);
+    }
+
+    /// The handle of a stream is gone.
+    fn drop_handle(&self, id: StreamId) {
+        let mut inner = self.lock();
+        inner.handles -= 1;
+        inner.accepting_handles -= usize::from(id == StreamId::FIRST);
+        let is_last = inner.handles == 0;
+        let now = inner.tick(self.clock.now());
+        {
+            let inner = &mut *inner;
+            if id != StreamId::FIRST {
+                inner.others.let_go(now, &mut inner.connection, &mut inner.story, id);
+            } else if inner.accepting_handles == 0 && !is_last {
+                // Nobody can accept what the peer opens: its writers must not wait for readers.
+                inner.others.refuse_incoming(now, &mut inner.connection, &mut inner.story);
+            }
+        }
+        self.wake_driver_if_due(&mut inner, now);
+        drop(inner);
+        if is_last {
+            self.release();
+        }
+    }
+
+    /// The last handle is gone. After `shutdown` the endpoint brings the rest to an end, otherwise the peer is told.
+    fn release(&self) {
+        let mut inner = self.lock();
+        let now = inner.tick(self.clock.now());
+        inner.tell_release(now);
+        if inner.shut_down {
+            inner.linger_until = Some(now + limits::LINGER_MAX);
+            self.wake_driver(&mut inner);
+        } else if inner.connection.state() != State::Closed {
+            drop(inner);
+            self.abort();
+        }
     }
 }

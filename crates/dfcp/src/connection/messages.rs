@@ -2,7 +2,29 @@
 
 use dfcp_proto::{Deadline, MessageError, ReceivedMessage};
 
-use crate::connection::shared::Shared;
+use crate::connection::shared::{Inner, Shared};
+
+/// What there is to receive.
+#[derive(Debug)]
+enum NextMessage {
+    Here(ReceivedMessage),
+    NotYet,
+    Never,
+}
+
+impl Inner {
+    /// Takes the next message. Those which came before the end are received before it is told; a peer that has ended has sent all of
+    /// its messages ([message-13]), and one that has not agreed on messages never sends any.
+    fn next_message(&mut self) -> NextMessage {
+        let is_over = self.peer_has_ended() || self.closed.is_some() || self.forgotten;
+        let Some(mut messages) = self.connection.messages() else { return NextMessage::Never };
+        match messages.receive() {
+            Some(message) => NextMessage::Here(message),
+            None if is_over || !messages.are_taken() => NextMessage::Never,
+            None => NextMessage::NotYet,
+        }
+    }
+}
 
 impl Shared {
     /// Hands a message over.
@@ -22,16 +44,12 @@ impl Shared {
     pub(crate) async fn receive_message(&self) -> Option<ReceivedMessage> {
         loop {
             let came = self.opened.notified();
-            {
-                let mut inner = self.lock();
-                if let Some(message) = inner.connection.messages().and_then(|mut messages| messages.receive()) {
-                    return Some(message);
-                }
-                if inner.closed.is_some() || inner.forgotten {
-                    return None;
-                }
+            let next = self.lock().next_message();
+            match next {
+                NextMessage::Here(message) => return Some(message),
+                NextMessage::Never => return None,
+                NextMessage::NotYet => came.await,
             }
-            came.await;
         }
     }
 }

@@ -11,3 +11,4 @@ mod streams;
 pub(crate) use handle::StreamHandle;
 pub(crate) use serve::{Next, Waiters};
 pub(crate) use shared::{Path, Shared};
+pub(crate) use streams::Half;

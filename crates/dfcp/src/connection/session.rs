@@ -54,7 +54,8 @@ impl Inner {
         }
     }
 
-    fn peer_has_ended(&self) -> bool {
+    /// The peer sends nothing more: it has ended the first stream, and with it the session.
+    pub(super) fn peer_has_ended(&self) -> bool {
         matches!(self.connection.state(), State::CloseWait | State::LastAck | State::TimeWait | State::Closed)
     }
 
@@ -71,7 +72,11 @@ impl Inner {
     /// A new stream; `None` while the peer permits none.
     fn try_open(&mut self, kind: StreamKind) -> Option<io::Result<StreamId>> {
         if self.forgotten {
-            return Some(Err(connection_error(ConnectionError::Aborted)));
+            return Some(Err(match &self.closed {
+                Some(Ended::InOrder) => StreamError::SessionClosed.into(),
+                Some(Ended::By(error)) => connection_error(error.clone()),
+                None => connection_error(ConnectionError::Aborted),
+            }));
         }
         let opened = self.connection.streams().map_or(Err(dfcp_proto::StreamError::NotTaken), |mut it| it.open(kind));
         Some(match opened {
@@ -80,6 +85,8 @@ impl Inner {
                 self.tell_stream(id, StreamNews::OpenedHere);
                 Ok(id)
             }
+            // A peer that has closed takes no more, so there is nothing to wait for.
+            Err(dfcp_proto::StreamError::NoCredit) if self.peer_has_ended() => Err(StreamError::SessionClosed.into()),
             Err(dfcp_proto::StreamError::NoCredit) => {
                 if let Some(story) = &mut self.story {
                     story.on_no_credit(kind);

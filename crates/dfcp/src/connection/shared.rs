@@ -7,7 +7,6 @@ use std::task::{Context, Poll, Waker};
 
 use dfcp_proto::{
     Connection, ConnectionError, Event, Handle, Identity, Parameter, ParameterError, PathHint, Read, State, Stats,
-    StreamId,
 };
 use dfcp_time::Time;
 use tokio::io::ReadBuf;
@@ -70,7 +69,9 @@ pub(crate) struct Inner {
     pub(super) others: OtherStreams,
     pub(super) usage: Usage,
     /// How many handles the application has on its streams, and as a session.
-    handles: usize,
+    pub(super) handles: usize,
+    /// Those among them which can accept streams: of a session, and of the first stream.
+    pub(super) accepting_handles: usize,
     /// The handshake is done and the endpoint has not been told.
     pub(super) newly_connected: bool,
     /// Nothing will happen any more.
@@ -188,6 +189,7 @@ impl Inner {
             if matches!(self.usage, Usage::Session | Usage::StreamInSession) {
                 // What the first stream of a session tells may be that the session ends.
                 (wakers.news.opened, wakers.news.ended) = (true, true);
+                wakers.news.available |= self.peer_has_ended();
             }
         }
         self.others.drain_events(self.latest, &mut self.connection, &mut self.story, &mut wakers);
@@ -217,7 +219,7 @@ impl Inner {
     }
 
     /// Logs that no handle is left.
-    fn tell_release(&mut self, now: Time) {
+    pub(super) fn tell_release(&mut self, now: Time) {
         if let Some(story) = &mut self.story {
             story.let_go(now, &self.connection, self.closed.as_ref());
         }
@@ -265,6 +267,7 @@ impl Shared {
             others: OtherStreams::default(),
             usage: Usage::default(),
             handles: 0,
+            accepting_handles: 0,
             newly_connected: false,
             closed: None,
             forgotten: false,
@@ -413,41 +416,6 @@ impl Shared {
         self.wake_driver(&mut inner);
         drop(inner);
         wakers.wake(self);
-    }
-
-    pub(super) fn add_handle(&self) {
-        self.lock().handles += 1;
-    }
-
-    /// The handle of a stream is gone.
-    pub(super) fn drop_handle(&self, id: StreamId) {
-        let mut inner = self.lock();
-        inner.handles -= 1;
-        let is_last = inner.handles == 0;
-        if id != StreamId::FIRST {
-            let now = inner.tick(self.clock.now());
-            let inner = &mut *inner;
-            inner.others.let_go(now, &mut inner.connection, &mut inner.story, id);
-            self.wake_driver_if_due(inner, now);
-        }
-        drop(inner);
-        if is_last {
-            self.release();
-        }
-    }
-
-    /// The last handle is gone. After `shutdown` the endpoint brings the rest to an end, otherwise the peer is told.
-    fn release(&self) {
-        let mut inner = self.lock();
-        let now = inner.tick(self.clock.now());
-        inner.tell_release(now);
-        if inner.shut_down {
-            inner.linger_until = Some(now + limits::LINGER_MAX);
-            self.wake_driver(&mut inner);
-        } else if inner.connection.state() != State::Closed {
-            drop(inner);
-            self.abort();
-        }
     }
 
     pub(crate) fn stats(&self) -> Stats {

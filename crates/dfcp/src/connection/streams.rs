@@ -50,6 +50,15 @@ struct Held {
     receives: RecvState,
 }
 
+/// A direction of a stream, seen from this side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    /// From this side to the peer.
+    Sent,
+    /// From the peer to this side.
+    Received,
+}
+
 /// Which side has opened a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OpenedBy {
@@ -186,15 +195,33 @@ impl OtherStreams {
         story: &mut Option<Box<Story>>,
         id: StreamId,
     ) {
-        let (Some(held), Some(mut streams)) = (self.held.remove(&id), connection.streams()) else { return };
+        self.let_go_of_half(now, connection, story, (id, Half::Sent));
+        self.let_go_of_half(now, connection, story, (id, Half::Received));
+        self.held.remove(&id);
+    }
+
+    /// Nobody has one half of the stream any more: unless it was shut down or has ended, it ends now.
+    pub(super) fn let_go_of_half(
+        &mut self,
+        now: Time,
+        connection: &mut Connection,
+        story: &mut Option<Box<Story>>,
+        (id, half): (StreamId, Half),
+    ) {
+        let (Some(held), Some(mut streams)) = (self.held.get_mut(&id), connection.streams()) else { return };
         let is_one_way = id.kind() == StreamKind::OneWay;
-        if held.sends == SendState::Open && !(is_one_way && held.opened_by == OpenedBy::Peer) {
-            streams.reset(now, id, 0);
-            tell(story, id, StreamNews::ResetHere(0));
-        }
-        if held.receives == RecvState::Open && !(is_one_way && held.opened_by == OpenedBy::Us) {
-            streams.stop_sending(now, id, 0);
-            tell(story, id, StreamNews::StoppedHere(0));
+        match half {
+            Half::Sent if held.sends == SendState::Open && !(is_one_way && held.opened_by == OpenedBy::Peer) => {
+                held.sends = SendState::Reset;
+                streams.reset(now, id, 0);
+                tell(story, id, StreamNews::ResetHere(0));
+            }
+            Half::Received if held.receives == RecvState::Open && !(is_one_way && held.opened_by == OpenedBy::Us) => {
+                held.receives = RecvState::Stopped;
+                streams.stop_sending(now, id, 0);
+                tell(story, id, StreamNews::StoppedHere(0));
+            }
+            Half::Sent | Half::Received => {}
         }
     }
 
@@ -380,6 +407,17 @@ impl Shared {
             self.wake_driver(&mut inner);
         }
         Poll::Pending
+    }
+
+    /// Nobody has one half of a stream any more.
+    pub(super) fn drop_half_of(&self, id: StreamId, half: Half) {
+        let mut inner = self.lock();
+        let now = inner.tick(self.clock.now());
+        {
+            let inner = &mut *inner;
+            inner.others.let_go_of_half(now, &mut inner.connection, &mut inner.story, (id, half));
+        }
+        self.wake_driver_if_due(&mut inner, now);
     }
 
     pub(super) fn reset_of(&self, id: StreamId, code: u32) {

@@ -292,8 +292,8 @@ impl Endpoint {
         Ok(handle)
     }
 
-    /// Waits for the next connection whose handshake is done. `None` if this endpoint accepts none, or none any more: the
-    /// runtime which it is a task of has ended.
+    /// Waits for the next connection whose handshake is done, for as long as none comes. `None` if this endpoint accepts none, or none any
+    /// more: the runtime which it is a task of has ended.
     ///
     /// Cancel-safe: a connection is either returned or stays in the queue. Any number of tasks may wait.
     pub async fn accept(&self) -> Option<Stream> {
