@@ -65,6 +65,18 @@ pub const MESSAGE_IDS_MAX: usize = 16_384;
 /// \[message-6\]).
 pub const MESSAGES_HELD_BYTES_MAX: usize = 4 << 20;
 
+/// Messages of which too few symbols have come, and groups of messages of which repair symbols have, that a receiver keeps at most: as
+/// many as [`MESSAGES_HELD_BYTES_MAX`] has room for if they are small. Those which end first make room.
+pub const MESSAGES_PARTIAL_MAX: usize = 2_048;
+/// See [`MESSAGES_PARTIAL_MAX`].
+pub const MESSAGE_GROUPS_HELD_MAX: usize = 2_048;
+
+/// Bytes of known messages which a receiver keeps and lets go of together: a few messages of full length, or some hundreds of short ones.
+pub const MESSAGE_PAGE_BYTES: usize = 8_192;
+
+/// Ids which a receiver remembers whatever memory the endpoint has left; they take 2.3 KiB of [`CONNECTION_BYTES_MAX`].
+pub const MESSAGE_IDS_UNPAID: usize = 256;
+
 /// Messages that have come in time and wait for the application, and their bytes; the oldest makes room.
 pub const MESSAGES_UNREAD_MAX: usize = 4_096;
 /// See [`MESSAGES_UNREAD_MAX`].

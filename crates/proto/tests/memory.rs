@@ -8,10 +8,12 @@ use std::alloc::System;
 use std::time::Duration;
 
 use cap::Cap;
-use dfcp_proto::{Config, Connection, Credentials, Handle, PeerKey, PreSharedKey, Read, State, StaticKey, limits};
+use dfcp_proto::{
+    Accept, Config, Connection, Credentials, Handle, PeerKey, PreSharedKey, Read, State, StaticKey, limits,
+};
 use dfcp_time::Time;
-use dfcp_wire::StreamId;
-use dfcp_wire::segment::{Ack, Segment};
+use dfcp_wire::segment::{Ack, Coverage, Message, MessageGroup, MessageInfo, Segment};
+use dfcp_wire::{Features, StreamId};
 use support::{Caller, ClassicRogue, Rogue, Server, classic, unsealed};
 
 #[global_allocator]
@@ -139,6 +141,67 @@ fn classic_blocks(segments: u32) -> (u64, u64) {
     (allocated_bytes() - allocated, server.stats().memory_bytes - counted)
 }
 
+/// A kind of message segment that is sent again and again so that it is kept: its name, and the segment of the datagram numbered `number` with the
+/// bytes of its payload.
+type MessageLie = (&'static str, fn(u32) -> (Message, usize));
+
+/// In plaintext; sealed, the same lies are in `tests/end-to-end/hostile/messages.rs`.
+const MESSAGE_LIES: [MessageLie; 8] = [
+    ("known messages without a byte", |number| (one(number, 1, 0), 0)),
+    ("known messages of 20 bytes", |number| (one(number, 1, 20), 20)),
+    ("known messages of a symbol", |number| (one(number, 1, 1_396), 1_396)),
+    ("messages of two bytes, one of each", |number| (Message { esi: number % 2 * 2, ..one(number, 2, 2) }, 1)),
+    ("messages of 256 KiB, one symbol of each", |number| (one(number, 200, 1_300 * 200), 1_300)),
+    ("all symbols of messages of 100 except one", |number| {
+        (Message { esi: number % 99, ..one(number / 99, 100, 100 * 300) }, 300)
+    }),
+    ("groups of two", |number| (group(number / 2 * 2, 2, 5), 12)),
+    ("groups of 250 that overlap", |number| (group(number / 2, 250, 256 + number % 2), 300)),
+];
+
+fn one(id: u32, k: u16, length_bytes: u32) -> Message {
+    let coverage = Coverage::One(MessageInfo { k, length_bytes });
+    Message { id, esi: 0, coverage, clock_us: 0, age_us: 0, lifetime_us: Message::LIFETIME_UNLIMITED - 1 }
+}
+
+fn group(id: u32, count: u16, esi: u32) -> Message {
+    let coverage = Coverage::Several(MessageGroup { count, source_symbols: count });
+    Message { esi, coverage, ..one(id, 1, 0) }
+}
+
+/// A session with messages keeps as much uncounted: with an idle session's 5.5 KiB it is less than `CONNECTION_BYTES_MAX`.
+const MESSAGES_SLACK_BYTES: u64 = 10 << 10;
+
+/// Bytes that a lie about messages makes the server keep: the most by which they are more than what is counted, and the most that is counted.
+fn message_bytes((_, lie): MessageLie, is_read: bool) -> (u64, u64) {
+    let config = Config::danger_unsealed().with_messages(true);
+    let mut server = Server::new(Accept { memory_bytes_max: Some(64 << 20), ..config.into() });
+    let features = Features::MESSAGES.union(Features::LOSS_RUNS);
+    let mut rogue = Rogue { features, ..Rogue::new(1) };
+    assert!(rogue.open(&mut server));
+    let Some(handle) = rogue.handle else { panic!("the server takes messages in plaintext") };
+    assert!(server.connection(handle).messages().is_some_and(|messages| messages.are_taken()));
+    let (allocated, counted) = (allocated_bytes(), server.stats().memory_bytes);
+    let (mut uncounted, mut most) = (0, 0);
+    for round in 0..30_000 {
+        // Far ahead, once: room is made for all ids below.
+        rogue.number += if round == 20_000 { 16_000 } else { 0 };
+        let (message, bytes) = lie(rogue.number);
+        let datagram = rogue.segment(Segment::Message(message), &vec![7; bytes]);
+        server.take(rogue.address, &datagram);
+        server.wait(Duration::from_micros(10));
+        server.sent(handle);
+        if is_read && let Some(mut messages) = server.connection(handle).messages() {
+            while messages.receive().is_some() {}
+        }
+        let now_counted = server.stats().memory_bytes - counted;
+        drop(datagram);
+        most = most.max(now_counted);
+        uncounted = uncounted.max((allocated_bytes() - allocated).saturating_sub(now_counted));
+    }
+    (uncounted, most)
+}
+
 #[test]
 fn nothing_takes_more_than_is_counted_for_it() {
     // The first of everything, tables of the codes included, is nobody's.
@@ -173,6 +236,20 @@ fn nothing_takes_more_than_is_counted_for_it() {
     for segments in [1, 20, 46, 60] {
         let (allocated, counted) = classic_blocks(segments);
         assert!(allocated <= counted + 65_536, "{segments} segments: {allocated} taken, {counted} counted");
+    }
+    println!("| lie about messages, in plaintext | counted at the most, KiB | kept beyond that |\n|---|---|---|");
+    for lie in MESSAGE_LIES {
+        for is_read in [true, false] {
+            let (uncounted, counted) = message_bytes(lie, is_read);
+            let unread = if is_read { "" } else { ", never read" };
+            println!("| {}{unread} | {} | {uncounted} |", lie.0, counted >> 10);
+            let figures = format!("{}{unread}: {uncounted} bytes kept beyond {counted} that are counted", lie.0);
+            assert!(uncounted <= MESSAGES_SLACK_BYTES, "{figures}");
+            // Messages that are incomplete or may help; those that wait for the application, with 256 bytes each for their places; ids.
+            let unread_bytes_max = limits::MESSAGES_UNREAD_BYTES_MAX + 256 * limits::MESSAGES_UNREAD_MAX;
+            let bytes_max = limits::MESSAGES_HELD_BYTES_MAX + unread_bytes_max + 9 * limits::MESSAGE_IDS_MAX;
+            assert!(counted > 80_000 && counted <= bytes_max as u64, "{figures}");
+        }
     }
     let stats = Server::new(Config::danger_unsealed()).stats();
     assert!(stats.memory_bytes_max >= stats.connections_max as u64 * busy + limits::ENDPOINT_MEMORY_BYTES_DEFAULT);

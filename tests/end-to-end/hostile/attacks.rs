@@ -110,11 +110,11 @@ fn lies(args: &Args, out: &mut impl Write) -> Result<bool> {
 /// Attacks by messages, and returns whether none cost more than it may.
 fn costs(args: &Args, out: &mut impl Write) -> Result<bool> {
     if !args.json {
-        let heads = ["units", "dropped", "KiB", "us each", "drawn MB", "own MB", "delivered"];
-        let [units, dropped, kib, cpu, drawn, own, delivered] = heads;
+        let heads = ["units", "dropped", "KiB", "uncharged", "us each", "drawn MB", "own MB", "delivered"];
+        let [units, dropped, kib, uncharged, cpu, drawn, own, delivered] = heads;
         writeln!(
             out,
-            "{:<40} {units:>8} {dropped:>8} {kib:>6} {cpu:>7} {drawn:>8} {own:>8} {delivered:>9}  verdict",
+            "{:<40} {units:>8} {dropped:>8} {kib:>6} {uncharged:>9} {cpu:>7} {drawn:>8} {own:>8} {delivered:>9}  verdict",
             "messages"
         )?;
     }
@@ -131,8 +131,8 @@ fn costs(args: &Args, out: &mut impl Write) -> Result<bool> {
         let verdict = breach.or_else(|| cost.error.clone()).unwrap_or_else(|| "held".to_owned());
         writeln!(
             out,
-            "{kind:<40} {:>8} {:>8} {:>6} {:>7.2} {drawn:>8.2} {own:>8.2} {:>9}  {verdict}",
-            cost.units, cost.dropped, cost.memory_kib, cost.cpu_us, cost.delivered
+            "{kind:<40} {:>8} {:>8} {:>6} {:>9} {:>7.2} {drawn:>8.2} {own:>8.2} {:>9}  {verdict}",
+            cost.units, cost.dropped, cost.memory_kib, cost.uncharged_kib, cost.cpu_us, cost.delivered
         )?;
     }
     Ok(is_well)

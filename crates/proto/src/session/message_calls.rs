@@ -3,7 +3,7 @@
 use dfcp_time::Time;
 
 use crate::message::{Deadline, MessageError, ReceivedMessage};
-use crate::session::open::messages::Messages as Both;
+use crate::session::common::Common;
 use crate::session::{Phase, Session};
 
 /// The messages of a session ([`Connection::messages`](crate::Connection::messages)): units of bytes in no order, each delivered once
@@ -35,16 +35,13 @@ impl Messages<'_> {
 
     /// The next message that has come in time, in the order of arrival; [`Event::Message`](crate::Event::Message) tells that there may be one.
     pub fn receive(&mut self) -> Option<ReceivedMessage> {
-        self.both_mut()?.recv.read()
+        let Common { messages: Some(messages), streams, .. } = &mut self.0.common else { return None };
+        messages.recv.read(streams.recv.memory())
     }
 
     /// Whether both ends permit messages, as far as is known.
     #[must_use]
     pub fn are_taken(&self) -> bool {
         self.0.common.messages.is_some()
-    }
-
-    fn both_mut(&mut self) -> Option<&mut Both> {
-        self.0.common.messages.as_deref_mut()
     }
 }

@@ -89,11 +89,12 @@ pub(crate) struct Rogue {
     pub(crate) handle: Option<Handle>,
     pub(crate) server_id: u32,
     pub(crate) number: u32,
+    pub(crate) features: Features,
 }
 
 impl Rogue {
     pub(crate) fn new(n: u32) -> Self {
-        Self { address: address(n), id: n + 1, handle: None, server_id: 0, number: 0 }
+        Self { address: address(n), id: n + 1, handle: None, server_id: 0, number: 0, features: Features::NONE }
     }
 
     /// Opens a modern connection; whether it was taken in.
@@ -119,7 +120,8 @@ impl Rogue {
         };
         let mut payload = [0; 64];
         let length = Parameters { connection_id: self.id, offer }.encode(&mut payload).unwrap();
-        let syn = Segment::Syn(Syn { options: Some(syn_options(SYMBOL_SIZE)) });
+        let options = SynOptions { features: self.features, ..syn_options(SYMBOL_SIZE) };
+        let syn = Segment::Syn(Syn { options: Some(options) });
         encode(&syn, Address::Ports(PORTS), self.next(), &payload[..length])
     }
 

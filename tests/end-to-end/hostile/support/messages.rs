@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use dfcp_proto::limits::{MESSAGES_HELD_BYTES_MAX, MESSAGES_UNREAD_BYTES_MAX};
+use dfcp_proto::limits::{CONNECTION_BYTES_MAX, MESSAGES_HELD_BYTES_MAX, MESSAGES_UNREAD_BYTES_MAX};
 use dfcp_proto::{Accept, Config, Deadline, Event, Handle, PeerKey, Rate};
 use dfcp_testkit::{Host, Received, seed32, server_address};
 use dfcp_time::Time;
@@ -30,7 +30,7 @@ const OWN_EVERY: Duration = Duration::from_micros(400);
 const OWN_WITHIN: Duration = Duration::from_millis(100);
 const OWN_RATE_BPS: u64 = 50_000_000;
 
-/// What a victim remembers of 16 384 messages, and what else it allocates, KiB.
+/// A victim's memory of 16 384 messages, the places of those that wait for its application, and what else it allocates, KiB.
 const REMEMBERED_KIB: u64 = 2_048;
 
 /// What is done.
@@ -44,6 +44,16 @@ pub enum Attack {
     Unfinished,
     /// Repair symbols over groups of which no message ever comes.
     Groups,
+    /// Messages without a byte that are worth something for 71 minutes, as known neighbours of others.
+    Known,
+    /// The same with as many bytes as a group's message may have.
+    KnownLong,
+    /// One symbol of each of many messages of two bytes.
+    UnfinishedSmall,
+    /// Repair symbols over two messages each, which never come.
+    GroupsSmall,
+    /// Numbers far ahead, and with them ids: each makes room for all that are remembered.
+    Leaps,
     /// One datagram again and again.
     Replayed,
     /// Messages of ids which were over long ago.
@@ -64,11 +74,16 @@ pub enum Attack {
 
 impl Attack {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 17] = [
         Self::Honest,
         Self::Unread,
         Self::Unfinished,
         Self::Groups,
+        Self::Known,
+        Self::KnownLong,
+        Self::UnfinishedSmall,
+        Self::GroupsSmall,
+        Self::Leaps,
         Self::Replayed,
         Self::Old,
         Self::NoLifetime,
@@ -91,6 +106,11 @@ impl fmt::Display for Attack {
             Self::Unread => "messages, honest, nobody reads them",
             Self::Unfinished => "messages of 256 KiB, one symbol of each",
             Self::Groups => "messages, repair of what never comes",
+            Self::Known => "messages of no byte, known for 71 minutes",
+            Self::KnownLong => "messages of a symbol, known for as long",
+            Self::UnfinishedSmall => "messages of 2 bytes, one symbol of each",
+            Self::GroupsSmall => "messages, repair of two that never come",
+            Self::Leaps => "messages, numbers and ids leap",
             Self::Replayed => "messages, one datagram replayed",
             Self::Old => "messages which were over long ago",
             Self::NoLifetime => "messages, a lifetime of nothing",
@@ -114,6 +134,8 @@ pub struct Cost {
     pub dropped: u64,
     /// Memory which was allocated beyond that of the open session, at the most, KiB.
     pub memory_kib: u64,
+    /// Of that, the most that was not charged to the endpoint's memory.
+    pub uncharged_kib: u64,
     /// The victim's computing time for each unit, µs.
     pub cpu_us: f64,
     /// IP bytes which the victim sent.
@@ -132,6 +154,7 @@ pub struct Cost {
 #[derive(Clone, Copy, Debug, Default)]
 struct Most {
     memory_kib: u64,
+    uncharged_kib: u64,
     drawn_bytes: u64,
     delivered: u64,
 }
@@ -140,9 +163,11 @@ impl Cost {
     /// What is wrong, if something is.
     #[must_use]
     pub fn breach(&self) -> Option<String> {
-        let Most { memory_kib, drawn_bytes, delivered } = self.most;
+        let Most { memory_kib, uncharged_kib, drawn_bytes, delivered } = self.most;
         if self.memory_kib > memory_kib {
             Some(format!("{} KiB of memory, of at most {memory_kib}", self.memory_kib))
+        } else if self.uncharged_kib > uncharged_kib {
+            Some(format!("{} KiB of memory uncharged, of at most {uncharged_kib}", self.uncharged_kib))
         } else if self.drawn_bytes > drawn_bytes {
             Some(format!("{} bytes drawn, of at most {drawn_bytes}", self.drawn_bytes))
         } else if self.delivered > delivered {
@@ -161,6 +186,7 @@ struct Scene {
     puppet: Puppet,
     cost: Cost,
     memory_before_kib: u64,
+    charged_before_bytes: u64,
     cpu: Duration,
 }
 
@@ -176,8 +202,8 @@ impl Scene {
         let opened = victim.receive(now, stranger(1), &mut third);
         let Received::Opened(handle) = opened else { bail!("the session was not opened: {opened:?}") };
         let cost = Cost { attack: attack.to_string(), ..Cost::default() };
-        let memory_before_kib = memory_kib();
-        Ok(Self { now, victim, handle, puppet, cost, memory_before_kib, cpu: Duration::ZERO })
+        let (memory_before_kib, charged_before_bytes) = (memory_kib(), victim.endpoint.stats().memory_bytes);
+        Ok(Self { now, victim, handle, puppet, cost, memory_before_kib, charged_before_bytes, cpu: Duration::ZERO })
     }
 
     /// Lets the victim work, and counts what it takes.
@@ -189,7 +215,11 @@ impl Scene {
         let before = cpu();
         let result = work(&mut self.victim, self.now);
         self.cpu += cpu().saturating_sub(before);
-        self.cost.memory_kib = self.cost.memory_kib.max(memory_kib().saturating_sub(self.memory_before_kib));
+        let taken_kib = memory_kib().saturating_sub(self.memory_before_kib);
+        // A session that has ended has given its reserve back, too.
+        let charged = self.victim.endpoint.stats().memory_bytes.saturating_sub(self.charged_before_bytes);
+        self.cost.memory_kib = self.cost.memory_kib.max(taken_kib);
+        self.cost.uncharged_kib = self.cost.uncharged_kib.max(taken_kib.saturating_sub(charged >> 10));
         result
     }
 
@@ -261,6 +291,14 @@ fn message(attack: Attack, number: u64, now: Time) -> Message {
             let coverage = Coverage::Several(MessageGroup { count: 64, source_symbols: 64 });
             Message { id: (number as u32).saturating_sub(64), esi: 64 + (number % 32) as u32, coverage, ..honest }
         }
+        Attack::Known => Message { coverage: one(1, 0), lifetime_us: Message::LIFETIME_UNLIMITED - 1, ..honest },
+        Attack::KnownLong => Message { lifetime_us: Message::LIFETIME_UNLIMITED - 1, ..honest },
+        Attack::UnfinishedSmall => Message { coverage: one(2, 2), lifetime_us: Message::LIFETIME_UNLIMITED, ..honest },
+        Attack::GroupsSmall => {
+            let coverage = Coverage::Several(MessageGroup { count: 2, source_symbols: 2 });
+            // The same symbol twice: two would be enough.
+            Message { id: (number as u32 & !1).saturating_sub(2), esi: 5, coverage, ..honest }
+        }
         Attack::Old => Message { id: (number % 4) as u32, ..honest },
         Attack::NoLifetime => {
             Message { clock_us: u32::MAX.wrapping_sub((number as u32).wrapping_mul(100)), lifetime_us: 1, ..honest }
@@ -289,6 +327,9 @@ fn on_receiver(attack: Attack, datagrams: u64) -> Result<Cost> {
     // What is replayed needs to be sent only once.
     let mut replayed = None;
     for count in 0..datagrams {
+        if attack == Attack::Leaps {
+            scene.puppet.next_number += 20_000;
+        }
         let number = scene.puppet.next_number;
         let segment = Segment::Message(message(attack, number, scene.now));
         let datagram = match &replayed {
@@ -308,7 +349,7 @@ fn on_receiver(attack: Attack, datagrams: u64) -> Result<Cost> {
     }
     let kib = |bytes: usize| bytes as u64 >> 10;
     let delivered = match attack {
-        Attack::Honest | Attack::Years => datagrams,
+        Attack::Honest | Attack::Years | Attack::Known | Attack::KnownLong | Attack::Leaps => datagrams,
         Attack::Replayed => 1,
         // The first, with which no other delay can be compared, and one after each minute, by which a clock must have been set.
         Attack::NoLifetime => 1 + datagrams / 600_000,
@@ -317,6 +358,7 @@ fn on_receiver(attack: Attack, datagrams: u64) -> Result<Cost> {
     };
     Ok(scene.finish(Most {
         memory_kib: kib(MESSAGES_HELD_BYTES_MAX) + kib(MESSAGES_UNREAD_BYTES_MAX) + REMEMBERED_KIB,
+        uncharged_kib: CONNECTION_BYTES_MAX >> 10,
         // Reports alone, of which none is longer than a datagram: 1000 a second and some.
         drawn_bytes: 1_500 * (1_100 * (datagrams / 100_000 + 1)),
         delivered,
@@ -352,7 +394,8 @@ fn on_sender(attack: Attack, datagrams: u64) -> Result<Cost> {
     let seconds = PAUSE.as_secs_f64() * datagrams as f64;
     // What no proof pays for is bounded as for data (§11.1): six seconds of the rate, and what each message is sent of once in any case.
     let credit = (OWN_RATE_BPS / 8) as f64 * 6.0_f64.min(seconds);
-    Ok(scene.finish(Most { memory_kib: 16 << 10, drawn_bytes: credit as u64, delivered: 0 }))
+    // Messages that the application hands over are its own choice, and not charged.
+    Ok(scene.finish(Most { memory_kib: 16 << 10, uncharged_kib: 16 << 10, drawn_bytes: credit as u64, delivered: 0 }))
 }
 
 /// A report that all messages are complete, or that nothing has come.

@@ -2,19 +2,9 @@
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{Decoder, Pushed};
-use dfcp_time::Time;
 
-use crate::message::rows::{HEAD_BYTES, RowHead, group_shape, row_bytes};
-
-/// A message that is known, and may be needed to decode its neighbours.
-#[derive(Debug)]
-pub(super) struct Known {
-    pub(super) id: u32,
-    pub(super) head: RowHead,
-    /// The message, and its secret if there are proofs.
-    pub(super) bytes: Vec<u8>,
-    pub(super) until: Time,
-}
+use crate::message::rows::{HEAD_BYTES, RowHead, group_shape};
+use crate::stream::recv::slot;
 
 /// A group of which a repair symbol has come.
 pub(super) struct Group {
@@ -22,19 +12,18 @@ pub(super) struct Group {
     count: u16,
     row_bytes: usize,
     decoder: Decoder,
-    pub(super) until: Time,
 }
 
 impl Group {
     /// `None` if no such group can be coded.
-    pub(super) fn new(kernel: Kernel, first: u32, count: u16, row_bytes: usize, until: Time) -> Option<Self> {
+    pub(super) fn new(kernel: Kernel, first: u32, count: u16, row_bytes: usize) -> Option<Self> {
         let shape = group_shape(count.into(), row_bytes).filter(|_| row_bytes >= HEAD_BYTES)?;
-        Some(Self { first, count, row_bytes, decoder: Decoder::new(kernel, shape), until })
+        Some(Self { first, count, row_bytes, decoder: Decoder::new(kernel, shape) })
     }
 
-    /// What it may come to hold: the rows, and as many repair symbols.
+    /// The most that it owns: the rows, as many repair symbols, and the equations between them.
     pub(super) fn bytes_max(count: u16, row_bytes: usize) -> usize {
-        2 * usize::from(count) * row_bytes
+        slot::open_bytes(count.into(), row_bytes) as usize
     }
 
     pub(super) fn held_bytes(&self) -> usize {
@@ -49,22 +38,17 @@ impl Group {
         id.checked_sub(self.first).filter(|&place| place < self.count.into())
     }
 
-    pub(super) fn covers(&self, id: u32) -> bool {
-        self.place(id).is_some()
+    /// True if the message of this id, or one behind it, is of the group.
+    pub(super) fn reaches(&self, id: u32) -> bool {
+        id.checked_sub(self.first).is_none_or(|place| place < self.count.into())
     }
 
-    /// A message of the group is known. Returns whether all are now, and were not before.
-    pub(super) fn add(&mut self, known: &Known, proofs: bool, row: &mut Vec<u8>) -> bool {
-        let Some(place) = self.place(known.id) else { return false };
-        let length = known.head.length_bytes as usize;
-        let Some(message) = known.bytes.get(..length).filter(|_| row_bytes(length, proofs) <= self.row_bytes) else {
-            return false;
-        };
-        let secret =
-            known.bytes.get(length..).and_then(|rest| rest.first_chunk()).map(|secret| u32::from_be_bytes(*secret));
+    /// The message with this row, without zeros behind it, is known. Returns whether all are now, and were not before.
+    pub(super) fn add(&mut self, id: u32, known: &[u8], row: &mut Vec<u8>) -> bool {
+        let Some(place) = self.place(id).filter(|_| known.len() <= self.row_bytes) else { return false };
         row.clear();
+        row.extend_from_slice(known);
         row.resize(self.row_bytes, 0);
-        known.head.write(message, secret, row);
         self.push(place, row)
     }
 

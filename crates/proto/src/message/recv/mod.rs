@@ -2,15 +2,22 @@
 //!
 //! * [`clock`]: how old a message is when a datagram of it arrives.
 //! * [`states`]: what is known of each id, and told in reports.
-//! * [`partial`]: a message of which too few symbols have come.
-//! * [`group`]: messages which are coded together.
+//! * [`store`]: what is kept for decoding, within its limits: messages of which too few symbols have come ([`partial`]), messages which are
+//!   coded together ([`group`]), both by their ids ([`pending`]), and rows of known messages ([`known`]).
+//! * [`unread`]: messages that wait for the application.
+//!
+//! All of it is charged to the session's memory as what it takes. What a datagram costs grows with nothing that a peer has filled, except
+//! with the logarithm of how much is not complete.
 
 mod clock;
 mod group;
+mod known;
 mod partial;
+mod pending;
 mod states;
+mod store;
+mod unread;
 
-use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use dfcp_fountain::kernel::Kernel;
@@ -20,13 +27,12 @@ use dfcp_wire::feedback::ReportWriter;
 use dfcp_wire::segment::{Coverage, Message, MessageGroup, MessageInfo};
 
 use self::clock::DelayClock;
-use self::group::{Group, Known};
-use self::partial::Partial;
 use self::states::{Named, State, States};
+use self::store::Store;
+use self::unread::Unread;
 use super::ReceivedMessage;
 use super::rows::{RowHead, grouped_bytes_max, symbol_bytes_max};
 use crate::error::Dropped;
-use crate::limits::{MESSAGES_HELD_BYTES_MAX, MESSAGES_UNREAD_BYTES_MAX, MESSAGES_UNREAD_MAX};
 use crate::proof::SECRET_BYTES;
 use crate::stats::ReceivedMessages;
 use crate::stream::recv::memory::ReceiveMemory;
@@ -45,13 +51,8 @@ pub(crate) struct RecvMessages {
     symbol_size: usize,
     clock: DelayClock,
     states: States,
-    partial: BTreeMap<u32, Partial>,
-    groups: VecDeque<Group>,
-    known: VecDeque<Known>,
-    /// What these three may come to hold.
-    held_bytes: usize,
-    unread: VecDeque<ReceivedMessage>,
-    unread_bytes: usize,
+    store: Store,
+    unread: Unread,
     row: Vec<u8>,
     stats: ReceivedMessages,
 }
@@ -93,23 +94,17 @@ impl RecvMessages {
             proofs,
             symbol_size,
             clock: DelayClock::default(),
-            states: States::default(),
-            partial: BTreeMap::new(),
-            groups: VecDeque::new(),
-            known: VecDeque::new(),
-            held_bytes: 0,
-            unread: VecDeque::new(),
-            unread_bytes: 0,
+            states: States::new(proofs),
+            store: Store::new(kernel, proofs),
+            unread: Unread::default(),
             row: Vec::new(),
             stats: ReceivedMessages::default(),
         }
     }
 
     /// The next message which has come in time, oldest arrival first.
-    pub(crate) fn read(&mut self) -> Option<ReceivedMessage> {
-        let message = self.unread.pop_front()?;
-        self.unread_bytes -= message.bytes.len();
-        Some(message)
+    pub(crate) fn read(&mut self, memory: &mut ReceiveMemory) -> Option<ReceivedMessage> {
+        self.unread.pop(memory)
     }
 
     pub(crate) fn is_readable(&self) -> bool {
@@ -142,6 +137,7 @@ impl RecvMessages {
             return Err(Dropped::Unexpected);
         }
         let excess_us = self.clock.on_datagram(now, segment.clock_us);
+        self.states.reach(last, memory);
         self.forget(now, memory);
         let arrival = Arrival { now, clock_us: segment.clock_us, excess_us };
         match segment.coverage {
@@ -175,18 +171,20 @@ impl RecvMessages {
             Some(State::Empty | State::Partial) => {}
         }
         if k == 1 {
+            if segment.esi == 0 {
+                return self.complete_one(arrival, segment.id, head, payload, memory);
+            }
             let Some(bytes) = self.only_symbol(segment.esi, payload) else { return Err(Dropped::Unexpected) };
-            self.complete_one(arrival, segment.id, head, bytes, memory);
-            return Ok(());
+            return self.complete_one(arrival, segment.id, head, &bytes, memory);
         }
         let shape = BlockShape::new(info.k.into(), info.length_bytes as usize).map_err(|_| Dropped::Unexpected)?;
         self.push_partial(arrival, segment.id, segment.esi, (head, shape), payload, memory)
     }
 
-    /// A message of one symbol, with its secret.
+    /// A message of one symbol, with its secret, of a repair symbol.
     fn only_symbol(&self, esi: u32, payload: &[u8]) -> Option<Vec<u8>> {
-        if esi == 0 || payload.is_empty() {
-            return Some(payload.to_vec());
+        if payload.is_empty() {
+            return Some(Vec::new());
         }
         let mut decoder = Decoder::new(self.kernel, BlockShape::new(1, payload.len()).ok()?);
         decoder.push(esi, payload).ok()?;
@@ -202,36 +200,29 @@ impl RecvMessages {
         payload: &[u8],
         memory: &mut ReceiveMemory,
     ) -> Result<(), Dropped> {
-        if !self.partial.contains_key(&id) {
-            let bytes = Partial::bytes_max(shape, self.proofs);
-            if !self.hold(bytes, memory) {
-                return Err(Dropped::NoMemory);
-            }
-            let Some(partial) = Partial::new(self.kernel, shape, self.proofs, arrival.until(head)) else {
-                self.let_go(bytes, memory);
-                return Err(Dropped::Unexpected);
-            };
-            self.partial.insert(id, partial);
+        if self.store.partial.get(id).is_none() {
+            self.store.begin_partial(id, arrival.until(head), shape, memory)?;
+        } else if head.lifetime_us == Message::LIFETIME_UNLIMITED {
+            self.store.partial.set_until(id, arrival.until(head));
         }
-        let Some(partial) = self.partial.get_mut(&id).filter(|partial| partial.shape() == shape) else {
+        let Some(partial) = self.store.partial.get_mut(id).filter(|partial| partial.shape() == shape) else {
             return Err(Dropped::Unexpected);
         };
-        if head.lifetime_us == Message::LIFETIME_UNLIMITED {
-            partial.until = arrival.until(head);
-        }
         if !partial.push(esi, payload) {
             self.stats.symbols_in_vain += 1;
             return Ok(());
         }
-        match partial.take() {
-            Some((message, proof)) => {
-                self.partial.remove(&id);
-                self.let_go(Partial::bytes_max(shape, self.proofs), memory);
-                self.deliver(arrival, id, head, message, proof);
-            }
-            None => self.states.set(id, State::Partial),
+        let Some((message, proof)) = partial.take() else {
+            self.states.set(id, State::Partial);
+            return Ok(());
+        };
+        self.store.take_partial(id, memory);
+        let is_taken = self.deliver(arrival, id, head, message, proof, memory);
+        if is_taken.is_err() {
+            // The symbols that had come of it are gone.
+            self.states.set(id, State::Empty);
         }
-        Ok(())
+        is_taken
     }
 
     fn push_group(
@@ -245,168 +236,103 @@ impl RecvMessages {
         if count != source_symbols || payload.len() > symbol_bytes_max(self.symbol_size) + self.secret_bytes() {
             return Err(Dropped::Unexpected);
         }
-        let ids = segment.id..=segment.id + u32::from(count) - 1;
-        // The last one first, as it makes room for all.
-        let missing =
-            ids.clone().rev().filter(|&id| matches!(self.states.get(id), Some(State::Empty | State::Partial)));
-        if missing.count() == 0 {
+        let first = segment.id;
+        let mut ids = first..=first + u32::from(count) - 1;
+        if !ids.clone().any(|id| matches!(self.states.get(id), Some(State::Empty | State::Partial))) {
             ids.for_each(|id| self.states.tell_again(id));
             self.stats.symbols_in_vain += 1;
             return Ok(());
         }
-        let is = |group: &Group| group.is(segment.id, count, payload.len());
-        let at = match self.groups.iter().position(is) {
-            Some(at) => at,
-            None => self.begin_group(arrival, segment, count, payload.len(), memory)?,
-        };
-        let Some(group) = self.groups.get_mut(at) else { return Err(Dropped::Unexpected) };
+        let is_new = !self.store.groups.get(first).is_some_and(|group| group.is(first, count, payload.len()));
+        if is_new {
+            // Its symbols tell the age of the first message, and end with its time.
+            self.store.begin_group((first, count), payload.len(), arrival.until(head(segment, 0)), memory)?;
+        }
+        let Some(group) = self.store.groups.get_mut(first) else { return Err(Dropped::Unexpected) };
         let mut is_complete = group.push(segment.esi, payload);
-        // What is known of its messages is put in only now, when it may help.
-        if !is_complete {
-            for known in self.known.iter().filter(|known| ids.contains(&known.id)) {
-                is_complete |= group.add(known, self.proofs, &mut self.row);
-            }
+        if is_new && !is_complete {
+            // Its messages that are known by now. Others are added as they become known.
+            let (states, known) = (&self.states, &self.store.known);
+            is_complete = ids.any(|id| {
+                let row = states.place(id).and_then(|place| known.get(place));
+                row.is_some_and(|row| group.add(id, row, &mut self.row))
+            });
         }
         if is_complete {
-            self.complete_group(arrival, at, memory);
+            self.complete_group(arrival, first, memory);
         }
         Ok(())
     }
 
-    fn begin_group(
+    /// A message of one symbol is here: `bytes` are the message and its secret.
+    fn complete_one(
         &mut self,
         arrival: Arrival,
-        segment: &Message,
-        count: u16,
-        row_bytes: usize,
+        id: u32,
+        head: RowHead,
+        bytes: &[u8],
         memory: &mut ReceiveMemory,
-    ) -> Result<usize, Dropped> {
-        let bytes = Group::bytes_max(count, row_bytes);
-        if !self.hold(bytes, memory) {
-            return Err(Dropped::NoMemory);
-        }
-        // Its symbols tell the age of the first message, and end with its time.
-        let until = arrival.until(head(segment, 0));
-        let Some(group) = Group::new(self.kernel, segment.id, count, row_bytes, until) else {
-            self.let_go(bytes, memory);
-            return Err(Dropped::Unexpected);
-        };
-        self.groups.push_back(group);
-        Ok(self.groups.len() - 1)
-    }
-
-    /// A message of one symbol is here: `bytes` are the message and its secret.
-    fn complete_one(&mut self, arrival: Arrival, id: u32, head: RowHead, bytes: Vec<u8>, memory: &mut ReceiveMemory) {
+    ) -> Result<(), Dropped> {
         let length = head.length_bytes as usize;
-        let proof =
-            bytes.get(length..).and_then(|rest| rest.first_chunk()).map_or(0, |secret| u32::from_be_bytes(*secret));
-        self.deliver(arrival, id, head, bytes.get(..length).unwrap_or_default().to_vec(), proof);
+        let Some((message, secret)) = bytes.split_at_checked(length) else { return Err(Dropped::Unexpected) };
+        let secret = secret.first_chunk().map_or(0, |secret| u32::from_be_bytes(*secret));
+        self.deliver(arrival, id, head, message.to_vec(), secret, memory)?;
         if length > grouped_bytes_max(self.symbol_size) || head.lifetime_us == Message::LIFETIME_UNLIMITED {
-            return;
+            return Ok(());
         }
-        let known = Known { id, head, until: arrival.until(head), bytes };
-        let (proofs, row) = (self.proofs, &mut self.row);
-        let mut helped = self.groups.iter_mut().enumerate().filter(|(_, group)| group.covers(id));
-        let complete = helped.find_map(|(at, group)| group.add(&known, proofs, row).then_some(at));
-        if let Some(at) = complete {
-            self.complete_group(arrival, at, memory);
+        if !self.store.pay_for_row(length, memory) {
+            return Ok(());
         }
-        if self.hold(known.bytes.len(), memory) {
-            self.known.push_back(known);
+        let place = self.store.known.push(id, head, message, secret, arrival.until(head));
+        self.states.set_place(id, place);
+        let Store { groups, known, .. } = &mut self.store;
+        let Some((first, group)) = groups.up_to(id).filter(|(_, group)| group.reaches(id)) else { return Ok(()) };
+        if known.get(place).is_some_and(|row| group.add(id, row, &mut self.row)) {
+            self.complete_group(arrival, first, memory);
         }
+        Ok(())
     }
 
     /// All messages of a group are known.
-    fn complete_group(&mut self, arrival: Arrival, at: usize, memory: &mut ReceiveMemory) {
-        let Some(group) = self.groups.remove(at) else { return };
-        self.let_go(group.held_bytes(), memory);
+    fn complete_group(&mut self, arrival: Arrival, first: u32, memory: &mut ReceiveMemory) {
+        let Some(group) = self.store.take_group(first, memory) else { return };
         for (id, head, message, secret) in group.messages(self.proofs) {
             if matches!(self.states.get(id), Some(State::Empty)) {
-                self.deliver(arrival, id, head, message.to_vec(), secret);
+                // Without memory it is as if nothing had come of it: it is sent again.
+                let _no_memory = self.deliver(arrival, id, head, message.to_vec(), secret, memory);
             }
         }
     }
 
     /// All of a message is here.
-    fn deliver(&mut self, arrival: Arrival, id: u32, head: RowHead, bytes: Vec<u8>, proof: u32) {
-        self.states.set(id, State::Complete { proof });
+    fn deliver(
+        &mut self,
+        arrival: Arrival,
+        id: u32,
+        head: RowHead,
+        bytes: Vec<u8>,
+        proof: u32,
+        memory: &mut ReceiveMemory,
+    ) -> Result<(), Dropped> {
         if arrival.is_late(head) {
             self.stats.late += 1;
-            return;
+        } else {
+            let gone = self.unread.make_room(bytes.len(), memory);
+            self.stats.in_time -= gone;
+            self.stats.unread += gone;
+            let waited = Duration::from_micros(arrival.age_us(head).into());
+            if !self.unread.push(ReceivedMessage { id, bytes, waited }, self.symbol_size, memory) {
+                return Err(Dropped::NoMemory);
+            }
+            self.stats.in_time += 1;
         }
-        while self.unread.len() >= MESSAGES_UNREAD_MAX || self.unread_bytes + bytes.len() > MESSAGES_UNREAD_BYTES_MAX {
-            // The oldest is worth least.
-            let Some(oldest) = self.unread.pop_front() else { break };
-            self.unread_bytes -= oldest.bytes.len();
-            self.stats.in_time -= 1;
-            self.stats.unread += 1;
-        }
-        self.stats.in_time += 1;
-        self.unread_bytes += bytes.len();
-        let waited = Duration::from_micros(arrival.age_us(head).into());
-        self.unread.push_back(ReceivedMessage { id, bytes, waited });
-    }
-
-    /// Takes room for what may come, of what is oldest if need be; `false` if there is none.
-    fn hold(&mut self, bytes: usize, memory: &mut ReceiveMemory) -> bool {
-        if bytes > MESSAGES_HELD_BYTES_MAX {
-            return false;
-        }
-        while self.held_bytes + bytes > MESSAGES_HELD_BYTES_MAX {
-            self.forget_oldest(memory);
-        }
-        let pays = memory.pay(bytes as u64);
-        self.held_bytes += if pays { bytes } else { 0 };
-        pays
-    }
-
-    fn let_go(&mut self, bytes: usize, memory: &mut ReceiveMemory) {
-        self.held_bytes -= bytes;
-        memory.give_back(bytes as u64);
+        self.states.set(id, State::Complete { proof });
+        Ok(())
     }
 
     /// Lets go of what is of no use any more.
-    fn forget(&mut self, now: Time, memory: &mut ReceiveMemory) {
-        while self.known.front().is_some_and(|known| known.until < now) {
-            self.forget_known(memory);
-        }
-        while self.groups.front().is_some_and(|group| group.until < now) {
-            self.forget_group(memory);
-        }
-        while let Some((&id, _)) = self.partial.first_key_value().filter(|(_, partial)| partial.until < now) {
-            self.forget_partial(id, memory);
-        }
-    }
-
-    /// Lets go of what is oldest: of known messages, which may not be needed, before that of which something is missing.
-    fn forget_oldest(&mut self, memory: &mut ReceiveMemory) {
-        if !self.known.is_empty() {
-            self.forget_known(memory);
-        } else if !self.groups.is_empty() {
-            self.forget_group(memory);
-        } else if let Some((&id, _)) = self.partial.first_key_value() {
-            self.forget_partial(id, memory);
-        } else {
-            self.held_bytes = 0;
-        }
-    }
-
-    fn forget_known(&mut self, memory: &mut ReceiveMemory) {
-        if let Some(known) = self.known.pop_front() {
-            self.let_go(known.bytes.len(), memory);
-        }
-    }
-
-    fn forget_group(&mut self, memory: &mut ReceiveMemory) {
-        if let Some(group) = self.groups.pop_front() {
-            self.let_go(group.held_bytes(), memory);
-        }
-    }
-
-    fn forget_partial(&mut self, id: u32, memory: &mut ReceiveMemory) {
-        if let Some(partial) = self.partial.remove(&id) {
-            self.let_go(Partial::bytes_max(partial.shape(), self.proofs), memory);
-        }
+    pub(crate) fn forget(&mut self, now: Time, memory: &mut ReceiveMemory) {
+        self.store.forget(now, self.states.first(), memory);
     }
 
     fn secret_bytes(&self) -> usize {
@@ -422,9 +348,9 @@ impl RecvMessages {
 
     /// Writes a report's record, into `room` bytes at most.
     pub(crate) fn write_record(&mut self, writer: &mut ReportWriter<'_>, room: usize) {
-        let partial = &self.partial;
+        let partial = &self.store.partial;
         self.states.write(writer, room, |id| {
-            partial.get(&id).map(|partial| Named { bits: partial.bits(), proof: partial.secrets() })
+            partial.get(id).map(|partial| Named { bits: partial.bits(), proof: partial.secrets() })
         });
     }
 }

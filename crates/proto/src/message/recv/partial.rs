@@ -2,10 +2,10 @@
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, Decoder, Pushed};
-use dfcp_time::Time;
 use dfcp_wire::MESSAGE_SYMBOLS_MAX;
 
 use crate::proof::{Layout, SECRET_BYTES};
+use crate::stream::recv::slot;
 
 /// What has come of it.
 pub(super) struct Partial {
@@ -15,20 +15,20 @@ pub(super) struct Partial {
     bits: Vec<u8>,
     /// XOR of the secrets of these.
     secrets: u32,
-    pub(super) until: Time,
 }
 
 impl Partial {
     /// One of this shape. `None` if it cannot be coded.
-    pub(super) fn new(kernel: Kernel, shape: BlockShape, proofs: bool, until: Time) -> Option<Self> {
+    pub(super) fn new(kernel: Kernel, shape: BlockShape, proofs: bool) -> Option<Self> {
         let layout = Layout::new(shape, proofs);
         let decoder = Decoder::new(kernel, layout.coded().ok()?);
-        Some(Self { layout, decoder, bits: Vec::new(), secrets: 0, until })
+        Some(Self { layout, decoder, bits: Vec::new(), secrets: 0 })
     }
 
-    /// What one of this shape may come to hold.
+    /// The most that one of this shape owns.
     pub(super) fn bytes_max(shape: BlockShape, proofs: bool) -> usize {
-        2 * shape.k() * Layout::new(shape, proofs).symbol_size() + MESSAGE_SYMBOLS_MAX as usize / 8
+        let symbol_size = Layout::new(shape, proofs).symbol_size();
+        slot::open_bytes(shape.k(), symbol_size) as usize + MESSAGE_SYMBOLS_MAX as usize / 8
     }
 
     pub(super) fn shape(&self) -> BlockShape {

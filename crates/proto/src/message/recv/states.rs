@@ -1,15 +1,22 @@
 //! What is known of each message by its id, and what reports say of it (`spec/protocol.md` \[message-8\], \[message-9\]).
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use dfcp_wire::feedback::{MessageRun, ReportWriter, SymbolSet};
 
-use crate::limits::MESSAGE_IDS_MAX;
+use super::known::Place;
+use crate::limits::{MESSAGE_IDS_MAX, MESSAGE_IDS_UNPAID};
+use crate::stream::recv::memory::ReceiveMemory;
 
 /// Each change is told in this number of reports.
 const TELLINGS: u8 = 3;
 /// The most that the symbols of one message take in a report.
 const SYMBOLS_BYTES_MAX: usize = 1 + dfcp_wire::MESSAGE_SYMBOLS_MAX as usize / 8;
+/// In a mark, one more report that is owed.
+const OWED: u8 = 4;
+/// Marks which are looked at together.
+const MARKS_TOGETHER: usize = 64;
 
 /// What has come of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,20 +29,22 @@ pub(super) enum State {
     Complete { proof: u32 },
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    state: State,
-    /// In how many reports the present state is still to be told.
-    owed: u8,
-}
-
-/// The states of the newest [`MESSAGE_IDS_MAX`] ids.
-#[derive(Debug, Default)]
+/// The states of the newest [`MESSAGE_IDS_MAX`] ids. Each takes as few bytes as it needs, as a peer has room made for all of them by a single
+/// datagram.
+#[derive(Debug)]
 pub(super) struct States {
-    /// The id of the first entry; ids below are forgotten.
+    /// The id of the first mark; ids below are forgotten.
     first: u64,
-    entries: VecDeque<Entry>,
-    /// No entry before this place owes anything.
+    /// Of each id its state, in the lower two bits, and in how many reports it is still to be told.
+    marks: VecDeque<u8>,
+    /// Of each id the proof, if there are proofs.
+    proofs: VecDeque<u32>,
+    /// Of each id where its row is kept.
+    places: VecDeque<Place>,
+    has_proofs: bool,
+    /// Ids that there is room for.
+    room: usize,
+    /// No mark before this place owes anything.
     owing_from: usize,
     is_owing: bool,
 }
@@ -48,55 +57,139 @@ pub(super) struct Named<'a> {
 }
 
 impl States {
-    /// The state of a message; `None` if it is too old to be remembered. A new one makes room for itself, and all ids below it.
-    pub(super) fn get(&mut self, id: u32) -> Option<State> {
-        let id = u64::from(id);
-        let end = self.first + self.entries.len() as u64;
-        if id >= end {
-            self.extend_to(id);
+    pub(super) const fn new(has_proofs: bool) -> Self {
+        Self {
+            first: 0,
+            marks: VecDeque::new(),
+            proofs: VecDeque::new(),
+            places: VecDeque::new(),
+            has_proofs,
+            room: MESSAGE_IDS_UNPAID,
+            owing_from: 0,
+            is_owing: false,
         }
-        let at = id.checked_sub(self.first)? as usize;
-        self.entries.get(at).map(|entry| entry.state)
     }
 
-    fn extend_to(&mut self, id: u64) {
-        let keep_from = (id + 1).saturating_sub(MESSAGE_IDS_MAX as u64);
-        let end = self.first + self.entries.len() as u64;
-        if keep_from >= end {
-            self.entries.clear();
-            self.first = keep_from;
-            self.owing_from = 0;
+    /// Bytes for each id.
+    const fn id_bytes(&self) -> usize {
+        size_of::<u8>() + size_of::<Place>() + if self.has_proofs { size_of::<u32>() } else { 0 }
+    }
+
+    #[cfg(test)]
+    pub(super) const fn paid_bytes(&self) -> usize {
+        (self.room - MESSAGE_IDS_UNPAID) * self.id_bytes()
+    }
+
+    /// Remembers this id and those below it. The lowest are forgotten where there is no room for more.
+    pub(super) fn reach(&mut self, id: u32, memory: &mut ReceiveMemory) {
+        let end = u64::from(id) + 1;
+        if end <= self.begun() {
+            return;
         }
-        while self.first < keep_from {
-            self.entries.pop_front();
-            self.first += 1;
-            self.owing_from = self.owing_from.saturating_sub(1);
+        self.make_room(end - self.first, memory);
+        let keep_from = end.saturating_sub(self.room as u64).max(self.first);
+        let gone = (keep_from - self.first).min(self.marks.len() as u64) as usize;
+        self.marks.drain(..gone);
+        self.places.drain(..gone);
+        self.proofs.drain(..gone.min(self.proofs.len()));
+        self.owing_from = self.owing_from.saturating_sub(gone);
+        self.first = keep_from;
+        let count = (end - keep_from) as usize;
+        self.marks.resize(count, 0);
+        self.places.resize(count, Place::NONE);
+        if self.has_proofs {
+            self.proofs.resize(count, 0);
         }
-        let count = (id + 1 - self.first) as usize;
-        self.entries.resize(count, Entry { state: State::Empty, owed: 0 });
+    }
+
+    /// Makes room for as many ids, up to the limit and as far as it can be paid.
+    fn make_room(&mut self, ids: u64, memory: &mut ReceiveMemory) {
+        let ids = ids.min(MESSAGE_IDS_MAX as u64) as usize;
+        if ids > self.room {
+            let room = ids.next_power_of_two().min(MESSAGE_IDS_MAX);
+            if memory.pay(((room - self.room) * self.id_bytes()) as u64) {
+                self.room = room;
+            }
+        }
+        // No queue takes more than was paid for, and none is moved for each id.
+        if self.marks.capacity() < ids.min(self.room) {
+            let more = self.room - self.marks.len();
+            self.marks.reserve_exact(more);
+            self.places.reserve_exact(more);
+            self.proofs.reserve_exact(if self.has_proofs { more } else { 0 });
+        }
+    }
+
+    /// The oldest id that is remembered.
+    pub(super) const fn first(&self) -> u64 {
+        self.first
+    }
+
+    fn at(&self, id: u32) -> Option<usize> {
+        let at = u64::from(id).checked_sub(self.first)? as usize;
+        (at < self.marks.len()).then_some(at)
+    }
+
+    /// The state of a message; `None` if it is not remembered.
+    pub(super) fn get(&self, id: u32) -> Option<State> {
+        Some(self.state(self.at(id)?))
+    }
+
+    fn state(&self, at: usize) -> State {
+        match self.marks.get(at).map_or(0, |mark| mark % OWED) {
+            0 => State::Empty,
+            1 => State::Partial,
+            _ => State::Complete { proof: self.proofs.get(at).copied().unwrap_or(0) },
+        }
     }
 
     /// Ids that the peer has begun, as far as is known.
     pub(super) fn begun(&self) -> u64 {
-        self.first + self.entries.len() as u64
+        self.first + self.marks.len() as u64
     }
 
     /// The message has this state now.
     pub(super) fn set(&mut self, id: u32, state: State) {
-        let Some(at) = u64::from(id).checked_sub(self.first) else { return };
-        let at = at as usize;
-        let Some(entry) = self.entries.get_mut(at) else { return };
-        *entry = Entry { state, owed: TELLINGS };
+        let Some(at) = self.at(id) else { return };
+        let (kind, proof) = match state {
+            State::Empty => (0, 0),
+            State::Partial => (1, 0),
+            State::Complete { proof } => (2, proof),
+        };
+        if let Some(place) = self.proofs.get_mut(at) {
+            *place = proof;
+        }
+        self.owe(at, kind);
+    }
+
+    fn owe(&mut self, at: usize, kind: u8) {
+        if let Some(mark) = self.marks.get_mut(at) {
+            *mark = kind + TELLINGS * OWED;
+        }
         self.owing_from = if self.is_owing { self.owing_from.min(at) } else { at };
         self.is_owing = true;
     }
 
     /// The peer does not know that this message is complete: it is told again, unless it is being told (\[message-15\]).
     pub(super) fn tell_again(&mut self, id: u32) {
-        let Some(at) = u64::from(id).checked_sub(self.first) else { return };
-        if let Some(&Entry { state, owed: 0 }) = self.entries.get(at as usize) {
-            self.set(id, state);
+        let Some(at) = self.at(id) else { return };
+        if let Some(&kind) = self.marks.get(at).filter(|mark| **mark < OWED) {
+            self.owe(at, kind);
         }
+    }
+
+    /// Its row is kept there.
+    pub(super) fn set_place(&mut self, id: u32, place: Place) {
+        if let Some(at) = self.at(id)
+            && let Some(entry) = self.places.get_mut(at)
+        {
+            *entry = place;
+        }
+    }
+
+    /// Position of its row, as it was when it became known.
+    pub(super) fn place(&self, id: u32) -> Option<Place> {
+        self.places.get(self.at(id)?).copied()
     }
 
     /// Whether a report has something to tell.
@@ -112,13 +205,12 @@ impl States {
         room: usize,
         named: impl Fn(u32) -> Option<Named<'a>>,
     ) {
-        let Some(from) = self.oldest_owing() else { return };
-        let to = self.entries.iter().rposition(|entry| entry.owed > 0).map_or(from, |last| last + 1);
+        let Some(Range { start: from, end: to }) = self.owing() else { return };
         let Ok(first_id) = u32::try_from(self.first + from as u64) else { return };
         let Some(mut record) = writer.messages(first_id) else { return };
         let (mut proof, mut left) = (0, room);
-        for (id, entry) in (first_id..).zip(self.entries.range_mut(from..to)) {
-            let (run, of_run) = match entry.state {
+        for (id, at) in (first_id..).zip(from..to) {
+            let (run, of_run) = match self.state(at) {
                 State::Complete { proof } => (MessageRun::Complete(1), proof),
                 State::Empty => (MessageRun::Empty(1), 0),
                 State::Partial => {
@@ -134,25 +226,110 @@ impl States {
             }
             left -= bytes;
             proof ^= of_run;
-            entry.owed = entry.owed.saturating_sub(1);
+            if let Some(mark) = self.marks.get_mut(at).filter(|mark| **mark >= OWED) {
+                *mark -= OWED;
+            }
         }
         record.finish(proof);
     }
 
-    fn oldest_owing(&mut self) -> Option<usize> {
+    /// Places of the marks that owe something, from the first to the last.
+    fn owing(&mut self) -> Option<Range<usize>> {
         if !self.is_owing {
             return None;
         }
-        let found = self.entries.range(self.owing_from..).position(|entry| entry.owed > 0);
-        match found {
-            Some(offset) => {
-                self.owing_from += offset;
-                Some(self.owing_from)
+        let owes = |mark: &u8| *mark >= OWED;
+        let Some(from) = first_where(&self.marks, self.owing_from, owes) else {
+            self.is_owing = false;
+            return None;
+        };
+        self.owing_from = from;
+        Some(from..last_where(&self.marks, owes).map_or(from, |last| last + 1))
+    }
+}
+
+/// The first mark from place `from` on of which this is true. Marks are looked at in groups, which takes a few microseconds for all that
+/// there can be.
+fn first_where(marks: &VecDeque<u8>, from: usize, is: impl Fn(&u8) -> bool + Copy) -> Option<usize> {
+    let (front, back) = marks.as_slices();
+    let in_front = front.get(from..).and_then(|rest| Some(from + first_in(rest, is)?));
+    in_front.or_else(|| {
+        let from = from.saturating_sub(front.len());
+        Some(front.len() + from + first_in(back.get(from..)?, is)?)
+    })
+}
+
+fn first_in(marks: &[u8], is: impl Fn(&u8) -> bool + Copy) -> Option<usize> {
+    let group = marks.chunks(MARKS_TOGETHER).position(|group| has(group, is))?;
+    let at = group * MARKS_TOGETHER;
+    Some(at + marks[at..].iter().position(is)?)
+}
+
+/// The last mark of which this is true.
+fn last_where(marks: &VecDeque<u8>, is: impl Fn(&u8) -> bool + Copy) -> Option<usize> {
+    let (front, back) = marks.as_slices();
+    last_in(back, is).map(|at| front.len() + at).or_else(|| last_in(front, is))
+}
+
+fn last_in(marks: &[u8], is: impl Fn(&u8) -> bool + Copy) -> Option<usize> {
+    let groups = marks.rchunks(MARKS_TOGETHER);
+    let from_end = groups.clone().position(|group| has(group, is))?;
+    let end = marks.len() - from_end * MARKS_TOGETHER;
+    marks[..end].iter().rposition(is)
+}
+
+/// True if it is true of any of them: without a branch for each, so that they are compared together.
+fn has(marks: &[u8], is: impl Fn(&u8) -> bool) -> bool {
+    marks.iter().fold(false, |any, mark| any | is(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn marks_are_found_as_by_looking_at_each(
+            steps in proptest::collection::vec((0_u8..20, any::<bool>(), 0_usize..200), 0..40),
+            from in 0_usize..600,
+        ) {
+            let mut marks = VecDeque::new();
+            for (mark, at_front, count) in steps {
+                let zeros = std::iter::repeat_n(0, count);
+                if at_front {
+                    marks.push_front(mark);
+                    zeros.for_each(|zero| marks.push_front(zero));
+                } else {
+                    marks.push_back(mark);
+                    marks.extend(zeros);
+                }
             }
-            None => {
-                self.is_owing = false;
-                None
-            }
+            let is = |mark: &u8| *mark >= OWED;
+            let expected = marks.iter().enumerate().skip(from).find(|(_, mark)| is(mark)).map(|(at, _)| at);
+            prop_assert_eq!(first_where(&marks, from, is), expected);
+            prop_assert_eq!(last_where(&marks, is), marks.iter().rposition(is));
         }
+    }
+
+    #[test]
+    fn without_memory_fewer_ids_are_remembered_and_the_newest_always() {
+        let budget = crate::shared::memory::MemoryBudget::new(8 * 1_000 * 9);
+        let reservation = crate::shared::memory::MemoryReservation::open(&budget, 0).unwrap();
+        let mut memory = ReceiveMemory::new(1 << 20);
+        memory.charge_to(reservation);
+        let mut states = States::new(true);
+        for id in [0, 100, 40_000, 1_000_000, u32::MAX] {
+            states.reach(id, &mut memory);
+            assert_eq!(states.get(id), Some(State::Empty));
+            states.set(id, State::Complete { proof: id });
+            assert_eq!(states.get(id), Some(State::Complete { proof: id }));
+            assert_eq!(memory.paid_bytes(), states.paid_bytes() as u64);
+            let allocated = states.marks.capacity() + 4 * (states.proofs.capacity() + states.places.capacity());
+            assert!(allocated <= states.room * 9, "{allocated}");
+        }
+        assert_eq!(states.begun(), 1 << 32);
+        assert!((u64::from(u32::MAX) - states.first()) as usize == states.room - 1 && states.room < MESSAGE_IDS_MAX);
     }
 }

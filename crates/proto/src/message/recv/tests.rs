@@ -5,7 +5,11 @@ use dfcp_wire::feedback::{self, MessageRun, Record, Report};
 use dfcp_wire::segment::Message;
 
 use super::*;
-use crate::limits::MESSAGE_IDS_MAX;
+use crate::limits::{
+    MESSAGE_GROUPS_HELD_MAX, MESSAGE_IDS_MAX, MESSAGE_PAGE_BYTES, MESSAGES_HELD_BYTES_MAX, MESSAGES_PARTIAL_MAX,
+    MESSAGES_UNREAD_MAX,
+};
+use crate::shared::memory::{MemoryBudget, MemoryReservation};
 
 const SYMBOL_SIZE: usize = 1_420;
 const LIFETIME_US: u32 = 100_000;
@@ -28,8 +32,21 @@ impl World {
         self.recv.push(Time::from_us(now_us), self.number, &segment, payload, &mut self.memory)
     }
 
+    fn read(&mut self) -> Option<ReceivedMessage> {
+        self.recv.read(&mut self.memory)
+    }
+
     fn ids(&mut self) -> Vec<u32> {
-        std::iter::from_fn(|| self.recv.read()).map(|message| message.id).collect()
+        std::iter::from_fn(|| self.read()).map(|message| message.id).collect()
+    }
+
+    /// Bytes that are charged, no more than the limits say.
+    fn charged(&self) -> u64 {
+        let held = self.recv.store.held_bytes();
+        assert!(held <= MESSAGES_HELD_BYTES_MAX, "{held}");
+        let charged = (held + self.recv.states.paid_bytes() + self.recv.unread.paid_bytes()) as u64;
+        assert_eq!(self.memory.paid_bytes(), charged);
+        charged
     }
 }
 
@@ -95,7 +112,7 @@ fn a_group_gives_back_what_is_missing_and_its_times() {
             encoder.write_symbol(4 + i, &mut symbol).unwrap();
             world.push(2_000, 500, Message { esi: 4 + i, coverage, ..one(0, 1, 0) }, &symbol).unwrap();
         }
-        let mut messages: Vec<_> = std::iter::from_fn(|| world.recv.read()).map(|it| (it.id, it.bytes)).collect();
+        let mut messages: Vec<_> = std::iter::from_fn(|| world.read()).map(|it| (it.id, it.bytes)).collect();
         messages.sort();
         let expected: Vec<_> = (0..4).map(|id| (id, vec![id as u8; 10 + id as usize])).collect();
         assert_eq!(messages, expected, "without {missing:?}");
@@ -143,16 +160,114 @@ fn messages_which_nobody_finishes_take_no_more_than_is_permitted() {
     for id in 0..2_000 {
         let segment = Message { lifetime_us: u32::MAX - 1, ..one(id, k, length_bytes) };
         world.push(1_000, 0, segment, &payload(1, 1_300, 0)).unwrap();
-        assert!(world.recv.held_bytes <= MESSAGES_HELD_BYTES_MAX);
+        world.charged();
     }
-    assert!(world.recv.partial.len() < 16, "{}", world.recv.partial.len());
+    assert!((4..16).contains(&world.recv.store.partial.len()), "{}", world.recv.store.partial.len());
     for id in 0..4_000_u32 {
         let coverage = Coverage::Several(MessageGroup { count: 250, source_symbols: 250 });
         let segment = Message { esi: 300, coverage, lifetime_us: u32::MAX - 1, ..one(250 * id, 1, 0) };
         let _dropped_or_not = world.push(1_000, 0, segment, &[1; 1_408]);
-        assert!(world.recv.held_bytes <= MESSAGES_HELD_BYTES_MAX && world.recv.groups.len() < 16);
+        assert!(world.charged() > 0 && world.recv.store.groups.len() < 16);
     }
-    assert_eq!(world.memory.paid_bytes(), world.recv.held_bytes as u64);
+}
+
+#[test]
+fn small_messages_and_groups_which_nobody_finishes_are_kept_up_to_a_number() {
+    let mut world = World::new();
+    for id in 0..5_000 {
+        world.push(1_000, 0, Message { lifetime_us: u32::MAX - 1, ..one(id, 2, 2) }, &payload(1, 1, 0)).unwrap();
+        world.charged();
+    }
+    assert_eq!(world.recv.store.partial.len(), MESSAGES_PARTIAL_MAX);
+    let coverage = Coverage::Several(MessageGroup { count: 2, source_symbols: 2 });
+    let mut world = World::new();
+    for at in 0..5_000 {
+        let segment = Message { esi: 5, coverage, lifetime_us: u32::MAX - 1, ..one(2 * at, 1, 0) };
+        world.push(1_000, 0, segment, &[1; 16]).unwrap();
+        world.charged();
+    }
+    assert_eq!(world.recv.store.groups.len(), MESSAGE_GROUPS_HELD_MAX);
+}
+
+#[test]
+fn a_message_is_of_one_group_only() {
+    let mut world = World::new();
+    let mut group = |first, count, bytes: usize| {
+        let coverage = Coverage::Several(MessageGroup { count, source_symbols: count });
+        world.push(0, 0, Message { esi: 300, coverage, ..one(first, 1, 0) }, &vec![1; bytes])
+    };
+    group(100, 4, 20).unwrap();
+    group(100, 4, 20).unwrap();
+    for (first, count, bytes) in [(100, 4, 21), (100, 3, 20), (97, 4, 20), (103, 2, 20), (50, 200, 20), (101, 2, 20)] {
+        assert!(group(first, count, bytes).is_err(), "{first}, {count}, {bytes}");
+    }
+    group(98, 2, 20).unwrap();
+    group(104, 2, 20).unwrap();
+}
+
+/// All that may help is below the window, or over: nothing of it stays, whatever the lifetimes say.
+#[test]
+fn known_messages_go_with_their_time_and_with_the_window() {
+    for (lifetime_us, later_us, later_id) in [(u32::MAX - 1, 2_000, 40_000), (100_000, 300_000, 5_001)] {
+        let mut world = World::new();
+        for id in 0..5_000 {
+            world.push(1_000, 0, Message { lifetime_us, ..one(id, 1, 40) }, &payload(1, 40, 0)).unwrap();
+        }
+        assert_eq!(world.ids().len(), 4_096);
+        let filled = world.recv.store.held_bytes();
+        assert!((5_000 * 56..5_000 * 60).contains(&filled), "{filled}");
+        world.push(later_us, 0, one(later_id, 1, 0), &[0; 4]).unwrap();
+        assert!(world.recv.store.held_bytes() < 3 * MESSAGE_PAGE_BYTES, "{}", world.recv.store.held_bytes());
+        world.charged();
+    }
+    let mut world = World::new();
+    world.push(0, 0, one(0, 1, 0), &[0; 4]).unwrap();
+    world.recv.forget(Time::from_s(2), &mut world.memory);
+    assert_eq!(world.recv.store.held_bytes(), 0, "also when nothing comes any more");
+}
+
+/// In plaintext, too, where a message may take nothing of its own.
+#[test]
+fn empty_messages_are_charged() {
+    for proofs in [true, false] {
+        let mut world = World::new();
+        world.recv = RecvMessages::new(Kernel::detect(), proofs, SYMBOL_SIZE);
+        for id in 0..16_384 {
+            let segment = Message { lifetime_us: u32::MAX - 1, ..one(id, 1, 0) };
+            world.push(1_000, 0, segment, &[0; 4][..if proofs { 4 } else { 0 }]).unwrap();
+        }
+        let unread = world.charged();
+        assert_eq!(world.ids().len(), MESSAGES_UNREAD_MAX);
+        let (row, id) = if proofs { (16, 9) } else { (12, 5) };
+        assert!(unread > world.charged() + 4_096 * 48);
+        assert!((16_384 * row..16_384 * (row + id) + 20_000).contains(&world.charged()), "{}", world.charged());
+    }
+}
+
+/// The endpoint's memory is taken by others.
+#[test]
+fn without_memory_messages_come_one_by_one() {
+    let budget = MemoryBudget::new(1 << 20);
+    let mut others = MemoryReservation::open(&budget, 0).unwrap();
+    while others.take(1 << 10) {}
+    let mut more = MemoryReservation::open(&budget, 0).unwrap();
+    while more.take(1) {}
+    let mut world = World::new();
+    // A share of it, which is nothing.
+    let mut rest = [0; 8].map(|_| MemoryReservation::open(&budget, 0).unwrap());
+    rest.iter_mut().for_each(|rest| while rest.take(1) {});
+    world.memory.charge_to(MemoryReservation::open(&budget, 0).unwrap());
+    for id in 0..1_000 {
+        world.push(1_000, 0, one(id, 1, 1_300), &payload(1, 1_300, 0)).unwrap();
+        assert_eq!(world.push(1_000, 0, one(id + 1, 1, 0), &[0; 4]), Err(Dropped::NoMemory), "two wait");
+        assert_eq!(world.push(1_000, 0, one(id + 1, 2, 20), &[0; 14]), Err(Dropped::NoMemory));
+        assert_eq!((world.ids(), world.charged()), (vec![id], 0));
+    }
+    drop(rest);
+    drop((others, more));
+    world.push(1_000, 0, one(1_001, 2, 20), &[0; 14]).unwrap();
+    world.push(1_000, 0, Message { esi: 1, ..one(1_001, 2, 20) }, &[0; 14]).unwrap();
+    assert_eq!(world.ids(), [1_001]);
 }
 
 #[test]
@@ -217,7 +332,7 @@ fn what_comes_late_of_a_message_that_is_given_up_is_no_harm() {
     world.push(0, 0, one(0, 2, 20), &[0; 14]).unwrap();
     // Its time is over, and what had come of it is forgotten.
     world.push(1_000_000, 999_000, Message { lifetime_us: u32::MAX - 1, ..one(1, 1, 0) }, &[0; 4]).unwrap();
-    assert_eq!((world.recv.held_bytes > 0, world.recv.partial.len()), (true, 0));
+    assert_eq!((world.charged() > 0, world.recv.store.partial.len()), (true, 0));
     world.push(1_000_000, 0, Message { esi: 1, ..one(0, 2, 20) }, &[0; 14]).unwrap();
     assert_eq!(world.ids(), [1]);
 }
@@ -266,9 +381,8 @@ proptest::proptest! {
             let pushed =
                 world.recv.push(Time::from_us(now_us), world.number, &segment, &vec![7; bytes], &mut world.memory);
             refused += u32::from(pushed.is_err());
-            proptest::prop_assert!(world.recv.held_bytes <= MESSAGES_HELD_BYTES_MAX);
-            proptest::prop_assert_eq!(world.memory.paid_bytes(), world.recv.held_bytes as u64);
-            while reads && let Some(message) = world.recv.read() {
+            world.charged();
+            while reads && let Some(message) = world.read() {
                 proptest::prop_assert!(seen.insert(message.id), "{} came twice", message.id);
                 proptest::prop_assert!(message.bytes.len() <= 262_144);
                 read += 1;

@@ -183,8 +183,10 @@ impl Open {
     }
 
     /// Writes what a report says of datagrams that did not come, and of messages.
-    pub(super) fn write_message_records(common: &mut Common, highest: u32, writer: &mut ReportWriter<'_>) {
-        let Common { messages: Some(messages), link, .. } = common else { return };
+    pub(super) fn write_message_records(now: Time, common: &mut Common, highest: u32, writer: &mut ReportWriter<'_>) {
+        let Common { messages: Some(messages), link, streams, .. } = common else { return };
+        // Keep-alives are answered with reports, too: what is over goes also when no message comes any more.
+        messages.recv.forget(now, streams.recv.memory());
         let highest = link.arrivals.expand(highest);
         // Nothing is written of what has no room.
         let _written = writer.loss_runs(link.arrivals.loss_runs(highest));

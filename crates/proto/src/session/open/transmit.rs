@@ -154,7 +154,7 @@ impl Open {
             // They are cumulative: what has no room is in the next report.
             let _written = writer.ecn(counts);
         }
-        Self::write_message_records(common, report.highest_datagram, &mut writer);
+        Self::write_message_records(now, common, report.highest_datagram, &mut writer);
         let streams = &mut common.streams;
         streams.recv.write_records(&mut writer, streams.ids.unseen());
         let length = writer.finish();

@@ -8,7 +8,7 @@ use dfcp_wire::segment::Ack;
 
 use crate::limits::{GONE_STREAMS_MAX, STREAM_ANSWERS_MAX};
 use crate::session::recv_side::half::Half;
-use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
+use crate::session::recv_side::stops::Stops;
 use crate::shared::room::Room;
 use crate::stream::recv::RecvStream;
 
@@ -35,21 +35,14 @@ impl Ended {
     }
 }
 
-/// A request that the peer end a stream.
-#[derive(Clone, Copy, Debug)]
-struct Stop {
-    id: StreamId,
-    error: u32,
-    timer: RetransmitTimer,
-}
-
 /// Answers which are owed, streams which are gone, and requests to stop.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
     answers: VecDeque<StreamId>,
     /// The latest ones.
     gone: VecDeque<(StreamId, Ended)>,
-    stops: Vec<Stop>,
+    /// Hardly any session has some.
+    stops: Option<Box<Stops>>,
 }
 
 impl Ends {
@@ -84,19 +77,19 @@ impl Ends {
 
     /// The peer is to end the stream.
     pub(super) fn stop(&mut self, now: Time, id: StreamId, error: u32) {
-        if !self.stops.iter().any(|stop| stop.id == id) {
-            self.stops.push(Stop { id, error, timer: RetransmitTimer::start(now, &RetransmitSchedule::STOP_SENDING) });
-        }
+        self.stops.get_or_insert_default().ask(now, id, error);
     }
 
     pub(super) fn give_back_room(&mut self) {
         self.answers.give_back();
-        self.stops.give_back();
     }
 
     /// The end of the stream is known: nothing need be asked any more.
     pub(super) fn on_ended(&mut self, id: StreamId) {
-        self.stops.retain(|stop| stop.id != id);
+        if let Some(stops) = &mut self.stops {
+            stops.on_ended(id);
+            self.stops.take_if(|stops| stops.is_empty());
+        }
     }
 
     /// The next answer or request to send; `half` finds what is kept of a stream.
@@ -111,14 +104,12 @@ impl Ends {
                 return ended;
             }
         }
-        let stop = self.stops.iter_mut().find(|stop| stop.timer.is_due(now))?;
-        stop.timer.on_sent(now);
-        Some(Ack::StopSending { stream: stop.id, error: stop.error })
+        self.stops.as_mut()?.next(now)
     }
 
     /// When [`next`](Self::next) has something; a time in the past means now.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let answer = (!self.answers.is_empty()).then_some(Time::ZERO);
-        answer.into_iter().chain(self.stops.iter().map(|stop| stop.timer.next_at())).min()
+        answer.or_else(|| self.stops.as_ref()?.next_timeout())
     }
 }

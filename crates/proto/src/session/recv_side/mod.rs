@@ -4,6 +4,7 @@ mod ends;
 mod half;
 mod memory;
 mod naming;
+mod stops;
 
 use std::collections::VecDeque;
 

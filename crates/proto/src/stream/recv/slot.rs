@@ -50,7 +50,7 @@ pub(super) fn counted_bytes(shape: BlockShape) -> u64 {
 
 /// What an open block really takes at most: its rows, as many repair symbols again, the equations between them, and the
 /// collector.
-pub(super) fn open_bytes(k: usize, symbol_size: usize) -> u64 {
+pub(crate) fn open_bytes(k: usize, symbol_size: usize) -> u64 {
     (2 * k * symbol_size + k * (k.next_multiple_of(32) + EQUATION_BYTES) + DECODER_BYTES) as u64
 }
 

@@ -1,0 +1,154 @@
+//! Rows of known messages, which their neighbours may need (`spec/protocol.md` \[message-5\]).
+//!
+//! They lie one behind the other in pages, in the order of arrival, each without its zeros at the end. A page is paid for as a whole, and is
+//! let go of as a whole: one allocation serves a few messages or some hundreds, and nothing is kept for each of them except its row.
+
+use std::collections::VecDeque;
+
+use dfcp_time::Time;
+
+use crate::limits::MESSAGE_PAGE_BYTES;
+use crate::message::rows::{RowHead, row_bytes};
+use crate::shared::room::Room;
+
+/// Bytes which a page takes besides its rows: its place in the queue, which may have four times as many places, and the allocator's.
+const PAGE_OVERHEAD_BYTES: usize = 4 * size_of::<Page>() + 32;
+
+/// Position of a message's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Pages are numbered modulo 2¹⁶. A message becomes known once, and each page has room for several: among the ids that are remembered
+    /// no number stands for two pages.
+    page: u16,
+    offset: u16,
+}
+
+impl Place {
+    /// Of a message whose row is not kept: no row begins there.
+    pub(super) const NONE: Self = Self { page: 0, offset: u16::MAX };
+}
+
+#[derive(Debug)]
+struct Page {
+    rows: Vec<u8>,
+    /// All of its messages are over then.
+    until: Time,
+    /// The highest id in it.
+    last_id: u32,
+}
+
+impl Page {
+    fn has_room(&self, bytes: usize) -> bool {
+        self.rows.len() + bytes <= MESSAGE_PAGE_BYTES
+    }
+}
+
+/// Rows of known messages.
+#[derive(Debug)]
+pub(super) struct KnownRows {
+    proofs: bool,
+    pages: VecDeque<Page>,
+    /// The number of the first page.
+    first: u16,
+}
+
+impl KnownRows {
+    /// The charge for a page.
+    pub(super) const PAGE_COST_BYTES: usize = MESSAGE_PAGE_BYTES + PAGE_OVERHEAD_BYTES;
+
+    pub(super) const fn new(proofs: bool) -> Self {
+        Self { proofs, pages: VecDeque::new(), first: 0 }
+    }
+
+    /// True if the row of a message of as many bytes has no room in the newest page.
+    pub(super) fn needs_page(&self, length_bytes: usize) -> bool {
+        !self.pages.back().is_some_and(|page| page.has_room(row_bytes(length_bytes, self.proofs)))
+    }
+
+    /// Keeps the row of a message until `until`, in a new page if it needs one. A row that no page has room for is not kept.
+    pub(super) fn push(&mut self, id: u32, head: RowHead, message: &[u8], secret: u32, until: Time) -> Place {
+        let bytes = row_bytes(message.len(), self.proofs);
+        if self.needs_page(message.len()) {
+            let rows = Vec::with_capacity(MESSAGE_PAGE_BYTES);
+            self.pages.push_back(Page { rows, until, last_id: id });
+        }
+        let number = self.first.wrapping_add(self.pages.len() as u16).wrapping_sub(1);
+        let Some(page) = self.pages.back_mut().filter(|page| page.has_room(bytes)) else { return Place::NONE };
+        let offset = page.rows.len();
+        page.rows.resize(offset + bytes, 0);
+        head.write(message, self.proofs.then_some(secret), &mut page.rows[offset..]);
+        page.until = page.until.max(until);
+        page.last_id = page.last_id.max(id);
+        Place { page: number, offset: offset as u16 }
+    }
+
+    /// The row at a place, without the zeros behind it, if it is still kept.
+    pub(super) fn get(&self, place: Place) -> Option<&[u8]> {
+        let page = self.pages.get(usize::from(place.page.wrapping_sub(self.first)))?;
+        let row = page.rows.get(usize::from(place.offset)..)?;
+        let (head, ..) = RowHead::read(row, self.proofs)?;
+        row.get(..row_bytes(head.length_bytes as usize, self.proofs))
+    }
+
+    /// True if the oldest page is of no use any more: its messages are over, or below `first_id`, the oldest id that is remembered.
+    pub(super) fn is_first_page_over(&self, now: Time, first_id: u64) -> bool {
+        self.pages.front().is_some_and(|page| page.until < now || u64::from(page.last_id) < first_id)
+    }
+
+    /// Lets go of the oldest page; `false` if there is none.
+    pub(super) fn pop_page(&mut self) -> bool {
+        let is_gone = self.pages.pop_front().is_some();
+        self.pages.give_back();
+        self.first = self.first.wrapping_add(is_gone.into());
+        is_gone
+    }
+
+    #[cfg(test)]
+    pub(super) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(known: &mut KnownRows, id: u32, length: usize) -> Place {
+        let head = RowHead { length_bytes: length as u32, created_us: id, lifetime_us: 9 };
+        known.push(id, head, &vec![id as u8; length], id ^ 7, Time::from_ms(id.into()))
+    }
+
+    #[test]
+    fn rows_are_found_until_their_page_is_gone_whatever_the_number_of_pages_before() {
+        for proofs in [false, true] {
+            let mut known = KnownRows::new(proofs);
+            let mut places = Vec::new();
+            for id in 0..200_000_u32 {
+                places.push(push(&mut known, id, [0, 20, 1_396][id as usize % 3]));
+                while known.pages() > 20 {
+                    assert!(known.pop_page());
+                }
+            }
+            let kept = places.iter().enumerate().rev().take_while(|(id, place)| {
+                let row = known.get(**place);
+                row.is_some_and(|row| {
+                    let (head, message, secret) = RowHead::read(row, proofs).unwrap();
+                    let is_that = head.created_us == *id as u32 && message.iter().all(|byte| *byte == *id as u8);
+                    is_that && (!proofs || secret == *id as u32 ^ 7)
+                })
+            });
+            assert!((18 * 5 * 3..20 * 18 * 3).contains(&kept.count()));
+            assert_eq!(known.get(Place::NONE), None);
+        }
+    }
+
+    #[test]
+    fn a_page_is_over_with_its_last_message_or_below_the_oldest_id() {
+        let mut known = KnownRows::new(true);
+        assert!(!known.is_first_page_over(Time::from_s(9), 0) && !known.pop_page());
+        push(&mut known, 7, 10);
+        push(&mut known, 3, 10);
+        let is_over = |ms, first_id| known.is_first_page_over(Time::from_ms(ms), first_id);
+        assert_eq!([is_over(7, 7), is_over(8, 7), is_over(7, 8)], [false, true, true]);
+    }
+}
