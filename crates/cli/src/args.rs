@@ -299,11 +299,12 @@ pub struct ReceiveArgs {
     /// End after one sender; the exit code then tells whether all its files were verified and stored
     #[arg(long)]
     pub once: bool,
-    /// Replace files that exist. Without it those with the same content are confirmed as unchanged, and others refused
+    /// Replace files that exist. Without it those which the same sender has stored with the same content are confirmed as unchanged, and
+    /// others refused
     #[arg(long)]
     pub force: bool,
-    /// Let every sender that is admitted find out by questions whether it has what is here, not only the one that sent it: such files are
-    /// not sent again
+    /// Let every sender that is admitted find out whether it has what is here, not only the one that sent it: such files are not sent again,
+    /// and those with the same content count as unchanged. What is in a file can then be guessed
     #[arg(long)]
     pub allow_update: bool,
     /// Let senders delete, by their --delete, what they do not have in the directories that they send

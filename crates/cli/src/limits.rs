@@ -20,6 +20,10 @@ pub const FILE_STREAMS_MAX: u16 = 8;
 /// follows there waits for little.
 pub const FIRST_STREAM_BYTES_MAX: u64 = DATA_BYTES_MAX as u64;
 
+/// As [`FIRST_STREAM_BYTES_MAX`], to a receiver whose key was known before: what it has may have come from this sender. A small file
+/// still costs no round trip.
+pub const FIRST_STREAM_BYTES_KNOWN_MAX: u64 = 16 * 1024;
+
 /// Files that a sender has opened before a stream is free for them. They keep the streams busy and hold descriptors.
 pub const FILES_OPENED_AHEAD_MAX: usize = 16;
 
@@ -361,6 +365,13 @@ pub const BASIS_CHUNKS_MAX: usize = 131_072;
 
 /// Shortest file of which only what has changed is sent, bytes: below, naming its chunks saves next to nothing.
 pub const BASIS_BYTES_MIN: u64 = 256 * 1024;
+
+/// How often one session has a file of the receiver read as a whole for less than its content: an offer with a hash, one that takes a
+/// basis, the beginning of an unfinished file. What was read and has not changed since is remembered, so one reading is enough.
+pub const READINGS_PER_FILE_MAX: u32 = 4;
+
+/// Files of which a session remembers what it has read; the oldest is forgotten for a further one.
+pub const FILES_READ_REMEMBERED_MAX: usize = 65_536;
 
 /// Older versions of a session of which a receiver says at a time of what they consist, each by a thread of its own.
 pub const BASES_MAX: usize = 16;

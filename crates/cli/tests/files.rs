@@ -89,8 +89,8 @@ fn what_failed_for_the_same_reason_is_told_once() {
     }
     let receiver = receiver(&site, &[]);
     let said = send(&site, &["tree"], &receiver.address, &[]);
-    let line = "failed: 7 files: it exists at the receiver; give --force there to replace it \
-                (tree/a, tree/b, tree/c, tree/d, tree/e and 2 more)";
+    let line = "failed: 7 files: it exists at the receiver; give --force there to replace it, or --allow-update so that files \
+                which are the same count as unchanged (tree/a, tree/b, tree/c, tree/d, tree/e and 2 more)";
     assert_eq!((said.err.matches("it exists at the receiver").count(), said.err.contains(line)), (1, true), "{said:?}");
     said.refused(&["7 of 8 entries were not sent"]);
     assert!(receiver.line_with("it exists at the receiver").contains(line));

@@ -90,8 +90,9 @@ impl Failure {
     }
 }
 
-/// What a sender is told when a name is taken.
-pub const EXISTS: &str = "it exists at the receiver; give --force there to replace it";
+/// What a sender is told when a name is taken, whatever is in the file.
+pub const EXISTS: &str = "it exists at the receiver; give --force there to replace it, or --allow-update so that files \
+                          which are the same count as unchanged";
 
 /// Shortens `text` to at most `bytes_max` bytes without cutting a character.
 pub fn truncate(text: &mut String, bytes_max: usize) {

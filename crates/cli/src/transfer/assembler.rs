@@ -10,7 +10,6 @@ mod tree;
 mod unstored;
 
 use std::fmt;
-use std::sync::Arc;
 
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::files::{Confirmed, Entry, HASH_BYTES, Progress, ToReceiver, ToSender};
@@ -20,7 +19,6 @@ use dfcp_framing::{printable, printable_bytes};
 use self::allowance::{Allowance, Reserved};
 use self::bases::{Bases, Offer, Older};
 use self::listings::Listed;
-use self::prefix::Prefix;
 pub use self::prefix::{Poke, Ready};
 use self::storing::{Checkpoints, Storing};
 use self::tree::{OpenDirectory, Tree};
@@ -28,7 +26,7 @@ use super::EntryOutcome;
 use super::basis::Alive;
 use super::error::TransferError;
 use super::owner::Owner;
-use super::store::{Beginning, Changed, Existing, Unpublished};
+use super::store::{Beginning, Changed, Existing, Over, Readings, Unpublished};
 use super::target::{Target, Writing};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, FILE_STREAMS_MAX};
 
@@ -50,6 +48,8 @@ pub struct Assembler {
     directories: u32,
     listed: Listed,
     bases: Bases,
+    /// What was read of files that exist.
+    readings: Readings,
     /// Of these, directories which are not open any more, since this was asked for last.
     closed_directories: usize,
     /// How many entries there are, once the sender has told.
@@ -154,6 +154,7 @@ impl Assembler {
             directories: 0,
             listed: Listed::default(),
             bases: Bases::default(),
+            readings: Readings::default(),
             closed_directories: 0,
             entries: None,
             batch: Vec::new(),
@@ -314,6 +315,11 @@ impl Assembler {
         })
     }
 
+    /// To say that the session is over, so that nothing more is read for it.
+    pub fn over(&self) -> Over {
+        self.readings.over().clone()
+    }
+
     /// Counts the older versions that threads are reading, for which a sender has to wait.
     pub fn cutting(&self) -> Alive {
         self.bases.cutting()
@@ -336,9 +342,6 @@ impl Assembler {
         basis: Option<Older>,
     ) -> Result<Current, Failure> {
         let name = parse(entry)?;
-        if beginning == Beginning::New {
-            self.allowance.give_back(&entry.name);
-        }
         if let Target::Stream(one) = &self.target {
             let reserved = self.allowance.reserve(entry.size_hint_bytes)?;
             let writing = one.begin(&name).map(Box::new);
@@ -352,33 +355,25 @@ impl Assembler {
             };
         }
         match self.target.begin(self.owner.as_ref(), &name, entry, beginning, &mut self.changed) {
-            // Only now: a file that is compared takes nothing of the allowance.
+            // Only now: a file that is compared takes nothing of the allowance, and one that cannot begin gives nothing back.
             Ok((slot, resumed)) => {
-                // What is there already is counted from the start of the session on.
-                let known_bytes = resumed.as_ref().map_or(0, |resumed| resumed.offset);
-                let reserved = self.allowance.reserve(entry.size_hint_bytes.saturating_sub(known_bytes))?;
-                let prefix = resumed.map(|resumed| Prefix::begin(resumed, stream, Arc::clone(&self.poke))).transpose();
-                let prefix = match prefix {
-                    Ok(prefix) => prefix.map(Box::new),
-                    Err(failure) => {
-                        self.allowance.release(reserved);
-                        return Err(failure);
-                    }
-                };
                 let file = Receiving { index: entry.index, name };
-                Ok(Current::Storing(Box::new(Storing {
-                    file,
-                    entry: entry.clone(),
-                    slot,
-                    reserved,
-                    prefix,
-                    basis,
-                    copied_bytes: 0,
-                })))
+                let begun = self.begin_storing(stream, entry, resumed);
+                let (reserved, prefix) = begun.inspect_err(|_| {
+                    // What there was of it is not this failure's to remove.
+                    if beginning != Beginning::New
+                        && let Some(staged) = slot.lock().take()
+                    {
+                        staged.leave();
+                    }
+                })?;
+                let entry = entry.clone();
+                Ok(Current::Storing(Box::new(Storing { file, entry, slot, reserved, prefix, basis, copied_bytes: 0 })))
             }
             // Only a whole file can be compared.
             Err(failure) if failure.code == FailureCode::Exists && beginning == Beginning::New => {
-                let existing = self.target.existing(&name, entry.size_hint_bytes, &mut self.changed);
+                let announced_bytes = entry.size_hint_bytes;
+                let existing = self.target.existing(self.owner.as_ref(), &name, announced_bytes, &mut self.changed);
                 let existing = Box::new(existing.ok_or(failure)?);
                 Ok(Current::Comparing { file: Receiving { index: entry.index, name }, existing, received: 0 })
             }
@@ -496,8 +491,12 @@ impl Drop for Assembler {
 }
 
 #[cfg(test)]
+mod foreign_tests;
+#[cfg(test)]
 mod listing_tests;
 #[cfg(test)]
 mod resume_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod unfinished_tests;

@@ -68,6 +68,7 @@ pub async fn receive_over<T: Transport>(
         open_directories: Arc::new(Semaphore::new(OPEN_DIRECTORIES_MAX)),
         counters: Arc::clone(&counters),
     };
+    let over;
     let disk = tokio::task::spawn_blocking({
         let worker = DiskWorker {
             counters: Arc::clone(&counters),
@@ -84,19 +85,27 @@ pub async fn receive_over<T: Transport>(
         });
         let assembler = Assembler::new(target, owner, poke);
         counters.waits_for(assembler.cutting());
+        over = assembler.over();
         move || worker.run(assembler, frames_out, &answers_in)
     });
+    // Nor is anything read for a session whose task is dropped.
+    let _over = over.on_drop();
     let snapshot = || snapshot(&handle, &counters, started.elapsed());
     let (heard, said) = {
         let reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
         let hear = async {
-            tokio::select! {
+            let heard = tokio::select! {
                 heard = streams::hear(reader, service, beside, inlet) => heard,
                 silent = streams::watch_silence(&counters) => Err(silent),
                 () = stop.requested() => Err(TransferError::Stopped),
-            }
+            };
+            heard.inspect_err(|_| over.set())
         };
-        let say = say(handle.clone(), service, answers_out, &counters, || observer.progress(&snapshot()));
+        let say = async {
+            let said = say(handle.clone(), service, answers_out, &counters, || observer.progress(&snapshot())).await;
+            // A sender that is gone is noticed here while what it has said is still being handled.
+            said.inspect_err(|_| over.set())
+        };
         converse(hear, say).await
     };
     let outcome = disk.await.map_err(|_| TransferError::DiskThread)?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::files::{Hello, Partial, Progress, ToReceiver, ToSender};
 use dfcp_framing::frame::Service;
+use dfcp_secure::Pattern;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -20,8 +21,8 @@ use super::reading::{read_frame, read_preamble};
 use super::source::{Feed, Known, Opener, Root, Shared, produce};
 use super::{Bottleneck, LastHeard, Observer, Report, SendOptions, Snapshot};
 use crate::limits::{
-    CLOSE_WAIT_MAX, FILE_STREAMS_MAX, PARTIALS_PER_SENDER_MAX, QUIET_SOURCE_INTERVAL, RECEIVER_SILENCE_MAX,
-    REPORT_INTERVAL, UNANSWERED_MAX,
+    CLOSE_WAIT_MAX, FILE_STREAMS_MAX, FIRST_STREAM_BYTES_KNOWN_MAX, FIRST_STREAM_BYTES_MAX, PARTIALS_PER_SENDER_MAX,
+    QUIET_SOURCE_INTERVAL, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, UNANSWERED_MAX,
 };
 use crate::transport::{Handle, SendStream, Streams, Transport};
 
@@ -41,8 +42,11 @@ pub async fn send<T: Transport>(
     let shared = Arc::new(Shared::new());
     // An entry has two at most: one when it is begun, one at its end.
     let (events_in, events_out) = mpsc::channel(2 * UNANSWERED_MAX);
+    // A receiver that was known before may have these files from here: then it is asked before much is sent.
+    let was_known = handle.seal().is_some_and(|seal| seal.pattern != Pattern::FirstContact);
+    let first_bytes_max = if was_known { FIRST_STREAM_BYTES_KNOWN_MAX } else { FIRST_STREAM_BYTES_MAX };
     let (producer, first, opener) =
-        produce(roots, options.clone(), events_in, Arc::clone(&shared), Arc::clone(&observer));
+        produce(roots, options.clone(), first_bytes_max, events_in, Arc::clone(&shared), Arc::clone(&observer));
     let producer = tokio::task::spawn_blocking(move || producer.run());
     let received = Received::new(started);
     let mut answers = Answers::new(events_out, &shared, &*observer, &options);

@@ -12,6 +12,7 @@ mod changed;
 mod delete;
 mod existing;
 mod partial;
+mod readings;
 mod resume;
 mod staged;
 
@@ -30,8 +31,11 @@ use self::batch::Together;
 pub use self::batch::{Finished, Unpublished};
 pub use self::changed::{Changed, Place};
 pub use self::delete::{Deletion, Surplus};
-pub use self::existing::Existing;
+pub use self::existing::{Completed, Existing};
 pub use self::partial::{Checkpoint, Found, Partials, Slot, UnfinishedFile};
+#[cfg(test)]
+pub(crate) use self::readings::READ_BYTES;
+pub use self::readings::{FileKey, Over, Readings};
 pub use self::resume::{Beginning, Offered, Resumed};
 pub use self::staged::Staged;
 use self::staged::Temporary;
@@ -113,7 +117,7 @@ impl Store {
         let granted = status_of(&probe)?.mode & !OTHERS_WRITE;
         let mode_mask = if options.preserve_modes { MODE_MASK } else { granted };
         let held_max = UNPUBLISHED_DESCRIPTORS_MAX.min(descriptors::allowed() / 4);
-        let partials = Arc::new(Partials::new(root.directory(Path::new(""))?, options.sync));
+        let partials = Arc::new(Partials::new(root.directory(Path::new(""))?, options.sync, options.session_bytes_max));
         Ok(Self { path, root, options, mode_mask, held, held_max, together: Together::default(), partials })
     }
 
@@ -226,39 +230,42 @@ impl Store {
         }
         // Content is counted when it comes: others may need the space by then, or free some.
         match directory.free_bytes() {
-            Ok(Some(free)) if announced_bytes > free => return Err(no_room(announced_bytes, free)),
+            Ok(Some(free)) if announced_bytes > free => return Err(no_room(announced_bytes)),
             Ok(_) => {}
             Err(error) => return Err(Failure::from_io("look up the free space", &error)),
         }
         Ok((place, destination))
     }
 
-    /// Verifies a file and gives it its metadata. It gets its name by [`Store::publish`].
+    /// Verifies a file, compares it with the one that it may replace, and gives it its metadata. It gets its name by
+    /// [`Store::publish`]. No comparison outlives its session, which is `over` then.
     ///
     /// # Errors
     /// Why it is not stored; nothing is left behind then.
     pub fn finish(
         &self,
         mut staged: Staged,
-        entry: &Entry,
-        len: u64,
-        hash: &[u8; HASH_BYTES],
-    ) -> Result<Finished, Failure> {
+        (name, entry): (&RelativeName, &Entry),
+        (len, hash): (u64, &[u8; HASH_BYTES]),
+        over: &Over,
+    ) -> Result<Completed, Failure> {
         let received = staged.len();
         let verified =
             staged.finish_length().and_then(|()| Ok(received == len && staged.hash()? == Some((*hash).into())));
         if !verified.map_err(|error| Failure::from_io("finish the file", &error))? {
             return Err(mismatch(received, len));
         }
+        staged.verified = Some((*hash).into());
         set_metadata(&staged.file, self.mode(entry), mtime(entry))
             .map_err(|error| Failure::from_io("finish the file", &error))?;
         if let Some(sender) = &staged.sender
-            && let Err(error) = set_sender(&staged.file, sender.as_str())
+            && let Err(error) = set_sender(&staged.file, Some(sender.as_str()))
         {
             // Without it the file is sent again where it would have been known to be unchanged.
             tracing::debug!(%error, "which key has sent a file is not written down");
         }
-        Ok(Finished { staged, _counted: Arc::clone(&self.held) })
+        let finished = Finished { staged, _counted: Arc::clone(&self.held) };
+        Ok(self.complete(finished, name, entry, over))
     }
 
     /// The directory in which `name` is to be, shared with what else is done there, and its last component.
@@ -315,11 +322,20 @@ pub(super) fn mismatch(received: u64, len: u64) -> Failure {
     Failure::new(FailureCode::Mismatch, sentence)
 }
 
-fn no_room(announced_bytes: u64, free_bytes: u64) -> Failure {
+/// Without how much room there is, which is not the sender's business.
+fn no_room(announced_bytes: u64) -> Failure {
     let sentence = format!(
-        "it takes {} and the receiver's disk has room for {}: free some space there and send again",
+        "it takes {}, more than the receiver's disk has room for: free some space there and send again",
         human_bytes(announced_bytes),
-        human_bytes(free_bytes)
+    );
+    Failure::new(FailureCode::DiskFull, sentence)
+}
+
+/// More than one sender may store in a session, or leave unfinished in all.
+pub(in crate::transfer) fn too_much(bytes_max: u64) -> Failure {
+    let sentence = format!(
+        "the receiver takes {} from one sender and this would be more: send less, or ask for a larger --max-bytes there",
+        human_bytes(bytes_max)
     );
     Failure::new(FailureCode::DiskFull, sentence)
 }

@@ -10,7 +10,8 @@ use dfcp_framing::names::RelativeName;
 
 use super::owner::Owner;
 use super::store::{
-    Beginning, Changed, Existing, Finished, Made, Offered, Resumed, Slot, Staged, Store, Surplus, Unpublished, mismatch,
+    Beginning, Changed, Completed, Existing, Found, Made, Offered, Over, Readings, Resumed, Slot, Staged, Store,
+    Surplus, Unpublished, mismatch,
 };
 
 /// Where the files of a session go.
@@ -86,14 +87,20 @@ impl Target {
         name: &RelativeName,
         entry: &Entry,
         how: (Option<&[u8; HASH_BYTES]>, bool),
+        readings: &mut Readings,
         changed: &mut Changed,
     ) -> Result<Offered, Failure> {
-        self.store()?.offered(owner, name, entry, how, changed)
+        self.store()?.offered(owner, name, entry, how, readings, changed)
     }
 
-    /// What of `owner`'s is there to go on with.
-    pub(super) fn resumable(&self, owner: &Owner) -> Vec<Partial> {
-        self.store().map_or_else(|_| Vec::new(), |store| store.resumable(owner))
+    /// What of `owner`'s is unfinished.
+    pub(super) fn unfinished(&self, owner: &Owner) -> Vec<Found> {
+        self.store().map_or_else(|_| Vec::new(), |store| store.unfinished(owner))
+    }
+
+    /// What of that it may go on with.
+    pub(super) fn resumable(&self, unfinished: Vec<Found>) -> Vec<Partial> {
+        self.store().map_or_else(|_| Vec::new(), |store| store.resumable(unfinished))
     }
 
     /// Whether what the sender does not have may be deleted.
@@ -116,21 +123,22 @@ impl Target {
 
     pub(super) fn existing(
         &self,
+        owner: Option<&Owner>,
         name: &RelativeName,
         announced_bytes: u64,
         changed: &mut Changed,
     ) -> Option<Existing> {
-        self.store().ok()?.existing(name, announced_bytes, changed)
+        self.store().ok()?.existing(owner, name, announced_bytes, changed)
     }
 
     pub(super) fn finish(
         &self,
         staged: Staged,
-        entry: &Entry,
-        len: u64,
-        hash: &[u8; HASH_BYTES],
-    ) -> Result<Finished, Failure> {
-        self.store()?.finish(staged, entry, len, hash)
+        what: (&RelativeName, &Entry),
+        content: (u64, &[u8; HASH_BYTES]),
+        over: &Over,
+    ) -> Result<Completed, Failure> {
+        self.store()?.finish(staged, what, content, over)
     }
 
     pub(super) fn is_crowded(&self) -> bool {

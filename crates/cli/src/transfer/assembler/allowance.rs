@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::error::Failure;
 
-use crate::units::human_bytes;
+use crate::transfer::store::too_much;
 
 /// Counts content that is stored or about to be.
 #[derive(Debug)]
@@ -35,10 +35,10 @@ impl Allowance {
         self.taken_bytes = self.taken_bytes.saturating_add(bytes);
     }
 
-    /// What there was of a file is given up.
-    pub(super) fn give_back(&mut self, name: &[u8]) {
-        let bytes = self.held.remove(name).unwrap_or_default();
-        self.taken_bytes = self.taken_bytes.saturating_sub(bytes);
+    /// A file has begun of which `known_bytes` are there. What else was left of it is gone.
+    pub(super) fn begin(&mut self, name: &[u8], known_bytes: u64) {
+        let held = self.held.remove(name).unwrap_or_default();
+        self.taken_bytes = self.taken_bytes.saturating_sub(held).saturating_add(known_bytes);
     }
 
     /// Sets aside what a file announces.
@@ -72,14 +72,7 @@ impl Allowance {
     fn check(&self, more_bytes: u64) -> Result<(), Failure> {
         let all_bytes = self.taken_bytes.saturating_add(self.reserved_bytes).saturating_add(more_bytes);
         match self.bytes_max {
-            Some(max) if all_bytes > max => {
-                let sentence = format!(
-                    "the receiver takes {} from one sender and this would be more: send less, or ask for a larger \
-                     --max-bytes there",
-                    human_bytes(max)
-                );
-                Err(Failure::new(FailureCode::DiskFull, sentence))
-            }
+            Some(max) if all_bytes > max => Err(too_much(max)),
             _ => Ok(()),
         }
     }

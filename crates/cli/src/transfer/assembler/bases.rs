@@ -14,6 +14,7 @@ use super::{Assembler, Poke, Ready};
 use crate::limits::{BASES_MAX, BASES_WAITING_MAX, BASIS_CHUNKS_MAX, COPY_BYTES_MAX};
 use crate::transfer::basis::{Alive, Cut, name};
 use crate::transfer::error::TransferError;
+use crate::transfer::store::{Existing, Readings};
 
 /// Those of a session, by the ordinals of their entries.
 #[derive(Debug, Default)]
@@ -56,9 +57,9 @@ struct Found {
 }
 
 impl Bases {
-    /// Begins to find out of which chunks `file` consists, or keeps the offer until that can be done. False if it cannot be
-    /// had: then the new version is sent as a whole.
-    pub(super) fn begin(&mut self, offer: &Offer, file: &File, len: u64, poke: &Poke) -> bool {
+    /// Begins to find out of which chunks `older` consists, or keeps the offer until that can be done. False if it cannot be
+    /// had, or was read too often: then the new version is sent as a whole.
+    pub(super) fn begin(&mut self, offer: &Offer, older: &Existing, readings: &mut Readings, poke: &Poke) -> bool {
         let Entry { index, name, .. } = &offer.entry;
         // A thread whose file was given up may need a moment to notice.
         if self.open.len().max(self.cutting.count()) >= BASES_MAX {
@@ -68,8 +69,12 @@ impl Bases {
             }
             return has_room;
         }
-        let (Ok(read), Ok(kept)) = (file.try_clone(), file.try_clone()) else { return false };
-        let (index, cut, found) = (*index, Cut::of(len), Arc::new(Found::default()));
+        if !readings.may_read(older.key()) {
+            return false;
+        }
+        let (Ok(read), Ok(kept)) = (older.file().try_clone(), older.file().try_clone()) else { return false };
+        let (index, len) = (*index, older.len());
+        let (cut, found) = (Cut::of(len), Arc::new(Found::default()));
         let cutting = {
             let (found, poke, counted) = (Arc::clone(&found), Arc::clone(poke), self.cutting.begin());
             std::thread::Builder::new().name("cut".to_owned()).spawn(move || {

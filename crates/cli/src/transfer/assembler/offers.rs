@@ -15,7 +15,7 @@ impl Assembler {
         offer.takes_basis
             && !offer.asks_only
             && older.len().min(offer.entry.len.unwrap_or_default()) >= BASIS_BYTES_MIN
-            && self.bases.begin(offer, older.file(), older.len(), &self.poke)
+            && self.bases.begin(offer, older, &mut self.readings, &self.poke)
     }
 
     /// The first answers: what it can do for this sender, and what it has of its files.
@@ -24,10 +24,11 @@ impl Assembler {
             self.answers.push(ToSender::Hello(Hello::default()));
             return;
         };
-        let partials = self.target.resumable(owner);
-        for partial in &partials {
-            self.allowance.hold(&partial.name, partial.offset);
+        let unfinished = self.target.unfinished(owner);
+        for found in &unfinished {
+            self.allowance.hold(&found.file.name, found.bytes);
         }
+        let partials = self.target.resumable(unfinished);
         let hello = Hello {
             takes_offers: self.target.takes_offers(),
             deletes: self.target.deletes(),
@@ -42,10 +43,18 @@ impl Assembler {
         let Offer { entry, hash, asks_only, .. } = offer;
         let (index, hash, asks_only) = (entry.index, hash.as_ref(), *asks_only);
         self.check_place(entry)?;
+        if self.readings.over().is_set() {
+            // Nobody waits for the answer.
+            return Ok(());
+        }
         let owner = self.owner.clone().ok_or(ProtocolError::OutOfPlace { frame: "offer" })?;
         let named = parse(entry).and_then(|name| {
-            Ok((self.target.offered(&owner, &name, entry, (hash, asks_only), &mut self.changed)?, name))
+            let how = (hash, asks_only);
+            Ok((self.target.offered(&owner, &name, entry, how, &mut self.readings, &mut self.changed)?, name))
         });
+        if named.is_err() && self.readings.over().is_set() {
+            return Ok(());
+        }
         match named {
             Ok((Offered::Replaces(older), _)) if self.begin_basis(offer, &older) => {}
             Ok((Offered::Wanted | Offered::Replaces(_), _)) => {

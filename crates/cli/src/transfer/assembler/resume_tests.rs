@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use blake3::hazmat::HasherExt;
+use dfcp_framing::error::EXISTS;
 use dfcp_framing::files::{Hello, Partial};
 
 use super::*;
@@ -23,7 +24,7 @@ fn content(seed: u8) -> Vec<u8> {
     bytes
 }
 
-fn alice() -> Owner {
+pub(super) fn alice() -> Owner {
     Owner::from_fingerprint("SHA256:alice")
 }
 
@@ -45,34 +46,44 @@ fn shape() -> Shape {
 }
 
 /// One session of a sender.
-struct Session {
-    assembler: Assembler,
+pub(super) struct Session {
+    pub(super) assembler: Assembler,
     pokes: Receiver<Ready>,
 }
 
 impl Session {
-    fn open(output: &Path, owner: &Owner, options: StoreOptions) -> Self {
+    pub(super) fn open(output: &Path, owner: &Owner, options: StoreOptions) -> Self {
+        Self::of(Arc::new(Store::open(output, options).unwrap()), owner)
+    }
+
+    /// One of several sessions of a receiver.
+    pub(super) fn of(store: Arc<Store>, owner: &Owner) -> Self {
         let (poke, pokes) = channel();
         let poke = Mutex::new(poke);
-        let store = Arc::new(Store::open(output, options).unwrap());
         let poke: Poke = Arc::new(move |ready| {
             let _ = poke.lock().unwrap().send(ready);
         });
         Self { assembler: Assembler::new(store, Some(owner.clone()), poke), pokes }
     }
 
-    fn say(&mut self, frame: &ToReceiver) -> Result<Vec<ToSender>, TransferError> {
+    pub(super) fn say(&mut self, frame: &ToReceiver) -> Result<Vec<ToSender>, TransferError> {
         self.assembler.handle(0, frame)?;
         Ok(self.assembler.take_answers())
     }
 
-    fn greeted(&mut self) -> Vec<ToSender> {
+    pub(super) fn greeted(&mut self) -> Vec<ToSender> {
         self.assembler.greet();
         self.assembler.take_answers()
     }
 
+    /// Waits for what a thread of this session gets ready, and takes it.
+    pub(super) fn await_ready(&mut self) {
+        let ready = self.pokes.recv_timeout(Duration::from_secs(60)).unwrap();
+        self.assembler.ready(ready).unwrap();
+    }
+
     /// Sends a part of the content as data.
-    fn data(&mut self, content: &[u8]) {
+    pub(super) fn data(&mut self, content: &[u8]) {
         for piece in content.chunks(200_000) {
             assert_eq!(self.say(&ToReceiver::Data(piece.to_vec())).unwrap(), []);
         }
@@ -100,7 +111,7 @@ impl Session {
     }
 
     /// Ends the file and says what became of it.
-    fn end(&mut self, content: &[u8]) -> Result<Confirmed, Failure> {
+    pub(super) fn end(&mut self, content: &[u8]) -> Result<Confirmed, Failure> {
         let hash = *blake3::hash(content).as_bytes();
         self.assembler.handle(0, &ToReceiver::FileEnd { len: content.len() as u64, hash }).unwrap();
         self.assembler.publish().unwrap();
@@ -114,7 +125,7 @@ fn value(content: &[u8], part: Part) -> [u8; 32] {
     part.hasher().update(&content[part.start as usize..part.end as usize]).finalize_non_root()
 }
 
-fn keeping() -> StoreOptions {
+pub(super) fn keeping() -> StoreOptions {
     StoreOptions { keep_unfinished: true, ..StoreOptions::default() }
 }
 
@@ -377,8 +388,12 @@ mod offers {
         assert_eq!(answer(&alice(), entry(), None), UNCHANGED);
         let bob = Owner::from_fingerprint("SHA256:bob");
         let hash = Some(*blake3::hash(&content(1)).as_bytes());
+        let exists = Failure::new(FailureCode::Exists, EXISTS);
+        let exists = ToSender::Verdict { index: 0, outcome: Err(exists) };
+        let replacing = StoreOptions { replace: true, ..keeping() };
         for (entry, hash) in [(entry(), None), (entry(), hash), (Entry { mtime_s: 1, ..entry() }, None)] {
-            assert_eq!(answer(&bob, entry, hash), WANTED, "whatever it asks");
+            assert_eq!(answer(&bob, entry.clone(), hash), exists, "whatever it asks");
+            assert_eq!(offer(output.path(), &bob, replacing, entry, hash), WANTED, "whatever it asks");
         }
         let all = StoreOptions { allow_update: true, ..keeping() };
         assert_eq!(offer(output.path(), &bob, all, entry(), None), UNCHANGED);
@@ -628,12 +643,14 @@ mod deltas {
     fn no_more_older_versions_are_read_than_may_be_and_none_for_longer_than_it_is_waited_for() {
         let output = tempfile::tempdir().unwrap();
         let options = StoreOptions { allow_update: true, ..replacing() };
-        let long = fs::File::create(output.path().join("f")).unwrap();
-        long.set_len(1 << 40).unwrap();
+        let name = |index: u32| format!("f{index}");
+        for index in 0..200 {
+            fs::File::create(output.path().join(name(index))).unwrap().set_len(1 << 40).unwrap();
+        }
         let mut session = Session::open(output.path(), &alice(), options);
         let cutting = session.assembler.cutting();
         for index in 0..200 {
-            let entry = Entry { index, ..entry() };
+            let entry = Entry { index, name: name(index).into(), ..entry() };
             let offer = ToReceiver::Offer { hash: None, asks_only: false, takes_basis: true, entry: entry.clone() };
             session.say(&offer).unwrap();
             let again = Entry { mtime_s: 5, ..entry.clone() };
@@ -680,5 +697,92 @@ mod deltas {
             matches!(&answers[..], [ToSender::Verdict { outcome: Err(failure), .. }] if failure.code == FailureCode::DiskFull),
             "{answers:?}"
         );
+    }
+}
+
+/// Offers that cost a sender a few bytes, and this receiver the reading of a file.
+mod readings {
+    use super::*;
+    use crate::transfer::store::READ_BYTES;
+
+    fn stored() -> tempfile::TempDir {
+        let output = tempfile::tempdir().unwrap();
+        let mut session = Session::open(output.path(), &alice(), keeping());
+        session.say(&ToReceiver::File(entry())).unwrap();
+        session.data(&content(1));
+        assert_eq!(session.end(&content(1)), Ok(Confirmed::Stored));
+        output
+    }
+
+    #[test]
+    fn a_file_is_not_read_again_for_each_offer_that_has_a_hash() {
+        let hash = |seed| Some(*blake3::hash(&content(seed)).as_bytes());
+        for (replace, asks_only) in [(false, false), (true, false), (false, true), (true, true)] {
+            let output = stored();
+            let mut session = Session::open(output.path(), &alice(), StoreOptions { replace, ..keeping() });
+            READ_BYTES.set(0);
+            for index in 0..100 {
+                // Where the file may be replaced, it gets the time of an offer that has its hash.
+                let entry = Entry { index, mtime_s: index.into(), ..entry() };
+                let hash = hash(1 + (index % 3) as u8 / 2);
+                session.say(&ToReceiver::Offer { hash, asks_only, takes_basis: false, entry }).unwrap();
+            }
+            let times = READ_BYTES.get() as f64 / LEN as f64;
+            assert!(times <= 4.0, "100 offers, replace {replace}, asks only {asks_only}: read {times} times");
+        }
+    }
+
+    /// The chunks of one file, again and again.
+    #[test]
+    fn an_older_version_is_not_cut_again_for_each_offer_that_takes_a_basis() {
+        let output = stored();
+        let mut session = Session::open(output.path(), &alice(), StoreOptions { replace: true, ..keeping() });
+        let mut cut = 0;
+        for index in 0..20 {
+            let entry = Entry { index, mtime_s: 9, ..entry() };
+            let offer = ToReceiver::Offer { hash: None, asks_only: false, takes_basis: true, entry: entry.clone() };
+            if session.say(&offer).unwrap().is_empty() {
+                cut += 1;
+                session.await_ready();
+                session.assembler.take_answers();
+            }
+            session.say(&ToReceiver::File(entry)).unwrap();
+            session.say(&ToReceiver::FileAbort(String::new())).unwrap();
+            session.assembler.take_answers();
+        }
+        assert!(cut <= 4, "20 offers: cut {cut} times");
+    }
+
+    /// Streams of a session take it from each other.
+    #[test]
+    fn a_beginning_is_not_verified_again_each_time_that_a_stream_goes_on_with_it() {
+        let output = cut_off();
+        let mut session = Session::open(output.path(), &alice(), keeping());
+        let offset = offset(&mut session);
+        let mut begun = 0;
+        for index in 0..20 {
+            let stream = index as usize % 2;
+            let _ = session.assembler.handle(stream, &ToReceiver::FileAbort(String::new()));
+            let frame = ToReceiver::Resume { offset, entry: Entry { index, ..entry() } };
+            session.assembler.handle(stream, &frame).unwrap();
+            let is_refused = |answer: &ToSender| matches!(answer, ToSender::Verdict { index: it, .. } if *it == index);
+            begun += u32::from(!session.assembler.take_answers().iter().any(is_refused));
+        }
+        assert!(begun <= 4, "20 times: verified {begun} times");
+        // It is still there for another session.
+        drop(session);
+        assert_eq!(Session::open(output.path(), &alice(), keeping()).greeted().len(), 2);
+    }
+
+    #[test]
+    fn nothing_is_read_for_a_sender_that_is_gone() {
+        let output = stored();
+        let mut session = Session::open(output.path(), &alice(), keeping());
+        session.assembler.over().set();
+        READ_BYTES.set(0);
+        let hash = Some(*blake3::hash(&content(1)).as_bytes());
+        let offer = ToReceiver::Offer { hash, asks_only: false, takes_basis: false, entry: entry() };
+        assert_eq!(session.say(&offer).unwrap(), []);
+        assert_eq!((READ_BYTES.get(), session.assembler.totals()), (0, (0, 0)));
     }
 }

@@ -13,7 +13,7 @@ use super::prefix::{Prefix, Ready};
 use super::{Assembler, Content, Current, Receiving, out_of_place, shown};
 use crate::limits::CHECKPOINT_INTERVAL;
 use crate::transfer::error::TransferError;
-use crate::transfer::store::{Beginning, Checkpoint, Slot, Unpublished};
+use crate::transfer::store::{Beginning, Checkpoint, Completed, Resumed, Slot, Unpublished};
 
 /// A file that is being stored.
 #[derive(Debug)]
@@ -39,6 +39,37 @@ pub(super) struct Checkpoints {
 }
 
 impl Assembler {
+    /// Sets aside what a file that begins has announced, and begins to verify what there is of it.
+    pub(super) fn begin_storing(
+        &mut self,
+        stream: usize,
+        entry: &Entry,
+        resumed: Option<Resumed>,
+    ) -> Result<(Reserved, Option<Box<Prefix>>), Failure> {
+        let known_bytes = resumed.as_ref().map_or(0, |resumed| resumed.offset);
+        self.allowance.begin(&entry.name, known_bytes);
+        let reserved = self.allowance.reserve(entry.size_hint_bytes.saturating_sub(known_bytes))?;
+        let Some(resumed) = resumed else { return Ok((reserved, None)) };
+        let prefix = self.may_verify(&resumed).and_then(|()| Prefix::begin(resumed, stream, Arc::clone(&self.poke)));
+        match prefix {
+            Ok(prefix) => Ok((reserved, Some(Box::new(prefix)))),
+            Err(failure) => {
+                self.allowance.release(reserved);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Sessions of one sender can take a file from each other, or a stream from another one, and each time it is read.
+    fn may_verify(&mut self, resumed: &Resumed) -> Result<(), Failure> {
+        let key = resumed.key().map_err(|error| Failure::from_io("look up the unfinished file", &error))?;
+        if self.readings.may_read(&key) {
+            return Ok(());
+        }
+        let sentence = "it was begun too often in this session: send it again in another one";
+        Err(Failure::new(FailureCode::FileSystem, sentence))
+    }
+
     /// Takes the next frame of a file that is being stored.
     pub(super) fn storing(&mut self, frame: &ToReceiver, mut storing: Box<Storing>) -> Result<Current, TransferError> {
         let taken = match frame {
@@ -172,13 +203,19 @@ impl Assembler {
                 }
                 let resumed_bytes = prefix.map_or(0, |prefix| prefix.len());
                 let staged = slot.lock().take();
-                let finished =
-                    staged.ok_or_else(taken).and_then(|staged| self.target.finish(staged, &entry, *len, hash));
+                let over = self.readings.over();
+                let finished = staged
+                    .ok_or_else(taken)
+                    .and_then(|staged| self.target.finish(staged, (&file.name, &entry), (*len, hash), over));
                 match finished {
-                    Ok(finished) => {
+                    Ok(completed) => {
                         let content = Content { resumed_bytes, copied_bytes, ..Content::new(*len, hash) };
-                        let receipt = file.receipt(content, Confirmed::Stored);
-                        self.await_disk(receipt, Unpublished::File(Box::new(finished)))?;
+                        let (confirmed, unpublished) = match completed {
+                            Completed::New(finished) => (Confirmed::Stored, Unpublished::File(finished)),
+                            Completed::Adopted(both) => (Confirmed::Stored, Unpublished::Adopted(both)),
+                            Completed::Unchanged(existing) => (Confirmed::Unchanged, Unpublished::Unchanged(existing)),
+                        };
+                        self.await_disk(file.receipt(content, confirmed), unpublished)?;
                     }
                     Err(failure) => self.file_failed(file.index, &file.name.to_string(), failure)?,
                 }

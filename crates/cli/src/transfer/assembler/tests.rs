@@ -87,6 +87,9 @@ const FLUSHING: StoreOptions = StoreOptions {
     allow_delete: false,
 };
 
+/// Every sender may learn what is in files that exist.
+const TELLING: StoreOptions = StoreOptions { sync: false, allow_update: true, ..FLUSHING };
+
 fn store_file(assembler: &mut Player, name: &str, data: &[u8]) {
     assembler.handle(&ToReceiver::File(entry(name))).unwrap();
     for piece in data.chunks(1 << 20) {
@@ -154,7 +157,7 @@ fn a_tree_is_rebuilt_and_directories_get_their_time_last() {
 /// A file that has changed at its sender comes again, in the middle of what came of it.
 #[test]
 fn a_file_that_begins_anew_is_only_what_comes_then() {
-    let (output, mut assembler) = fresh();
+    let (output, mut assembler) = fresh_with(TELLING);
     fs::write(output.path().join("same"), b"new").unwrap();
     fs::write(output.path().join("other"), b"old").unwrap();
     for (name, directory) in [("f", 0), ("same", 0), ("other", 0), ("../escape", 0)] {
@@ -449,7 +452,7 @@ fn a_session_stores_no_more_than_it_may() {
 
 #[test]
 fn a_file_that_is_only_compared_may_be_longer_than_what_a_session_may_store() {
-    let (output, mut assembler) = fresh_with(StoreOptions { session_bytes_max: Some(10), ..StoreOptions::default() });
+    let (output, mut assembler) = fresh_with(StoreOptions { session_bytes_max: Some(10), ..TELLING });
     let content = [7; 20];
     fs::write(output.path().join("same"), content).unwrap();
     for name in ["same", "new"] {
@@ -463,7 +466,7 @@ fn a_file_that_is_only_compared_may_be_longer_than_what_a_session_may_store() {
 
 #[test]
 fn a_file_that_is_there_with_the_same_content_is_confirmed_and_not_written() {
-    for options in [StoreOptions::default(), FLUSHING] {
+    for options in [TELLING, StoreOptions { sync: true, ..TELLING }] {
         let (output, mut assembler) = fresh_with(options);
         fs::write(output.path().join("same"), b"same").unwrap();
         fs::write(output.path().join("other"), b"othe").unwrap();
@@ -485,7 +488,7 @@ fn a_file_that_is_there_with_the_same_content_is_confirmed_and_not_written() {
 
 #[test]
 fn files_that_are_there_already_are_flushed_together_like_new_ones() {
-    let (output, mut assembler) = fresh_with(FLUSHING);
+    let (output, mut assembler) = fresh_with(StoreOptions { sync: true, ..TELLING });
     for number in 0..4 {
         fs::write(output.path().join(format!("same{number}")), b"same").unwrap();
     }
@@ -502,7 +505,7 @@ fn files_that_are_there_already_are_flushed_together_like_new_ones() {
 
 #[test]
 fn a_file_that_is_there_with_another_length_is_refused_as_soon_as_that_is_clear() {
-    let (output, mut assembler) = fresh();
+    let (output, mut assembler) = fresh_with(TELLING);
     fs::write(output.path().join("f"), b"four").unwrap();
     assembler.handle(&ToReceiver::File(Entry { size_hint_bytes: 5, ..entry("f") })).unwrap();
     assert_eq!(verdicts(&mut assembler), [(0, Some(FailureCode::Exists))]);
@@ -520,7 +523,7 @@ fn a_file_that_is_there_with_another_length_is_refused_as_soon_as_that_is_clear(
 /// Otherwise somebody could guess the content of a file byte by byte.
 #[test]
 fn the_first_byte_that_differs_from_what_is_there_is_not_told() {
-    let (output, mut assembler) = fresh();
+    let (output, mut assembler) = fresh_with(TELLING);
     fs::write(output.path().join("f"), b"secret").unwrap();
     assembler.handle(&ToReceiver::File(entry("f"))).unwrap();
     assembler.handle(&ToReceiver::Data(b"x".to_vec())).unwrap();
@@ -531,14 +534,30 @@ fn the_first_byte_that_differs_from_what_is_there_is_not_told() {
     assert_eq!(verdicts(&mut assembler), [(0, Some(FailureCode::Exists))]);
 }
 
+/// Its sender is told the same as of any other.
+#[cfg(unix)]
 #[test]
-fn with_force_the_same_content_is_written_again() {
+fn with_force_a_foreign_file_of_the_same_content_stays_and_counts_as_stored() {
+    use std::os::unix::fs::MetadataExt;
     let (output, mut assembler) = fresh_with(StoreOptions { replace: true, ..StoreOptions::default() });
-    fs::write(output.path().join("f"), b"same").unwrap();
-    store_file(&mut assembler, "f", b"same");
-    assert!(!assembler.take_outcomes().remove(0).is_unchanged);
-    let time = filetime::FileTime::from_last_modification_time(&fs::metadata(output.path().join("f")).unwrap());
-    assert_eq!(time.unix_seconds(), 7);
+    for name in ["f", "other", "linked"] {
+        fs::write(output.path().join(name), b"same").unwrap();
+    }
+    fs::hard_link(output.path().join("linked"), output.path().join("second name")).unwrap();
+    let status = |name: &str| fs::metadata(output.path().join(name)).unwrap();
+    let before = ["f", "other", "linked"].map(|name| status(name).ino());
+    for (name, content) in [("f", b"same"), ("other", b"new!"), ("linked", b"same")] {
+        store_file(&mut assembler, name, content);
+    }
+    assembler.publish().unwrap();
+    assert_eq!(verdicts(&mut assembler), [(0, None), (1, None), (2, None)]);
+    assert!(assembler.take_outcomes().iter().all(|outcome| !outcome.is_unchanged));
+    let now = ["f", "other", "linked"].map(|name| status(name).ino());
+    let is_kept: Vec<_> = before.iter().zip(&now).map(|(before, now)| before == now).collect();
+    assert_eq!(is_kept, [true, false, false], "what has two names is two files");
+    assert_eq!(["f", "other", "linked"].map(|name| status(name).mtime()), [7; 3]);
+    assert_ne!(status("second name").mtime(), 7);
+    assert_eq!(unfinished(output.path()), 0);
 }
 
 #[cfg(unix)]

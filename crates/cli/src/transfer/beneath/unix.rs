@@ -270,15 +270,22 @@ pub fn set_metadata(file: &File, mode: u32, mtime: FileTime) -> io::Result<()> {
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 const SENDER_ATTRIBUTE: &str = "user.dfcp.sender";
 
-/// Writes down which key sent a file.
+/// Writes down which key sent a file, or that none is known to have.
 ///
 /// # Errors
 /// Those of the file system, which may have no such attributes.
-pub fn set_sender(file: &File, sender: &str) -> io::Result<()> {
+pub fn set_sender(file: &File, sender: Option<&str>) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-    return Ok(rustix::fs::fsetxattr(file, SENDER_ATTRIBUTE, sender.as_bytes(), rustix::fs::XattrFlags::empty())?);
+    {
+        let Some(sender) = sender else {
+            // The error for one that is not there has not the same name on all systems.
+            let is_there = rustix::fs::fgetxattr(file, SENDER_ATTRIBUTE, &mut [0_u8; 0]).is_ok();
+            return if is_there { Ok(rustix::fs::fremovexattr(file, SENDER_ATTRIBUTE)?) } else { Ok(()) };
+        };
+        Ok(rustix::fs::fsetxattr(file, SENDER_ATTRIBUTE, sender.as_bytes(), rustix::fs::XattrFlags::empty())?)
+    }
     #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-    return Err(io::ErrorKind::Unsupported.into());
+    if sender.is_none() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
 /// Whether [`set_sender`] has written down this key.

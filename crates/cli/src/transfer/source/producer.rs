@@ -21,16 +21,17 @@ use super::search::{Finder, Found, Place};
 use super::steady::{CHANGED, Reading, SENDINGS_MAX, Stamp, Worth};
 use super::tree::Tree;
 use super::{Event, Feed, Shared, Stopped, entry_of, fail};
-use crate::limits::{CHUNKS_WAITING_MAX, DIRECTORIES_WAIT, FIRST_STREAM_BYTES_MAX, WALK_AHEAD_MAX};
+use crate::limits::{CHUNKS_WAITING_MAX, DIRECTORIES_WAIT, WALK_AHEAD_MAX};
 use crate::transfer::beneath::{Identity, Status, status_of};
 use crate::transfer::hash_tree::Shape;
 use crate::transfer::{EntryOutcome, Observer, SendOptions};
 
 /// Everything below `roots`, to be found and sent by [`Producer::run`], with what goes over the first stream and the means to send over
-/// others.
+/// others. On the first one go at most `first_bytes_max` bytes of content before the receiver has said anything.
 pub(in crate::transfer) fn produce(
     roots: Vec<Root>,
     options: SendOptions,
+    first_bytes_max: u64,
     events: mpsc::Sender<Event>,
     shared: Arc<Shared>,
     observer: Arc<dyn Observer>,
@@ -42,6 +43,7 @@ pub(in crate::transfer) fn produce(
         options,
         first,
         first_bytes: 0,
+        first_bytes_max,
         beside,
         shared,
         observer,
@@ -60,6 +62,8 @@ pub(in crate::transfer) struct Producer {
     first: Encoder,
     /// Content on the first stream.
     first_bytes: u64,
+    /// The most before the receiver has said anything.
+    first_bytes_max: u64,
     beside: Beside,
     shared: Arc<Shared>,
     observer: Arc<dyn Observer>,
@@ -152,7 +156,7 @@ impl Producer {
         if self.options.dry_run {
             return self.ask(entry, name, place, identity);
         }
-        let is_for_first = self.first_bytes.saturating_add(status.len) <= FIRST_STREAM_BYTES_MAX;
+        let is_for_first = self.first_bytes.saturating_add(status.len) <= self.first_bytes_max;
         if is_for_first && self.beside.known().is_none() {
             // No round trip is waited for.
             return self.send_first(entry, name, file, status);

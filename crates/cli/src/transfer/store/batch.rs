@@ -38,6 +38,9 @@ pub enum Unpublished {
     File(Box<Finished>),
     /// A file that was there already with the same content, which may not be on the disk yet.
     Unchanged(Box<Existing>),
+    /// A file that was there already, in the place of one with the same content. That is flushed all the same: how long an answer takes
+    /// must not tell which of the two it is.
+    Adopted(Box<(Existing, Finished)>),
     /// A directory to which nothing more is written.
     Directory {
         /// Its name.
@@ -55,6 +58,7 @@ impl Unpublished {
         match self {
             Self::File(finished) => finished.staged.len(),
             Self::Unchanged(existing) => existing.len(),
+            Self::Adopted(both) => both.1.staged.len(),
             Self::Directory { .. } => 0,
         }
     }
@@ -82,6 +86,7 @@ impl Store {
             results.push(match one {
                 Unpublished::File(finished) => flushed.and_then(|()| self.name(*finished, changed)),
                 Unpublished::Unchanged(existing) => flushed.map(|()| self.note(changed, &existing.place)),
+                Unpublished::Adopted(both) => flushed.map(|()| self.note(changed, &both.0.place)),
                 Unpublished::Directory { name, made, entry } => self.finish_directory(&name, &made, &entry, changed),
             });
             // Hundreds of directories would be as many descriptors.
@@ -100,13 +105,25 @@ impl Store {
         let (places, files): (Vec<_>, Vec<_>) = batch
             .iter()
             .enumerate()
-            .filter_map(|(place, one)| match one {
-                Unpublished::File(finished) => Some((place, &finished.staged.file)),
-                Unpublished::Unchanged(existing) => Some((place, &existing.file)),
-                Unpublished::Directory { .. } => None,
+            .flat_map(|(place, one)| {
+                let (first, second) = match one {
+                    Unpublished::File(finished) => (Some(&finished.staged.file), None),
+                    Unpublished::Unchanged(existing) => (Some(&existing.file), None),
+                    Unpublished::Adopted(both) => (Some(&both.1.staged.file), Some(&both.0.file)),
+                    Unpublished::Directory { .. } => (None, None),
+                };
+                first.into_iter().chain(second).map(move |file| (place, file))
             })
             .unzip();
-        places.into_iter().zip(flush_all(&files, &self.together)).collect()
+        let mut results = BTreeMap::new();
+        for (place, flushed) in places.into_iter().zip(flush_all(&files, &self.together)) {
+            // Of two the first error counts.
+            let result = results.entry(place).or_insert(Ok(()));
+            if result.is_ok() {
+                *result = flushed;
+            }
+        }
+        results
     }
 
     fn name(&self, finished: Finished, changed: &mut Changed) -> Result<(), Failure> {

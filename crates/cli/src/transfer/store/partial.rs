@@ -4,6 +4,7 @@
 //! Both names follow from the sender's key and the file's name, so nobody else's are found. While a receiver writes to the file it
 //! holds its lock.
 
+mod claims;
 mod journal;
 
 use std::collections::BTreeMap;
@@ -14,8 +15,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::SystemTime;
 
+use dfcp_framing::error::Failure;
 use dfcp_framing::names::{RelativeName, TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
 
+use self::claims::{Claim, Claims};
 pub use self::journal::UnfinishedFile;
 use self::journal::{Journal, State};
 use super::changed::Place;
@@ -38,6 +41,7 @@ pub struct Partials {
     sync: bool,
     /// Those which some session of this program is writing to.
     active: Mutex<BTreeMap<Id, Weak<Slot>>>,
+    claims: Claims,
 }
 
 /// Which unfinished file it is, as its names have it.
@@ -51,6 +55,8 @@ pub struct Found {
     pub file: UnfinishedFile,
     /// How much of it is there, bytes.
     pub offset: u64,
+    /// What it takes of the disk, bytes, if it has no holes.
+    pub bytes: u64,
     /// Whether some receiver is writing to it.
     pub is_active: bool,
     /// Whether another session of its sender may go on with it.
@@ -81,6 +87,8 @@ pub(super) struct Keep {
     next_span: usize,
     /// What is written down.
     offset: u64,
+    /// What its sender is charged for it, bytes.
+    claimed_bytes: u64,
     is_kept: bool,
 }
 
@@ -144,12 +152,25 @@ impl Partials {
     /// # Errors
     /// Those of the file system.
     pub fn at(path: &Path) -> io::Result<Self> {
-        Ok(Self::new(Directory::open(path, Resolution::of_system())?, false))
+        Ok(Self::new(Directory::open(path, Resolution::of_system())?, false, None))
     }
 
-    /// Those below `root`.
-    pub(super) fn new(root: Directory, sync: bool) -> Self {
-        Self { root, sync, active: Mutex::default() }
+    /// Those below `root`, of which each sender may leave `bytes_max` in all.
+    pub(super) fn new(root: Directory, sync: bool, bytes_max: Option<u64>) -> Self {
+        Self { root, sync, active: Mutex::default(), claims: Claims::new(bytes_max) }
+    }
+
+    /// A file is going to take `bytes`, instead of what it took before, which is returned.
+    ///
+    /// # Errors
+    /// Its sender may not leave as much.
+    pub(super) fn claim(&self, owner: &Owner, id: &Id, bytes: u64) -> Result<Option<Claim>, Failure> {
+        self.claims.claim(owner, id, bytes)
+    }
+
+    /// It does not, after all.
+    pub(super) fn disclaim(&self, id: &Id, before: Option<Claim>) {
+        self.claims.restore(id, before);
     }
 
     /// Makes a file one that others of its sender's sessions find, if it can be gone on with.
@@ -196,6 +217,10 @@ impl Partials {
                 }
             }
         }
+        if let Some(owner) = owner {
+            let its = found.iter().filter(|(_, found)| found.file.owner == *owner);
+            self.claims.found(owner, &its.map(|(id, found)| (id.clone(), found.bytes)).collect());
+        }
         let is_wanted = |found: &Found| owner.is_none_or(|owner| found.file.owner == *owner);
         let mut found: Vec<_> = found.into_values().filter(is_wanted).collect();
         found.sort_by(|a, b| a.file.name.cmp(&b.file.name));
@@ -219,8 +244,8 @@ impl Partials {
             let slot = slot.lock();
             let (keep, tree) = slot.as_ref().and_then(|staged| Some((staged.keep.as_ref()?, staged.tree()?)))?;
             let offset = tree.shape().floor(tree.position());
-            let file = keep.file.clone();
-            Some((id, Found { file, offset, is_active: true, is_free: true, changed: now }))
+            let (file, bytes) = (keep.file.clone(), tree.position());
+            Some((id, Found { file, offset, bytes, is_active: true, is_free: true, changed: now }))
         });
         found.collect()
     }
@@ -249,7 +274,8 @@ impl Partials {
             return Ok(None);
         }
         let offset = Shape::of(identity.len).map_or(0, |shape| shape.floor(state.offset.min(status.len)));
-        let found = Found { file: identity, offset, is_active, is_free: !is_active, changed: status.changed };
+        let (bytes, changed) = (status.len, status.changed);
+        let found = Found { file: identity, offset, bytes, is_active, is_free: !is_active, changed };
         Ok((offset > 0).then_some(found))
     }
 
@@ -292,6 +318,7 @@ impl Partials {
 
     /// Removes a journal.
     fn forget(&self, journals: &Directory, id: &Id) {
+        self.claims.release(id);
         if let Err(error) = journals.remove_file(&id.journal_name())
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -330,16 +357,34 @@ impl Partials {
 }
 
 impl Keep {
-    /// Of a file that begins.
-    pub(super) fn new(partials: Arc<Partials>, id: Id, file: UnfinishedFile) -> Self {
+    /// Of a file that begins, for which `claimed_bytes` are claimed.
+    pub(super) fn new(partials: Arc<Partials>, id: Id, file: UnfinishedFile, claimed_bytes: u64) -> Self {
         let journal = Arc::new(Mutex::new(Recorder::Missing));
-        Self { partials, id, file, journal, next_span: 0, offset: 0, is_kept: false }
+        Self { partials, id, file, journal, next_span: 0, offset: 0, claimed_bytes, is_kept: false }
     }
 
-    /// Of a file which goes on at `offset`. Its journal is written anew with the next record.
-    pub(super) fn resumed(partials: Arc<Partials>, id: Id, file: UnfinishedFile, offset: u64) -> Self {
+    /// The same of a file which goes on at `offset`. Its journal is written anew with the next record.
+    pub(super) fn resumed(
+        partials: Arc<Partials>,
+        id: Id,
+        file: UnfinishedFile,
+        offset: u64,
+        claimed_bytes: u64,
+    ) -> Self {
         let journal = Arc::new(Mutex::new(Recorder::Earlier));
-        Self { partials, id, file, journal, next_span: 0, offset, is_kept: false }
+        Self { partials, id, file, journal, next_span: 0, offset, claimed_bytes, is_kept: false }
+    }
+
+    /// The file is going to have `len` bytes.
+    ///
+    /// # Errors
+    /// It has announced less, and its sender may not leave as much.
+    pub(super) fn grow(&mut self, len: u64) -> Result<(), Failure> {
+        if len > self.claimed_bytes {
+            self.partials.claim(&self.file.owner, &self.id, len)?;
+            self.claimed_bytes = len;
+        }
+        Ok(())
     }
 
     /// What is to be written down now; nothing if there is nothing new.
@@ -374,9 +419,12 @@ impl Keep {
         }))
     }
 
-    /// Whether it has a journal, which stays with the file from now on.
-    pub(super) fn keep(&mut self) -> bool {
+    /// Whether it has a journal, which stays with the file, of `len` bytes, from now on.
+    pub(super) fn keep(&mut self, len: u64) -> bool {
         self.is_kept = matches!(&*recorder(&self.journal), Recorder::Open(_) | Recorder::Earlier);
+        if self.is_kept {
+            self.partials.claims.leave(&self.file.owner, &self.id, len);
+        }
         self.is_kept
     }
 }
@@ -386,6 +434,7 @@ impl Drop for Keep {
         if self.is_kept {
             return;
         }
+        self.partials.claims.release(&self.id);
         let before = std::mem::replace(&mut *recorder(&self.journal), Recorder::Closed);
         if matches!(before, Recorder::Open(_) | Recorder::Earlier) {
             match self.partials.journals() {

@@ -1,5 +1,6 @@
 //! Files which a sender begins, goes on with, or asks about, by its key.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -11,9 +12,10 @@ use dfcp_framing::names::{RelativeName, is_temporary};
 use super::changed::Changed;
 use super::existing::Existing;
 use super::partial::{Found, Id, Keep, UnfinishedFile};
+use super::readings::{FileKey, Readings};
 use super::staged::{Staged, Temporary};
-use super::{Slot, Store, mtime};
-use crate::transfer::beneath::{is_sender, set_metadata, status_of};
+use super::{Slot, Store};
+use crate::transfer::beneath::status_of;
 use crate::transfer::hash_tree::{ChainingValue, Shape, TreeHasher};
 use crate::transfer::owner::Owner;
 
@@ -39,6 +41,16 @@ pub struct Resumed {
     pub file: std::fs::File,
 }
 
+impl Resumed {
+    /// Which file it is.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn key(&self) -> io::Result<FileKey> {
+        Ok((status_of(&self.file)?.identity, None))
+    }
+}
+
 /// What a receiver does about an offered file.
 #[derive(Debug)]
 pub enum Offered {
@@ -51,18 +63,22 @@ pub enum Offered {
 }
 
 impl Store {
-    /// The unfinished files which `owner` may go on with.
-    pub fn resumable(&self, owner: &Owner) -> Vec<Partial> {
+    /// The unfinished files of `owner`.
+    pub fn unfinished(&self, owner: &Owner) -> Vec<Found> {
         if !self.options.keep_unfinished {
             return Vec::new();
         }
         let found = self.partials.list(Some(owner), SystemTime::now());
-        let found = found.unwrap_or_else(|error| {
+        found.unwrap_or_else(|error| {
             tracing::warn!(%error, "unfinished files cannot be found, and are sent again");
             Vec::new()
-        });
-        let free =
-            found.into_iter().filter(|found| found.is_free && found.offset > 0 && self.may_store(&found.file.name));
+        })
+    }
+
+    /// Those among its unfinished files which a sender may go on with.
+    pub fn resumable(&self, unfinished: Vec<Found>) -> Vec<Partial> {
+        let free = unfinished.into_iter();
+        let free = free.filter(|found| found.is_free && found.offset > 0 && self.may_store(&found.file.name));
         free.map(|Found { file, offset, .. }| {
             let UnfinishedFile { name, len, mtime_s, mtime_ns, .. } = file;
             Partial { offset, len, mtime_s, mtime_ns, name }
@@ -110,23 +126,26 @@ impl Store {
         let shape = entry.len.and_then(Shape::of).filter(|_| self.options.keep_unfinished);
         let (staged, resumed) = match (beginning, shape) {
             (Beginning::At(offset), Some(shape)) => {
-                let keep = self.reopen(id, owner, name, entry, (shape, offset), place)?;
-                let (file, temporary, keep, resumed) = keep;
+                let (file, temporary, keep, resumed) = self.reopen(id, owner, name, entry, (shape, offset), &place)?;
                 let tree = TreeHasher::new(shape, offset);
                 (Staged::kept(file, temporary, destination, keep, tree), Some(resumed))
             }
             (Beginning::At(_), None) => return Err(not_there()),
-            (Beginning::New, Some(shape)) => match Temporary::create_kept(&place, &id) {
-                Ok((file, temporary)) => {
-                    let identity = identity(owner, name, entry, shape);
-                    let keep = Keep::new(Arc::clone(&self.partials), id, identity);
-                    (Staged::kept(file, temporary, destination, keep, TreeHasher::new(shape, 0)), None)
+            (Beginning::New, Some(shape)) => {
+                let before = self.partials.claim(owner, &id, entry.size_hint_bytes)?;
+                match Temporary::create_kept(&place, &id) {
+                    Ok((file, temporary)) => {
+                        let identity = identity(owner, name, entry, shape);
+                        let keep = Keep::new(Arc::clone(&self.partials), id, identity, entry.size_hint_bytes);
+                        (Staged::kept(file, temporary, destination, keep, TreeHasher::new(shape, 0)), None)
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "a file cannot be gone on with if it breaks off");
+                        self.partials.disclaim(&id, before);
+                        (self.unkept(&place, destination)?, None)
+                    }
                 }
-                Err(error) => {
-                    tracing::debug!(%error, "a file cannot be gone on with if it breaks off");
-                    (self.unkept(&place, destination)?, None)
-                }
-            },
+            }
             (Beginning::New, None) => (self.unkept(&place, destination)?, None),
         };
         let mut staged = staged;
@@ -162,24 +181,34 @@ impl Store {
         name: &RelativeName,
         entry: &Entry,
         (shape, offset): (Shape, u64),
-        place: Arc<super::Place>,
+        place: &Arc<super::Place>,
     ) -> Result<(std::fs::File, Temporary, Keep, Resumed), Failure> {
         let failed = |error| Failure::from_io("open the unfinished file", &error);
-        let opened = self.partials.open(&id, &place).map_err(failed)?.ok_or_else(not_there)?;
+        let opened = self.partials.open(&id, place).map_err(failed)?.ok_or_else(not_there)?;
         let identity = identity(owner, name, entry, shape);
         if opened.identity != identity || offset > opened.offset || shape.floor(offset) != offset || offset == 0 {
             return Err(not_there());
         }
+        let claimed_bytes = entry.size_hint_bytes.max(offset);
+        let before = self.partials.claim(owner, &id, claimed_bytes)?;
         // What lies behind was not written down, and holes could not be left in it.
-        opened.file.set_len(offset).map_err(failed)?;
-        let temporary = Temporary::adopt(&place, id.file_name());
-        let file = place.directory().file(Path::new(&id.file_name())).map_err(failed)?;
-        let resumed = Resumed { shape, offset, spans: opened.spans, file };
-        let keep = Keep::resumed(Arc::clone(&self.partials), id, identity, offset);
-        Ok((opened.file, temporary, keep, resumed))
+        let truncated = opened.file.set_len(offset);
+        match truncated.and_then(|()| place.directory().file(Path::new(&id.file_name()))) {
+            Ok(file) => {
+                let temporary = Temporary::adopt(place, id.file_name());
+                let resumed = Resumed { shape, offset, spans: opened.spans, file };
+                let keep = Keep::resumed(Arc::clone(&self.partials), id, identity, offset, claimed_bytes);
+                Ok((opened.file, temporary, keep, resumed))
+            }
+            Err(error) => {
+                self.partials.disclaim(&id, before);
+                Err(failed(error))
+            }
+        }
     }
 
-    /// What to do about a file which `owner` offers, or only asks about, which changes nothing. Anything about files that it has not sent is told only where everyone may know it.
+    /// What to do about a file which `owner` offers, or only asks about, which changes nothing. Of a file that it may not know it is told
+    /// what a sender is told that asks about no content.
     ///
     /// # Errors
     /// It cannot be stored.
@@ -189,21 +218,30 @@ impl Store {
         name: &RelativeName,
         entry: &Entry,
         (hash, asks_only): (Option<&[u8; HASH_BYTES]>, bool),
+        readings: &mut Readings,
         changed: &mut Changed,
     ) -> Result<Offered, Failure> {
-        let Some(existing) = self.regular(name, changed) else { return Ok(Offered::Wanted) };
-        if !self.options.allow_update && !is_sender(&existing.file, owner.as_str()) {
-            return Ok(Offered::Wanted);
-        }
-        let len = entry.len.unwrap_or_default();
-        let is_same = match hash {
-            Some(hash) => existing.is_identical(len, len, hash),
-            None => existing.has_mtime(entry).map(|has| has && existing.len() == len),
+        let Some(existing) = self.regular(name, changed).filter(|existing| self.is_known(existing, Some(owner))) else {
+            return match self.check(name, 0, changed) {
+                Err(failure) if failure.code == FailureCode::Exists => Err(failure),
+                // Its directory may come before it.
+                _ => Ok(Offered::Wanted),
+            };
         };
-        let is_same = is_same.map_err(|error| Failure::from_io("read the file that exists", &error))?;
+        let len = entry.len.unwrap_or_default();
+        let failed = |error| Failure::from_io("read the file that exists", &error);
+        let is_same = match hash {
+            _ if existing.len() != len => false,
+            Some(hash) => match readings.hash(&existing).map_err(failed)? {
+                Some(found) => found == *hash,
+                None => return Ok(Offered::Wanted),
+            },
+            None => existing.has_mtime(entry).map_err(failed)?,
+        };
         match (is_same, self.options.replace) {
             (true, false) => Ok(Offered::Unchanged(Box::new(existing))),
-            (true, true) if asks_only || self.has_metadata_of(&existing, name, entry)? => {
+            (true, true) if asks_only || self.has_metadata_of(&existing, entry)? => {
+                readings.renew(&existing).map_err(failed)?;
                 Ok(Offered::Unchanged(Box::new(existing)))
             }
             (_, true) => Ok(Offered::Replaces(Box::new(existing))),
@@ -211,23 +249,6 @@ impl Store {
             (false, false) if hash.is_none() && existing.len() == len => Ok(Offered::Wanted),
             (false, false) => Err(Failure::new(FailureCode::Exists, EXISTS)),
         }
-    }
-
-    /// Whether a file that may be replaced has the mode and time of the entry, or has got them now.
-    fn has_metadata_of(&self, existing: &Existing, name: &RelativeName, entry: &Entry) -> Result<bool, Failure> {
-        let failed = |error| Failure::from_io("set the time and mode of the file that exists", &error);
-        let status = status_of(&existing.file).map_err(failed)?;
-        if status.mode == self.mode(entry) && existing.has_mtime(entry).map_err(failed)? {
-            return Ok(true);
-        }
-        // With a second name it is also another file, whose metadata are not ours to set.
-        let last = name.path().file_name().unwrap_or_default();
-        let Ok(own) = existing.place.directory().own_file(last) else { return Ok(false) };
-        if status_of(&own).map_err(failed)?.identity != status.identity {
-            return Ok(false);
-        }
-        set_metadata(&own, self.mode(entry), mtime(entry)).map_err(failed)?;
-        Ok(true)
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Staged {
     pub(super) destination: OsString,
     /// The sender, if it can be known again.
     pub(super) sender: Option<Owner>,
+    /// BLAKE3 of its content, once that has turned out to be what was sent.
+    pub(super) verified: Option<blake3::Hash>,
     /// If it can be gone on with in another session.
     pub(super) keep: Option<Keep>,
     content: Content,
@@ -52,6 +54,7 @@ impl Staged {
             temporary,
             destination: destination.to_owned(),
             sender: None,
+            verified: None,
             keep: None,
             content: Content::Plain(Box::default()),
             len: 0,
@@ -71,14 +74,18 @@ impl Staged {
     /// # Errors
     /// Why it could not be written.
     pub fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
+        let start = self.len;
+        let len = start + data.len() as u64;
+        if let Some(keep) = &mut self.keep {
+            keep.grow(len)?;
+        }
+        self.len = len;
         match &mut self.content {
             Content::Plain(hasher) => {
                 hasher.update(data);
             }
             Content::Tree(tree) => tree.update(data),
         }
-        let start = self.len;
-        self.len += data.len() as u64;
         self.write_solid(start, data).map_err(|error| Failure::from_io("write the file", &error))
     }
 
@@ -182,7 +189,8 @@ impl Staged {
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "an unfinished file is left as it was last written down"),
         }
-        if self.keep.as_mut().is_some_and(Keep::keep) {
+        let len = self.len;
+        if self.keep.as_mut().is_some_and(|keep| keep.keep(len)) {
             self.temporary.leave();
         }
     }

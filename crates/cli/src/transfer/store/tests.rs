@@ -35,8 +35,24 @@ fn put(store: &Store, to: &str, data: &[u8]) -> Result<(), Failure> {
 
 /// Verifies and publishes one file by itself.
 fn commit(store: &Store, staged: Staged, entry: &Entry, data: &[u8]) -> Result<(), Failure> {
-    let finished = store.finish(staged, entry, data.len() as u64, blake3::hash(data).as_bytes())?;
-    store.publish(vec![Unpublished::File(Box::new(finished))], &mut Changed::default()).unwrap().remove(0)
+    let unpublished = match completed(store, staged, entry, data.len() as u64, data)? {
+        Completed::New(finished) => Unpublished::File(finished),
+        Completed::Unchanged(existing) => Unpublished::Unchanged(existing),
+        Completed::Adopted(both) => Unpublished::Adopted(both),
+    };
+    store.publish(vec![unpublished], &mut Changed::default()).unwrap().remove(0)
+}
+
+/// What becomes of one that has come with the hash of `hashed`.
+fn completed(store: &Store, staged: Staged, entry: &Entry, len: u64, hashed: &[u8]) -> Result<Completed, Failure> {
+    store.finish(staged, (&name("f"), entry), (len, blake3::hash(hashed).as_bytes()), &Over::default())
+}
+
+fn new(completed: Result<Completed, Failure>) -> Box<Finished> {
+    match completed.unwrap() {
+        Completed::New(finished) => finished,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn finish_directory(store: &Store, to: &str, made: Made, entry: &Entry) -> Result<(), Failure> {
@@ -89,7 +105,7 @@ fn a_wrong_hash_or_length_leaves_nothing() {
     for (len, hashed) in [(5, b"hellO"), (4, b"hello")] {
         let mut staged = store.begin(&name("f"), 0, &mut Changed::default()).unwrap();
         staged.write(b"hello").unwrap();
-        let failure = store.finish(staged, &entry(), len, blake3::hash(hashed).as_bytes()).unwrap_err();
+        let failure = completed(&store, staged, &entry(), len, hashed).unwrap_err();
         assert_eq!(failure.code, FailureCode::Mismatch);
     }
     assert!(names_in(output.path()).is_empty());
@@ -474,14 +490,13 @@ fn a_file_that_cannot_be_flushed_gets_no_name_and_the_others_theirs() {
                 staged.file = File::options().write(true).open("/dev/null").unwrap();
             }
             staged.write(b"data").unwrap();
-            let hash = blake3::hash(b"data");
             // Its mode would be that of the device.
             let finished = if to == "broken" {
-                Finished { staged, _counted: Arc::clone(&store.held) }
+                Box::new(Finished { staged, _counted: Arc::clone(&store.held) })
             } else {
-                store.finish(staged, &entry(), 4, hash.as_bytes()).unwrap()
+                new(completed(&store, staged, &entry(), 4, b"data"))
             };
-            batch.push(Unpublished::File(Box::new(finished)));
+            batch.push(Unpublished::File(finished));
         }
         let results = store.publish(batch, &mut Changed::default()).unwrap();
         assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, !sync, true]);
@@ -494,12 +509,12 @@ fn a_file_that_cannot_be_flushed_gets_no_name_and_the_others_theirs() {
 #[test]
 fn a_file_of_which_not_all_bytes_came_is_not_compared_with_what_is_there() {
     let output = tempfile::tempdir().unwrap();
-    let store = Store::open(output.path(), StoreOptions::default()).unwrap();
+    let store = Store::open(output.path(), StoreOptions { allow_update: true, ..StoreOptions::default() }).unwrap();
     put(&store, "f", b"data").unwrap();
     let is_identical = |received, len| {
-        let mut existing = store.existing(&name("f"), 0, &mut Changed::default()).unwrap();
+        let mut existing = store.existing(None, &name("f"), 0, &mut Changed::default()).unwrap();
         existing.file = File::options().write(true).open("/dev/null").unwrap();
-        existing.is_identical(received, len, blake3::hash(b"data").as_bytes())
+        existing.is_identical(received, len, blake3::hash(b"data").as_bytes(), &Over::default())
     };
     for (received, len) in [(0, 4), (3, 4), (4, 3), (5, 5)] {
         assert!(!is_identical(received, len).expect("it was read"), "{received} of {len}");
@@ -533,11 +548,11 @@ fn what_leads_to_a_file_is_flushed_before_it_is_confirmed() {
         store.make_directory(&name("d/e"), &entry(), &mut changed).unwrap();
         let mut staged = store.begin(&name("d/e/f"), 0, &mut changed).unwrap();
         staged.write(b"data").unwrap();
-        let finished = store.finish(staged, &entry(), 4, blake3::hash(b"data").as_bytes()).unwrap();
-        store.publish(vec![Unpublished::File(Box::new(finished))], &mut changed).unwrap().remove(0).unwrap();
+        let finished = new(completed(&store, staged, &entry(), 4, b"data"));
+        store.publish(vec![Unpublished::File(finished)], &mut changed).unwrap().remove(0).unwrap();
         assert_eq!(flushed(), ["", "d", "d/e"].map(PathBuf::from), "there already: {exists}");
         assert!(!changed.is_waiting());
-        let existing = Box::new(store.existing(&name("d/e/f"), 4, &mut changed).unwrap());
+        let existing = Box::new(store.regular(&name("d/e/f"), &mut changed).unwrap());
         store.publish(vec![Unpublished::Unchanged(existing)], &mut changed).unwrap().remove(0).unwrap();
         assert_eq!(flushed(), [PathBuf::from("d/e")]);
     }

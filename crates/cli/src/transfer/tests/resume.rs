@@ -185,6 +185,55 @@ fn what_is_there_already_is_not_sent() {
     assert_eq!((report.failed, report.failures[0].0.as_str()), (1, "tree/d/one"));
 }
 
+/// Files that a sender has stored stay what they are where it may replace them, inode and all: links of snapshots lead there.
+#[cfg(unix)]
+#[test]
+fn own_files_that_are_the_same_are_not_written_again_with_force() {
+    use std::os::unix::fs::MetadataExt;
+    const FILES: u64 = 300;
+    let here = tempfile::tempdir().unwrap();
+    let root = here.path().join("tree");
+    fs::create_dir(&root).unwrap();
+    for number in 0..FILES {
+        fs::write(root.join(format!("f{number}")), number.to_string().repeat(if number % 3 == 0 { 0 } else { 250 }))
+            .unwrap();
+    }
+    let there = tempfile::tempdir().unwrap();
+    let replacing = StoreOptions { replace: true, keep_unfinished: true, ..StoreOptions::default() };
+    for (has_met, is_first) in [(false, true), (false, false), (true, false)] {
+        let states = || {
+            let found = walkdir::WalkDir::new(there.path()).sort_by_file_name().into_iter().map(Result::unwrap);
+            let files = found.filter(|found| found.file_type().is_file());
+            files.map(|file| file.metadata().unwrap()).map(|it| (it.ino(), it.ctime_nsec())).collect::<Vec<_>>()
+        };
+        let before = states();
+        let report = run(async {
+            let (mut near, far) = known(1);
+            let seal = far.seal.unwrap();
+            let pattern = if has_met { Pattern::Pinned } else { Pattern::FirstContact };
+            near.seal = Some(Seal { pattern, peer: Some(StaticKey::from_seed(&[9; 32]).public()), ..seal });
+            let store = Arc::new(Store::open(there.path(), replacing).unwrap());
+            let (sent, received) = tokio::join!(
+                send(near, roots(std::slice::from_ref(&root)), SendOptions::default(), Arc::new(Log::default()) as _),
+                receive(far, store, Arc::new(Log::default()) as _, Stop::never())
+            );
+            received.unwrap();
+            sent.unwrap()
+        });
+        if is_first {
+            assert_eq!((report.stored, report.unchanged, report.failed), (FILES + 1, 0, 0));
+            continue;
+        }
+        let rewritten = before.iter().zip(&states()).filter(|(before, now)| before != now).count();
+        assert_eq!((report.unchanged, rewritten), (FILES, 0), "of {FILES} files");
+        let sent = report.last.done_bytes;
+        assert!(
+            !has_met || sent <= crate::limits::FIRST_STREAM_BYTES_KNOWN_MAX,
+            "{sent} bytes were sent before the answer"
+        );
+    }
+}
+
 #[test]
 fn a_file_that_becomes_shorter_while_it_goes_on_is_sent_as_a_whole() {
     let here = tempfile::tempdir().unwrap();
@@ -392,7 +441,9 @@ fn a_receiver_that_tells_of_more_older_versions_than_it_may_ends_the_session() {
     const FILES: u32 = 32;
     let here = tempfile::tempdir().unwrap();
     let files: Vec<_> = (0..FILES).map(|index| here.path().join(format!("f{index}"))).collect();
-    files.iter().for_each(|file| fs::write(file, b"content").unwrap());
+    // Too long to go before the receiver has said anything.
+    let long = crate::limits::FIRST_STREAM_BYTES_MAX + 1;
+    files.iter().for_each(|file| fs::File::create(file).unwrap().set_len(long).unwrap());
     let (refused, most) = run(async {
         let (near, mut far) = known(1);
         let options = SendOptions { delta: true, ..SendOptions::default() };

@@ -441,8 +441,14 @@ fn a_sender_waits_for_verdicts_before_it_has_too_many_entries_without() {
     run(async {
         let begin = |events_in| {
             let observer = Arc::new(Log::default());
-            let (producer, feed, opener) =
-                produce(roots(&root), SendOptions::default(), events_in, Arc::clone(&shared), observer);
+            let (producer, feed, opener) = produce(
+                roots(&root),
+                SendOptions::default(),
+                FIRST_STREAM_BYTES_MAX,
+                events_in,
+                Arc::clone(&shared),
+                observer,
+            );
             drop(opener.open(Known::default()));
             (tokio::task::spawn_blocking(move || producer.run()), feed)
         };

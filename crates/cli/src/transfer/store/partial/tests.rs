@@ -7,7 +7,9 @@ use dfcp_framing::files::{Entry, Partial};
 
 use super::*;
 use crate::transfer::hash_tree::LEAF_BYTES;
-use crate::transfer::store::{Beginning, Changed, Resumed, Store, StoreOptions, Unpublished};
+use crate::transfer::store::{
+    Beginning, Changed, Completed, Finished, Over, Resumed, Store, StoreOptions, Unpublished,
+};
 
 const LEN: usize = 3_000_000;
 
@@ -47,12 +49,12 @@ fn open(path: &Path) -> Store {
     Store::open(path, StoreOptions { keep_unfinished: true, sync: true, ..StoreOptions::default() }).unwrap()
 }
 
-fn begin(
-    store: &Store,
-    owner: &Owner,
-    beginning: Beginning,
-) -> Result<(Arc<Slot>, Option<Resumed>), dfcp_framing::error::Failure> {
+fn begin(store: &Store, owner: &Owner, beginning: Beginning) -> Result<(Arc<Slot>, Option<Resumed>), Failure> {
     store.begin_of(owner, &name(), &entry(), beginning, &mut Changed::default())
+}
+
+fn resumable(store: &Store, owner: &Owner) -> Vec<Partial> {
+    store.resumable(store.unfinished(owner))
 }
 
 /// Stores the first `bytes` and leaves the rest to a later session.
@@ -82,6 +84,19 @@ fn journal_path(here: &Path) -> PathBuf {
 }
 
 /// Sends what is behind `offset` and returns the content under the final name.
+/// What becomes of one that has come with the hash of `content`.
+fn completed(store: &Store, staged: Staged, len: usize, content: &[u8]) -> Result<Completed, Failure> {
+    let name = RelativeName::parse(b"d/f").unwrap();
+    store.finish(staged, (&name, &entry()), (len as u64, blake3::hash(content).as_bytes()), &Over::default())
+}
+
+fn new(completed: Result<Completed, Failure>) -> Box<Finished> {
+    match completed.unwrap() {
+        Completed::New(finished) => finished,
+        other => panic!("{other:?}"),
+    }
+}
+
 fn finish(store: &Store, here: &Path, offset: u64) -> Vec<u8> {
     let content = content();
     let (slot, resumed) = begin(store, &alice(), Beginning::At(offset)).unwrap();
@@ -93,8 +108,7 @@ fn finish(store: &Store, here: &Path, offset: u64) -> Vec<u8> {
         staged.insert(part, blake3::hazmat::HasherExt::finalize_non_root(&hasher));
     }
     staged.write(&content[offset as usize..]).unwrap();
-    let finished = store.finish(staged, &entry(), LEN as u64, blake3::hash(&content).as_bytes()).unwrap();
-    let batch = vec![Unpublished::File(Box::new(finished))];
+    let batch = vec![Unpublished::File(new(completed(store, staged, LEN, &content)))];
     store.publish(batch, &mut Changed::default()).unwrap().remove(0).unwrap();
     fs::read(here.join("d/f")).unwrap()
 }
@@ -106,13 +120,13 @@ fn what_came_is_there_for_its_sender_and_nobody_else() {
     leave(&store, &alice(), 1_000_000);
     let expected =
         Partial { offset: offset_of(1_000_000), len: LEN as u64, mtime_s: 5, mtime_ns: 6, name: b"d/f".to_vec() };
-    assert_eq!(store.resumable(&alice()), [expected]);
-    assert_eq!(store.resumable(&bob()), []);
+    assert_eq!(resumable(&store, &alice()), [expected]);
+    assert_eq!(resumable(&store, &bob()), []);
     assert!(begin(&store, &bob(), Beginning::At(offset_of(1_000_000))).is_err());
     // Another receiver, started later, finds the same; and one that keeps nothing offers nothing.
-    assert_eq!(open(here.path()).resumable(&alice()).len(), 1);
+    assert_eq!(resumable(&open(here.path()), &alice()).len(), 1);
     let forgetful = Store::open(here.path(), StoreOptions::default()).unwrap();
-    assert_eq!(forgetful.resumable(&alice()), []);
+    assert_eq!(resumable(&forgetful, &alice()), []);
     assert_eq!(finish(&store, here.path(), offset_of(1_000_000)), content());
     assert_eq!(names_below(here.path()), ["d/f"], "neither the journal nor anything else is left");
 }
@@ -122,7 +136,7 @@ fn a_file_of_which_next_to_nothing_came_is_not_kept() {
     let here = tempfile::tempdir().unwrap();
     let store = open(here.path());
     leave(&store, &alice(), LEAF_BYTES as usize - 1);
-    assert_eq!((store.resumable(&alice()), names_below(here.path())), (Vec::new(), Vec::new()));
+    assert_eq!((resumable(&store, &alice()), names_below(here.path())), (Vec::new(), Vec::new()));
 }
 
 /// As after a crash: whatever was not written down did not happen.
@@ -144,7 +158,7 @@ fn a_file_is_worth_what_was_written_down() {
         let after = tempfile::tempdir().unwrap();
         copy(here.path(), after.path());
         let crashed = open(after.path());
-        let found = crashed.resumable(&alice());
+        let found = resumable(&crashed, &alice());
         assert_eq!(found[0].offset, *recorded.last().unwrap());
         assert_eq!(finish(&crashed, after.path(), found[0].offset), content(), "after {came} bytes");
     }
@@ -170,7 +184,7 @@ fn a_file_that_lost_its_end_is_worth_what_is_left() {
     let file = File::options().write(true).open(data_path(here.path())).unwrap();
     file.set_len(300_000).unwrap();
     drop(file);
-    assert_eq!(store.resumable(&alice())[0].offset, offset_of(300_000));
+    assert_eq!(resumable(&store, &alice())[0].offset, offset_of(300_000));
     // What it said before is no longer there to go on from.
     let Err(failure) = begin(&store, &alice(), Beginning::At(offset_of(2_000_000))) else { panic!("it goes on") };
     assert!(failure.sentence.contains("any more"), "{failure}");
@@ -182,7 +196,7 @@ fn a_sender_that_is_back_takes_its_file_from_its_own_dead_session() {
     let store = open(here.path());
     let (dead, _) = begin(&store, &alice(), Beginning::New).unwrap();
     dead.lock().as_mut().unwrap().write(&content()[..1_000_000]).unwrap();
-    let offset = store.resumable(&alice())[0].offset;
+    let offset = resumable(&store, &alice())[0].offset;
     assert_eq!(offset, offset_of(1_000_000), "it is offered although nothing was written down yet");
     dead.lock().as_mut().unwrap().write(&content()[1_000_000..1_500_000]).unwrap();
     assert_eq!(finish(&store, here.path(), offset), content());
@@ -223,7 +237,7 @@ fn a_sender_goes_on_only_where_it_may() {
     ] {
         assert!(other(entry).is_err());
     }
-    assert_eq!(store.resumable(&alice()).len(), 1, "none of that has harmed it");
+    assert_eq!(resumable(&store, &alice()).len(), 1, "none of that has harmed it");
 }
 
 /// A file of that name has come otherwise meanwhile: the beginning is of no use, unless that file may be replaced.
@@ -233,10 +247,10 @@ fn a_beginning_whose_file_is_there_is_not_offered() {
     let store = open(here.path());
     leave(&store, &alice(), 1_000_000);
     fs::write(here.path().join("d/f"), "something").unwrap();
-    assert_eq!(store.resumable(&alice()), []);
+    assert_eq!(resumable(&store, &alice()), []);
     assert!(begin(&store, &alice(), Beginning::At(offset_of(1_000_000))).is_err());
     let options = StoreOptions { keep_unfinished: true, replace: true, ..StoreOptions::default() };
-    assert_eq!(Store::open(here.path(), options).unwrap().resumable(&alice()).len(), 1);
+    assert_eq!(resumable(&Store::open(here.path(), options).unwrap(), &alice()).len(), 1);
 }
 
 /// Somebody who lists unfinished files locks each for a moment.
@@ -299,13 +313,13 @@ fn what_somebody_else_put_there_is_neither_offered_nor_written_to() {
         fs::write(&victim, vec![7; 2_000_000]).unwrap();
         fs::remove_file(data_path(here.path())).unwrap();
         attack(&victim, &data_path(here.path()));
-        assert_eq!(store.resumable(&alice()), [], "{what}");
+        assert_eq!(resumable(&store, &alice()), [], "{what}");
         assert!(begin(&store, &alice(), Beginning::At(offset_of(1_000_000))).is_err(), "{what}");
         // It begins anew elsewhere, and comes to its end.
         let (slot, _) = begin(&store, &alice(), Beginning::New).unwrap();
         let mut staged = slot.lock().take().unwrap();
         staged.write(&content()).unwrap();
-        store.finish(staged, &entry(), LEN as u64, blake3::hash(&content()).as_bytes()).unwrap();
+        new(completed(&store, staged, LEN, &content()));
         assert_eq!(fs::read(&victim).unwrap(), vec![7; 2_000_000], "{what}");
     }
 }
@@ -321,12 +335,12 @@ fn a_journal_or_its_directory_behind_a_link_is_left_alone() {
     let moved = elsewhere.path().join("journal");
     fs::rename(journal_path(here.path()), &moved).unwrap();
     symlink(&moved, journal_path(here.path())).unwrap();
-    assert_eq!(store.resumable(&alice()), []);
+    assert_eq!(resumable(&store, &alice()), []);
     fs::remove_file(journal_path(here.path())).unwrap();
     fs::remove_dir(here.path().join(JOURNALS)).unwrap();
     symlink(elsewhere.path(), here.path().join(JOURNALS)).unwrap();
     let before = fs::read(&moved).unwrap();
-    assert_eq!(store.resumable(&alice()), []);
+    assert_eq!(resumable(&store, &alice()), []);
     leave(&store, &alice(), 1_000_000);
     assert_eq!(names_below(elsewhere.path()), ["journal"], "nothing is written there");
     assert_eq!(fs::read(&moved).unwrap(), before);
@@ -340,7 +354,7 @@ fn a_journal_counts_only_under_its_own_name() {
     leave(&store, &alice(), 1_000_000);
     let as_bobs = here.path().join(JOURNALS).join(Id::of(&bob(), b"d/f").journal_name());
     fs::copy(journal_path(here.path()), &as_bobs).unwrap();
-    assert_eq!((store.resumable(&bob()), store.resumable(&alice()).len()), (Vec::new(), 1));
+    assert_eq!((resumable(&store, &bob()), resumable(&store, &alice()).len()), (Vec::new(), 1));
     assert!(!as_bobs.exists());
 }
 
@@ -367,7 +381,7 @@ fn a_file_that_is_gone_takes_its_journal_along() {
     let store = open(here.path());
     leave(&store, &alice(), 1_000_000);
     fs::remove_file(data_path(here.path())).unwrap();
-    assert_eq!(store.resumable(&alice()), []);
+    assert_eq!(resumable(&store, &alice()), []);
     assert_eq!(names_below(here.path()), Vec::<String>::new());
 }
 
@@ -384,7 +398,7 @@ fn a_sender_leaves_only_so_many_files() {
         staged.write(&content()[..LEAF_BYTES as usize * 2]).unwrap();
         staged.leave();
     }
-    assert_eq!(store.resumable(&alice()).len(), PARTIALS_PER_SENDER_MAX);
+    assert_eq!(resumable(&store, &alice()).len(), PARTIALS_PER_SENDER_MAX);
     assert_eq!(names_below(here.path()).len(), 2 * PARTIALS_PER_SENDER_MAX);
 }
 
@@ -397,8 +411,8 @@ fn a_file_that_turns_out_to_have_another_length_is_stored_all_the_same() {
         let mut staged = slot.lock().take().unwrap();
         let content = content().into_iter().cycle().take(len).collect::<Vec<_>>();
         staged.write(&content).unwrap();
-        let finished = store.finish(staged, &entry(), len as u64, blake3::hash(&content).as_bytes()).unwrap();
-        store.publish(vec![Unpublished::File(Box::new(finished))], &mut Changed::default()).unwrap().remove(0).unwrap();
+        let finished = new(completed(&store, staged, len, &content));
+        store.publish(vec![Unpublished::File(finished)], &mut Changed::default()).unwrap().remove(0).unwrap();
         assert_eq!(fs::read(here.path().join("d/f")).unwrap(), content);
     }
 }
@@ -412,7 +426,7 @@ fn another_hash_is_refused_and_nothing_of_it_is_kept() {
     let mut staged = slot.lock().take().unwrap();
     staged.write(&content()[offset_of(1_000_000) as usize..]).unwrap();
     // The beginning was never verified, so there is no hash of the whole.
-    let failure = store.finish(staged, &entry(), LEN as u64, blake3::hash(&content()).as_bytes()).unwrap_err();
+    let failure = completed(&store, staged, LEN, &content()).unwrap_err();
     assert_eq!(failure.code, FailureCode::Mismatch);
     assert_eq!(names_below(here.path()), Vec::<String>::new());
 }
