@@ -3,7 +3,8 @@
 
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::{
-    Basis, CHUNK_HASH_BYTES, ChunkName, Confirmed, Entry, Hello, Listing, Partial, Progress, ToReceiver, ToSender,
+    Basis, CHUNK_HASH_BYTES, ChunkName, Confirmed, Delete, Entry, Hello, Listing, Partial, Progress, ToReceiver,
+    ToSender,
 };
 use dfcp_framing::frame::Service;
 use dfcp_secure::StaticKey;
@@ -186,8 +187,8 @@ fn frames() -> Vec<Named> {
     let mut sender = vec![0];
     for frame in [
         ToReceiver::Directory(Entry { index: 0, directories: 0, name: b"music".to_vec(), ..entry.clone() }),
+        ToReceiver::Delete(Delete { asks_only: true, patterns: vec![b"*.o".to_vec(), b"cache/".to_vec()] }),
         ToReceiver::Listing(Listing {
-            asks_only: false,
             is_last: true,
             directory: b"music".to_vec(),
             names: vec![b"a".to_vec(), b"b".to_vec()],
@@ -220,6 +221,7 @@ fn frames() -> Vec<Named> {
         ToSender::Want { index: 1 },
         ToSender::Checked { index: 1, end: 5, differ: vec![0] },
         ToSender::Deleted { failure: Some(FailureCode::Permission), name: b"music/c".to_vec() },
+        ToSender::Swept { told: 1, unnamed: 2 },
         ToSender::Progress(progress),
         ToSender::Summary { stored: 1, failed: 1, progress },
         ToSender::Refused(Failure::new(FailureCode::Busy, "come back later")),

@@ -229,8 +229,8 @@ pub struct SendArgs {
     /// Send and delete nothing; tell what would be
     #[arg(long, conflicts_with = "listen")]
     pub dry_run: bool,
-    /// Delete, in the directories that are sent, what is there at the receiver and not here, which needs --allow-delete there. What is
-    /// excluded or skipped here is not deleted
+    /// Delete, in the directories that are sent, what is there at the receiver and not here, which needs --allow-delete there. It is done
+    /// at the end, and only if nothing has failed. What --exclude matches on either side, or is skipped here, is not deleted
     #[arg(long)]
     pub delete: bool,
     /// Where `dfcp receive` listens; [`Cli::checked`] takes it from the end of the files.

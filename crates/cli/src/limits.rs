@@ -342,11 +342,21 @@ pub const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(500);
 /// How long a receiver waits for the rest of a frame of data before it stores what has come of it.
 pub const PIECE_WAIT: Duration = Duration::from_millis(100);
 
-/// Longest pattern of `--exclude`, bytes: a compiled one takes far more.
-pub const PATTERN_BYTES_MAX: usize = 1024;
-
-/// Patterns of `--exclude`.
+/// Patterns of `--exclude`. With `--delete` a receiver compares each with what it would delete.
 pub const PATTERNS_MAX: usize = 1024;
+
+/// These patterns together, bytes: a receiver holds 32 times as much, and takes at most as many steps for each byte of a name.
+pub const PATTERNS_BYTES_MAX: usize = 64 << 10;
+
+/// Names of a listing that a receiver holds before it goes through its directory, bytes, 4 more for each. It goes through it twice for every such
+/// piece, and holds none of its own names.
+pub const LISTING_BYTES_HELD_MAX: usize = 4 << 20;
+
+/// Deletions after which a receiver says what it has deleted, so that it holds few names.
+pub const DELETIONS_TOGETHER_MAX: usize = 256;
+
+/// Directories of a session with `--delete` of which either side knows that they were sent, 8 bytes each. With more nothing is deleted.
+pub const DIRECTORIES_KNOWN_MAX: usize = 1 << 20;
 
 /// How often, and with which pauses, a receiver tries to lock an unfinished file that another one may be looking at.
 pub const LOCK_TRIES_MAX: usize = 20;

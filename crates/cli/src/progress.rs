@@ -92,11 +92,15 @@ impl Display {
             return output::json(&json!({
                 "event": "done", "peer": self.peer, "ok": report.is_complete(), "stored": report.stored,
                 "directories": report.directories, "unchanged": report.unchanged, "failed": report.failed,
-                "deleted": report.deleted, "would_send": report.wanted, "would_send_bytes": report.wanted_bytes,
+                "deleted": report.deleted, "deleted_unnamed": report.unnamed, "deletion_skipped": report.deletion_skipped, "would_send": report.wanted, "would_send_bytes": report.wanted_bytes,
                 "skipped": report.skipped, "bytes": report.bytes, "resumed": report.resumed,
                 "resumed_bytes": report.resumed_bytes, "copied": report.copied, "copied_bytes": report.copied_bytes, "seconds": report.last.elapsed.as_secs_f64(), "rate_bps": mean_rate_bps(report),
                 "bottleneck": report.last.bottleneck, "path": report.last.path, "waste": waste(&report.last),
             }));
+        }
+        if let Some(sentence) = report.deletion_skipped {
+            let sentence = if self.tell_names { sentence.replacen("was", "would be", 1) } else { sentence.to_owned() };
+            output::note(&format!("{}: {sentence}", self.peer));
         }
         let text = if self.tell_names { dry_summary(report) } else { summary(report) };
         output::note(&format!("{}: {text}", self.peer));
@@ -297,6 +301,7 @@ fn dry_summary(report: &Report) -> String {
     let mut text = format!("dry run: {files} ({}) would be sent", human_bytes(report.wanted_bytes));
     for (count, what) in [
         (report.deleted, "would be deleted"),
+        (report.unnamed, "that this key has not stored would be deleted, too"),
         (report.unchanged, "unchanged"),
         (report.failed, "would fail"),
         (report.skipped, "skipped"),

@@ -274,7 +274,7 @@ fn what_the_sender_does_not_have_is_deleted_where_both_sides_say_so() {
 
     let receiver = receiver(&site, &["--once", "--allow-delete"]);
     let said = send(&site, &["t"], &receiver.address, &["--delete", "--exclude", "*.o"]).ok();
-    assert_eq!((&done(&said)["deleted"], &done(&said)["failed"]), (&4.into(), &0.into()), "{said:?}");
+    assert_eq!((&done(&said)["deleted"], &done(&said)["failed"]), (&6.into(), &0.into()), "{said:?}");
     assert!(receiver.succeeded());
     assert_eq!(
         tree(&site, "output"),

@@ -22,7 +22,7 @@ pub enum FailureCode {
     FileSystem = 6,
     /// The sender gave the file up.
     GivenUp = 7,
-    /// The server serves as many peers as it may.
+    /// The server serves as many peers as it may; of something that is to be deleted: a transfer is under way there.
     Busy = 8,
     /// The peer broke the protocol.
     Protocol = 9,
@@ -32,6 +32,10 @@ pub enum FailureCode {
     Stopped = 11,
     /// The server was not started for what the client asks. (12 is no failure: unchanged.)
     Unsuited = 13,
+    /// Another file system is mounted there, so it is not deleted.
+    Mounted = 14,
+    /// Something in the directory stays, so it is not deleted.
+    NotEmpty = 15,
 }
 
 impl FailureCode {
@@ -50,6 +54,8 @@ impl FailureCode {
             10 => Self::NotAdmitted,
             11 => Self::Stopped,
             13 => Self::Unsuited,
+            14 => Self::Mounted,
+            15 => Self::NotEmpty,
             _ => return None,
         })
     }

@@ -1,12 +1,15 @@
 //! The frames of a file transfer.
 
 mod basis;
+mod delete;
 mod entry;
 mod listing;
+mod text;
 mod to_receiver;
 mod to_sender;
 
 pub use self::basis::{Basis, CHUNK_HASH_BYTES, CHUNKS_PER_FRAME, ChunkName};
+pub use self::delete::Delete;
 pub use self::entry::Entry;
 pub use self::listing::Listing;
 pub use self::to_receiver::ToReceiver;

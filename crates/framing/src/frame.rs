@@ -112,6 +112,8 @@ pub mod kind {
     pub const LISTING: u8 = 0x0b;
     /// A part of the file that the receiver has under this name.
     pub const COPY: u8 = 0x0c;
+    /// Listings will follow.
+    pub const DELETE: u8 = 0x0d;
     /// What became of one entry.
     pub const VERDICT: u8 = 0x41;
     /// How far the receiver has come.
@@ -132,6 +134,8 @@ pub mod kind {
     pub const DELETED: u8 = 0x49;
     /// What a file that the receiver has consists of.
     pub const BASIS: u8 = 0x4a;
+    /// All listings are done with.
+    pub const SWEPT: u8 = 0x4b;
     /// What a perf client wants.
     pub const PERF_REQUEST: u8 = 0x21;
     /// A sender's own figures, sent along with the data when the server sends.

@@ -20,6 +20,9 @@ pub const DEPTH_MAX: usize = 64;
 /// Longest explanation sent to a peer or believed from one, bytes.
 pub const SENTENCE_BYTES_MAX: usize = 1024;
 
+/// Longest pattern of names that are left out, bytes. Matching one takes at most as many steps for each byte of a name.
+pub const PATTERN_BYTES_MAX: usize = 1024;
+
 /// Longest test a `perf server` lets itself be asked for.
 pub const PERF_DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -18,16 +18,17 @@ use dfcp_framing::{printable, printable_bytes};
 
 use self::allowance::{Allowance, Reserved};
 use self::bases::{Bases, Offer, Older};
-use self::listings::Listed;
+use self::listings::Deletions;
+pub(super) use self::listings::staying;
 pub use self::prefix::{Poke, Ready};
 use self::storing::{Checkpoints, Storing};
 use self::tree::{OpenDirectory, Tree};
-use super::EntryOutcome;
 use super::basis::Alive;
 use super::error::TransferError;
 use super::owner::Owner;
 use super::store::{Beginning, Changed, Existing, Over, Readings, Unpublished};
 use super::target::{Target, Writing};
+use super::{EntryOutcome, Skipped};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, FILE_STREAMS_MAX};
 
 /// Turns frames into files and verdicts.
@@ -46,7 +47,10 @@ pub struct Assembler {
     tree: Tree,
     /// Directory frames so far.
     directories: u32,
-    listed: Listed,
+    /// Of a sender that has directories to list.
+    deletions: Option<Deletions>,
+    /// Every stream has ended, and the account is closed.
+    is_finished: bool,
     bases: Bases,
     /// What was read of files that exist.
     readings: Readings,
@@ -61,6 +65,8 @@ pub struct Assembler {
     changed: Changed,
     answers: Vec<ToSender>,
     outcomes: Vec<EntryOutcome>,
+    /// What is not deleted on purpose.
+    skips: Vec<(String, Skipped)>,
 }
 
 /// What a stream is in the middle of.
@@ -152,7 +158,8 @@ impl Assembler {
             streams: (0..=FILE_STREAMS_MAX).map(|_| Current::Nothing).collect(),
             tree: Tree::default(),
             directories: 0,
-            listed: Listed::default(),
+            deletions: None,
+            is_finished: false,
             bases: Bases::default(),
             readings: Readings::default(),
             closed_directories: 0,
@@ -162,6 +169,7 @@ impl Assembler {
             changed: Changed::default(),
             answers: Vec::new(),
             outcomes: Vec::new(),
+            skips: Vec::new(),
             target,
         }
     }
@@ -174,9 +182,6 @@ impl Assembler {
     pub fn handle(&mut self, stream: usize, frame: &ToReceiver) -> Result<(), TransferError> {
         let current = self.streams.get_mut(stream).map(std::mem::take).ok_or(ProtocolError::TooManyStreams)?;
         let is_first = stream == 0;
-        if is_first && !matches!(frame, ToReceiver::Listing(_)) {
-            self.listed = Listed::Nothing;
-        }
         let next = match (frame, current) {
             (ToReceiver::Directory(entry), Current::Nothing) if is_first => self.directory(entry)?,
             (ToReceiver::End { entries, .. }, Current::Nothing) if is_first => {
@@ -196,9 +201,13 @@ impl Assembler {
                 self.offer(&Offer { entry, hash, asks_only: *asks_only, takes_basis: *takes_basis })?;
                 Current::Nothing
             }
-            (ToReceiver::Listing(listing), Current::Nothing) if is_first => {
-                self.listing(listing)?;
+            (ToReceiver::Delete(delete), Current::Nothing) if is_first => {
+                self.delete(delete)?;
                 Current::Nothing
+            }
+            (ToReceiver::Listing(listing), Current::Ended) if is_first => {
+                self.listing(listing)?;
+                Current::Ended
             }
             (frame, Current::Storing(storing)) => self.storing(frame, storing)?,
             (frame, Current::Writing { file, writing, reserved }) => self.writing(frame, file, writing, reserved)?,
@@ -227,6 +236,7 @@ impl Assembler {
         self.publish()?;
         let (stored, failed) = self.totals();
         self.answers.push(ToSender::Summary { stored, failed, progress: Progress::default() });
+        self.is_finished = true;
         Ok(())
     }
 
@@ -238,6 +248,11 @@ impl Assembler {
     /// What became of the entries answered since the last call.
     pub fn take_outcomes(&mut self) -> Vec<EntryOutcome> {
         std::mem::take(&mut self.outcomes)
+    }
+
+    /// What was not deleted on purpose since the last call, and why.
+    pub fn take_skips(&mut self) -> Vec<(String, Skipped)> {
+        std::mem::take(&mut self.skips)
     }
 
     /// Whether something is complete and not confirmed.
@@ -280,10 +295,15 @@ impl Assembler {
         let name = parse(entry);
         let complete = self.tree.leave(index, name.as_ref().ok())?;
         self.leave_directories(complete);
+        if self.deletions.as_ref().is_some_and(|deletions| deletions.asks_only) {
+            return self.directory_asked(entry, name);
+        }
         let made = name.and_then(|name| Ok((self.target.make_directory(&name, entry, &mut self.changed)?, name)));
         match made {
             Ok((made, name)) => {
-                self.listed = Listed::Made(name.clone());
+                if let Some(deletions) = &mut self.deletions {
+                    deletions.add(&name);
+                }
                 self.tree.enter(index, OpenDirectory { name, entry: entry.clone(), made });
             }
             Err(failure) => {

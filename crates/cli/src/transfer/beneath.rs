@@ -15,11 +15,13 @@ use std::time::SystemTime;
 
 #[cfg(not(unix))]
 pub use self::portable::{
-    Directory, flush_file_system, is_link, is_sender, open_named, set_metadata, set_sender, status_of, status_of_named,
+    Directory, flush_file_system, is_link, is_mount, is_sender, open_named, set_metadata, set_sender, status_of,
+    status_of_named,
 };
 #[cfg(unix)]
 pub use self::unix::{
-    Directory, flush_file_system, is_link, is_sender, open_named, set_metadata, set_sender, status_of, status_of_named,
+    Directory, flush_file_system, is_link, is_mount, is_sender, open_named, set_metadata, set_sender, status_of,
+    status_of_named,
 };
 
 /// How relative paths are resolved.
@@ -76,6 +78,11 @@ impl Identity {
     /// The file system that it is on.
     pub fn device(self) -> u64 {
         self.device
+    }
+
+    /// All of it, to be hashed.
+    pub fn to_bytes(self) -> [u8; 16] {
+        (u128::from(self.device) << 64 | u128::from(self.inode)).to_be_bytes()
     }
 }
 

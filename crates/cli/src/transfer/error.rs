@@ -65,6 +65,11 @@ pub enum TransferError {
         "the receiver cannot write its audit log, and confirms nothing that is not in it; tell its owner, and send again"
     )]
     NotRecorded,
+    /// The system gives no random numbers.
+    #[error(
+        "this machine gives no random numbers ({0}), without which nothing is deleted: mend that, or leave --delete out"
+    )]
+    Random(io::Error),
     /// This sender could not write down what it had sent.
     #[error("the audit log cannot be written, and nothing more is sent that is not in it; mend it, and start again")]
     SentNotRecorded,

@@ -1,21 +1,48 @@
-//! What the user leaves out of what is sent, by patterns as rsync has them.
+//! What the user leaves out of what is sent, and with `--delete` protects at the receiver, by patterns as rsync has them.
+//!
+//! A receiver matches patterns that a peer sent. So they are not compiled into automata, whose size a peer would choose: matching
+//! follows all ways through a pattern at once, and takes no more than its length for each byte of a name.
 
 use std::path::Path;
 
-use globset::{GlobBuilder, GlobMatcher};
+use dfcp_framing::limits::PATTERN_BYTES_MAX;
 
-use crate::limits::PATTERN_BYTES_MAX;
+use crate::limits::{PATTERNS_BYTES_MAX, PATTERNS_MAX};
 
-/// The patterns of a command.
+/// The patterns of a command or of a session.
 #[derive(Debug, Default)]
-pub struct Exclude(Vec<Pattern>);
+pub struct Exclude {
+    patterns: Vec<Pattern>,
+    /// Of their texts.
+    bytes: usize,
+}
 
 #[derive(Debug)]
 struct Pattern {
-    matcher: GlobMatcher,
+    text: Vec<u8>,
+    steps: Vec<Step>,
     /// A pattern without a slash is one for last components.
     is_last_component: bool,
     is_for_directories: bool,
+}
+
+/// A step through a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Byte(u8),
+    /// One byte that is no slash: one of these ranges, or none of them.
+    Class {
+        is_negated: bool,
+        ranges: Vec<(u8, u8)>,
+    },
+    /// Any bytes except slashes.
+    Star,
+    /// Any bytes.
+    DoubleStar,
+    /// Nothing, or directories with the slash behind them: what stands between is [`Step::Inside`].
+    Directories,
+    /// Any bytes, the last of which is a slash. It is always behind [`Step::Directories`].
+    Inside,
 }
 
 impl Exclude {
@@ -24,38 +51,182 @@ impl Exclude {
     /// names.
     ///
     /// # Errors
-    /// The first that is no pattern, in a sentence.
+    /// The first that is no pattern, or is beyond the bounds, in a sentence.
     pub fn new(patterns: &[String]) -> Result<Self, String> {
-        patterns.iter().map(|text| Pattern::parse(text)).collect::<Result<_, _>>().map(Self)
+        let mut all = Self::default();
+        for text in patterns {
+            all.add(text.as_bytes())?;
+        }
+        Ok(all)
+    }
+
+    /// Adds one more pattern.
+    ///
+    /// # Errors
+    /// As [`Exclude::new`].
+    pub fn add(&mut self, text: &[u8]) -> Result<(), String> {
+        self.bytes = self.bytes.saturating_add(text.len());
+        if self.patterns.len() >= PATTERNS_MAX || self.bytes > PATTERNS_BYTES_MAX {
+            return Err(format!("there are more than {PATTERNS_MAX} patterns, or {PATTERNS_BYTES_MAX} bytes of them"));
+        }
+        self.patterns.push(Pattern::parse(text)?);
+        Ok(())
+    }
+
+    /// The patterns as they were given.
+    pub fn texts(&self) -> Vec<Vec<u8>> {
+        self.patterns.iter().map(|pattern| pattern.text.clone()).collect()
     }
 
     /// Whether the file or directory of this name is left out, and everything in it.
     pub fn matches(&self, name: &Path, is_directory: bool) -> bool {
-        let last = name.file_name().unwrap_or_default();
-        self.0.iter().filter(|pattern| is_directory || !pattern.is_for_directories).any(|pattern| {
-            if pattern.is_last_component { pattern.matcher.is_match(last) } else { pattern.matcher.is_match(name) }
+        let (whole, last) = (name.as_os_str(), name.file_name().unwrap_or_default());
+        self.patterns.iter().filter(|pattern| is_directory || !pattern.is_for_directories).any(|pattern| {
+            let name = if pattern.is_last_component { last } else { whole };
+            matches(&pattern.steps, name.as_encoded_bytes())
         })
     }
 }
 
 impl Pattern {
-    fn parse(text: &str) -> Result<Self, String> {
-        let (pattern, is_for_directories) = match text.strip_suffix('/') {
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        let (pattern, is_for_directories) = match text.strip_suffix(b"/") {
             Some(pattern) => (pattern, true),
             None => (text, false),
         };
         if pattern.is_empty() || text.len() > PATTERN_BYTES_MAX {
             return Err(format!("a pattern has 1 to {PATTERN_BYTES_MAX} bytes"));
         }
-        let is_last_component = !pattern.contains('/');
-        let glob = match pattern.strip_prefix('/') {
-            Some(anchored) => anchored.to_owned(),
-            None if is_last_component => pattern.to_owned(),
-            None => format!("**/{pattern}"),
+        let is_last_component = !pattern.contains(&b'/');
+        let mut steps = Vec::new();
+        let rest = match pattern.strip_prefix(b"/") {
+            Some(anchored) => anchored,
+            None if is_last_component => pattern,
+            None => {
+                steps.extend([Step::Directories, Step::Inside]);
+                pattern
+            }
         };
-        let glob = GlobBuilder::new(&glob).literal_separator(true).backslash_escape(true).build();
-        let matcher = glob.map_err(|error| format!("it is no pattern: {}", error.kind()))?.compile_matcher();
-        Ok(Self { matcher, is_last_component, is_for_directories })
+        parse_steps(rest, &mut steps)?;
+        Ok(Self { text: text.to_vec(), steps, is_last_component, is_for_directories })
+    }
+}
+
+fn parse_steps(mut rest: &[u8], steps: &mut Vec<Step>) -> Result<(), String> {
+    let mut begins_component = true;
+    while let Some((first, behind)) = rest.split_first() {
+        rest = behind;
+        let begins = std::mem::replace(&mut begins_component, *first == b'/');
+        match first {
+            b'*' if rest.first() == Some(&b'*') => {
+                while let Some(more) = rest.strip_prefix(b"*") {
+                    rest = more;
+                }
+                match rest.strip_prefix(b"/").filter(|_| begins) {
+                    Some(more) => {
+                        (rest, begins_component) = (more, true);
+                        steps.extend([Step::Directories, Step::Inside]);
+                    }
+                    None => steps.push(Step::DoubleStar),
+                }
+            }
+            b'*' => steps.push(Step::Star),
+            b'?' => steps.push(Step::Class { is_negated: true, ranges: Vec::new() }),
+            b'[' => steps.push(parse_class(&mut rest)?),
+            b'\\' => {
+                let (escaped, behind) = rest.split_first().ok_or("it is no pattern: nothing follows its last \\")?;
+                rest = behind;
+                steps.push(Step::Byte(*escaped));
+            }
+            byte => steps.push(Step::Byte(*byte)),
+        }
+    }
+    Ok(())
+}
+
+/// What is behind `[`, up to its end.
+fn parse_class(rest: &mut &[u8]) -> Result<Step, String> {
+    let unclosed = || "it is no pattern: a [ has no ]".to_owned();
+    let is_negated = matches!(rest.first(), Some(b'!' | b'^'));
+    if is_negated {
+        *rest = &rest[1..];
+    }
+    let next = |rest: &mut &[u8]| {
+        let (byte, behind) = rest.split_first().ok_or_else(unclosed)?;
+        *rest = behind;
+        if *byte != b'\\' {
+            return Ok::<u8, String>(*byte);
+        }
+        let (escaped, behind) = rest.split_first().ok_or_else(unclosed)?;
+        *rest = behind;
+        Ok(*escaped)
+    };
+    let mut ranges = Vec::new();
+    // A ] that comes first stands for itself.
+    while ranges.is_empty() || rest.first() != Some(&b']') {
+        let low = next(rest)?;
+        let is_range = rest.first() == Some(&b'-') && rest.get(1).is_some_and(|end| *end != b']');
+        let high = if is_range {
+            *rest = &rest[1..];
+            next(rest)?
+        } else {
+            low
+        };
+        if low > high {
+            return Err("it is no pattern: a range ends before it begins".to_owned());
+        }
+        ranges.push((low, high));
+    }
+    *rest = &rest[1..];
+    Ok(Step::Class { is_negated, ranges })
+}
+
+/// Follows every way through the steps at once.
+fn matches(steps: &[Step], name: &[u8]) -> bool {
+    // Whether a way has reached each step; behind the last one is the end.
+    let mut reached = vec![false; steps.len() + 1];
+    let mut next = reached.clone();
+    reach(steps, &mut reached, 0);
+    for byte in name {
+        next.fill(false);
+        for (place, step) in steps.iter().enumerate().filter(|(place, _)| reached[*place]) {
+            let is_slash = *byte == b'/';
+            match step {
+                Step::Byte(expected) if expected == byte => reach(steps, &mut next, place + 1),
+                Step::Class { is_negated, ranges } => {
+                    let is_in = ranges.iter().any(|(low, high)| (low..=high).contains(&byte));
+                    if !is_slash && is_in != *is_negated {
+                        reach(steps, &mut next, place + 1);
+                    }
+                }
+                Step::Star if !is_slash => reach(steps, &mut next, place),
+                Step::DoubleStar => reach(steps, &mut next, place),
+                Step::Inside => {
+                    next[place] = true;
+                    if is_slash {
+                        reach(steps, &mut next, place + 1);
+                    }
+                }
+                Step::Byte(_) | Step::Star | Step::Directories => {}
+            }
+        }
+        std::mem::swap(&mut reached, &mut next);
+    }
+    reached[steps.len()]
+}
+
+/// Marks a step, and those behind it that can be reached by nothing.
+fn reach(steps: &[Step], reached: &mut [bool], place: usize) {
+    let mut place = place;
+    while !std::mem::replace(&mut reached[place], true) {
+        match steps.get(place) {
+            Some(Step::Star | Step::DoubleStar) => place += 1,
+            Some(Step::Directories) => {
+                reached[place + 1] = true;
+                place += 2;
+            }
+            _ => return,
+        }
     }
 }
 
@@ -71,8 +242,17 @@ mod tests {
             ("/t/a", &["t/a"], &["a", "u/t/a", "t/a/b"]),
             ("d/a", &["d/a", "t/d/a"], &["a", "t/ad/a", "t/d/b/a"]),
             ("t/*/a", &["t/x/a", "s/t/x/a"], &["t/a", "t/x/y/a"]),
-            ("t/**/a", &["t/x/a", "t/x/y/a", "t/a"], &["t/x/b"]),
+            ("t/**/a", &["t/x/a", "t/x/y/a", "t/a"], &["t/x/b", "ta", "t/xa"]),
+            ("t/**", &["t/x", "t/x/y", "s/t/x"], &["t", "tt/x"]),
+            ("**/a/b", &["a/b", "x/y/a/b"], &["xa/b"]),
+            ("/t**z", &["tz", "t/a/z", "taz"], &["t/a/zz/y"]),
+            ("*a*a*", &["xaxax", "aa"], &["xax", "b"]),
+            ("a?c", &["abc"], &["ac", "a/c", "abbc"]),
             ("[a-c]?", &["ax", "t/c1"], &["dx", "a"]),
+            ("[!a-c]x", &["dx"], &["ax", "x", "t/x"]),
+            ("[]x]", &["]", "x"], &["y"]),
+            ("[a\\]-]", &["a", "]", "-"], &["b"]),
+            ("{a,b}", &["{a,b}"], &["a", "b"]),
             ("a\\*b", &["a*b"], &["axb"]),
         ] {
             let exclude = Exclude::new(&[pattern.to_owned()]).unwrap();
@@ -82,6 +262,7 @@ mod tests {
             for name in others {
                 assert!(!exclude.matches(Path::new(name), false), "{pattern} and {name}");
             }
+            assert_eq!(exclude.texts(), [pattern.as_bytes()]);
         }
         let directories = Exclude::new(&["cache/".to_owned(), "x".to_owned()]).unwrap();
         assert!(directories.matches(Path::new("t/cache"), true) && !directories.matches(Path::new("t/cache"), false));
@@ -90,8 +271,18 @@ mod tests {
 
     #[test]
     fn what_is_no_pattern_is_refused() {
-        for bad in ["", "/", "[a", &"x".repeat(PATTERN_BYTES_MAX + 1)] {
+        for bad in ["", "/", "[a", "[", "[!", "a\\", "[b-a]", &"x".repeat(PATTERN_BYTES_MAX + 1)] {
             assert!(Exclude::new(&[bad.to_owned()]).is_err(), "{bad}");
         }
+    }
+
+    /// A peer sends them, and each is compared with every name that it would have deleted.
+    #[test]
+    fn patterns_are_bounded_in_number_and_in_bytes() {
+        assert!(Exclude::new(&vec!["x".to_owned(); PATTERNS_MAX]).is_ok());
+        assert!(Exclude::new(&vec!["x".to_owned(); PATTERNS_MAX + 1]).is_err());
+        let longest = PATTERNS_BYTES_MAX / PATTERN_BYTES_MAX;
+        assert!(Exclude::new(&vec!["x".repeat(PATTERN_BYTES_MAX); longest]).is_ok());
+        assert!(Exclude::new(&vec!["x".repeat(PATTERN_BYTES_MAX); longest + 1]).is_err());
     }
 }

@@ -18,6 +18,7 @@ pub mod error;
 pub mod exclude;
 pub mod groups;
 pub mod hash_tree;
+mod known_directories;
 pub mod owner;
 pub mod reading;
 pub mod receive;
@@ -109,6 +110,12 @@ pub enum Skipped {
     Excluded,
     /// What was written behind the end that a file had when it was opened.
     Growth,
+    /// Another file system that is mounted where something would be deleted.
+    Mounted,
+    /// A transfer that is under way where something would be deleted.
+    UnderWay,
+    /// A directory which would be deleted, and in which something stays.
+    NotEmpty,
 }
 
 impl Skipped {
@@ -120,28 +127,49 @@ impl Skipped {
             Self::Unfinished => "a file that a receiver has not finished",
             Self::Excluded => "excluded",
             Self::Growth => "it grew while it was sent: stored is what it had when it was opened",
+            Self::Mounted => "not deleted: another file system is mounted there",
+            Self::UnderWay => "not deleted: a transfer is under way there",
+            Self::NotEmpty => "not deleted: something in it stays",
         }
     }
 
     /// For people: what happened to this number of them.
     pub fn counted(self, count: u64) -> String {
         let (one, several) = match self {
-            Self::Growth if count == 1 => {
-                return "1 file grew while it was sent, and is stored as it was when it was opened".to_owned();
+            Self::Link => ("symbolic link was skipped", "symbolic links were skipped"),
+            Self::Special => ("socket, pipe or device was skipped", "sockets, pipes or devices were skipped"),
+            Self::Unfinished => {
+                ("unfinished file of a receiver was skipped", "unfinished files of a receiver were skipped")
             }
-            Self::Growth => {
-                return format!(
-                    "{count} files grew while they were sent, and are stored as they were when they were opened"
-                );
-            }
-            Self::Link => ("symbolic link", "symbolic links"),
-            Self::Special => ("socket, pipe or device", "sockets, pipes or devices"),
-            Self::Unfinished => ("unfinished file of a receiver", "unfinished files of a receiver"),
-            Self::Excluded => ("excluded file or directory", "excluded files and directories"),
+            Self::Excluded => ("excluded file or directory was skipped", "excluded files and directories were skipped"),
+            Self::Growth => (
+                "file grew while it was sent, and is stored as it was when it was opened",
+                "files grew while they were sent, and are stored as they were when they were opened",
+            ),
+            Self::Mounted => (
+                "is not deleted, because another file system is mounted there",
+                "are not deleted, because other file systems are mounted there",
+            ),
+            Self::UnderWay => (
+                "is not deleted, because a transfer is under way there",
+                "are not deleted, because transfers are under way there",
+            ),
+            Self::NotEmpty => (
+                "directory is not deleted, because something in it stays",
+                "directories are not deleted, because something in them stays",
+            ),
         };
-        if count == 1 { format!("1 {one} was skipped") } else { format!("{count} {several} were skipped") }
+        format!("{count} {}", if count == 1 { one } else { several })
     }
 }
+
+/// Why nothing is deleted after something has failed: it may be the only copy of what was to be sent.
+pub const SKIPPED_AFTER_FAILURE: &str =
+    "nothing was deleted, because something could not be read or stored: see the reasons above, and send again";
+
+/// Why nothing is deleted of very large trees.
+pub const SKIPPED_BEYOND: &str =
+    "nothing was deleted, because more than a million directories were sent: send them in parts";
 
 /// What seems to hold a transfer back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -248,6 +276,10 @@ pub struct Report {
     pub unchanged: u64,
     /// What was deleted, or would have been.
     pub deleted: u64,
+    /// What would have been deleted besides, and is not named: files which this key has not stored.
+    pub unnamed: u64,
+    /// Why nothing was deleted although that was asked for.
+    pub deletion_skipped: Option<&'static str>,
     /// Entries that would have been sent.
     pub wanted: u64,
     /// Content of these, bytes.

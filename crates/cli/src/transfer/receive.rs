@@ -20,7 +20,7 @@ use super::basis::Alive;
 use super::error::TransferError;
 use super::owner::Owner;
 use super::target::Target;
-use super::{Bottleneck, LastHeard, Observer, Report, Snapshot};
+use super::{Bottleneck, LastHeard, Observer, Report, SKIPPED_AFTER_FAILURE, Snapshot};
 use crate::limits::{
     BATCH_AGE_MAX, BATCH_WAIT, CHUNKS_WAITING_MAX, CLOSE_WAIT_MAX, OPEN_DIRECTORIES_MAX, REPORT_INTERVAL,
     SENDER_SILENCE_MAX, VERDICTS_WAITING_MAX,
@@ -245,6 +245,7 @@ impl DiskWorker {
                 Some(Heard::Frame(stream, frame)) => assembler.handle(*stream, frame),
                 Some(Heard::Ready(ready)) => assembler.ready(*ready),
                 Some(Heard::AllEnded) => assembler.finish(),
+                Some(Heard::ListingsEnded) => assembler.finish_listings(),
                 None => assembler.publish(),
             };
             let spent_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -252,17 +253,33 @@ impl DiskWorker {
             self.open_directories.add_permits(assembler.take_closed_directories());
             self.tell(assembler, report, answers)?;
             handled?;
+            while self.sweep(assembler)? {
+                self.tell(assembler, report, answers)?;
+            }
             assembler.checkpoint(std::time::Instant::now());
             waits_since = assembler.is_waiting().then(|| waits_since.unwrap_or(started));
             match next {
-                Some(Heard::AllEnded) => return Ok(()),
+                Some(Heard::AllEnded) if !assembler.awaits_listings() => return Ok(()),
+                Some(Heard::ListingsEnded) => {
+                    report.deletion_skipped = assembler.skips_deletion().then_some(SKIPPED_AFTER_FAILURE);
+                    return Ok(());
+                }
                 Some(Heard::Frame(_, frame)) => {
                     self.counters.handled();
                     self.spares.give(frame);
                 }
-                Some(Heard::Ready(_)) | None => {}
+                Some(Heard::AllEnded | Heard::Ready(_)) | None => {}
             }
         }
+    }
+
+    /// Deletes some of what the sender does not have; whether there is more.
+    fn sweep(&self, assembler: &mut Assembler) -> Result<bool, TransferError> {
+        let started = std::time::Instant::now();
+        let has_more = assembler.sweep_some();
+        let spent_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.counters.disk_us.fetch_add(spent_us, Ordering::Relaxed);
+        has_more
     }
 
     /// The next of what was heard, or none if something waits to become durable and has waited for long enough.
@@ -296,6 +313,10 @@ impl DiskWorker {
         for outcome in assembler.take_outcomes() {
             report.add(&outcome);
             self.observer.entry(&outcome);
+        }
+        for (name, what) in assembler.take_skips() {
+            report.skipped += 1;
+            self.observer.skipped(&name, what);
         }
         if !self.observer.is_recorded() {
             return Err(TransferError::NotRecorded);

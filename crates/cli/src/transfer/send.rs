@@ -17,8 +17,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use self::answers::Answers;
 use super::error::TransferError;
+use super::known_directories::KnownDirectories;
 use super::reading::{read_frame, read_preamble};
-use super::source::{Feed, Known, Opener, Root, Shared, produce};
+use super::source::{Deletion, Feed, Known, Opener, Root, Shared, produce};
 use super::{Bottleneck, LastHeard, Observer, Report, SendOptions, Snapshot};
 use crate::limits::{
     CLOSE_WAIT_MAX, FILE_STREAMS_MAX, FIRST_STREAM_BYTES_KNOWN_MAX, FIRST_STREAM_BYTES_MAX, PARTIALS_PER_SENDER_MAX,
@@ -45,8 +46,12 @@ pub async fn send<T: Transport>(
     // A receiver that was known before may have these files from here: then it is asked before much is sent.
     let was_known = handle.seal().is_some_and(|seal| seal.pattern != Pattern::FirstContact);
     let first_bytes_max = if was_known { FIRST_STREAM_BYTES_KNOWN_MAX } else { FIRST_STREAM_BYTES_MAX };
+    let (allowed, is_allowed) = oneshot::channel();
+    let known = options.delete.then(KnownDirectories::new).transpose().map_err(TransferError::Random)?;
+    let deletion = known.map(|known| Deletion { known, is_allowed });
+    let start = (first_bytes_max, deletion);
     let (producer, first, opener) =
-        produce(roots, options.clone(), first_bytes_max, events_in, Arc::clone(&shared), Arc::clone(&observer));
+        produce(roots, options.clone(), start, events_in, Arc::clone(&shared), Arc::clone(&observer));
     let producer = tokio::task::spawn_blocking(move || producer.run());
     let received = Received::new(started);
     let mut answers = Answers::new(events_out, &shared, &*observer, &options);
@@ -55,7 +60,11 @@ pub async fn send<T: Transport>(
     let outcome = {
         let (ready_in, ready) = oneshot::channel();
         let speak = speak(handle.clone(), service, first, handle.streams(), opener, ready);
-        let listen = listen(BufReader::new(handle.clone()), service, ready_in, &mut answers, &received);
+        let listen = async {
+            let mut reader = BufReader::new(handle.clone());
+            listen(&mut reader, service, ready_in, &mut answers, &received).await?;
+            if options.delete { sweep(reader, allowed, &mut answers, &received).await } else { Ok(()) }
+        };
         drive(speak, listen, || observer.progress(&snapshot())).await
     };
     // Nobody listens to the producer any more, so it ends at its next chunk, if it has not yet.
@@ -260,14 +269,14 @@ impl Greeting {
 
 /// Reads answers until the summary. The first of them say what the receiver can do, and that it is `ready` for streams.
 async fn listen<R: AsyncRead + Unpin>(
-    mut reader: R,
+    reader: &mut R,
     service: Service,
     ready: oneshot::Sender<Known>,
     answers: &mut Answers<'_>,
     received: &Received,
 ) -> Result<(), TransferError> {
     let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
-    let greeted = timeout(RECEIVER_SILENCE_MAX, read_preamble(&mut reader, service)).await.map_err(silent)?;
+    let greeted = timeout(RECEIVER_SILENCE_MAX, read_preamble(reader, service)).await.map_err(silent)?;
     greeted.map_err(TransferError::at_sender)?;
     let mut greeting = Greeting { ready: Some(ready), known: None, partials: 0 };
     let (mut stored, mut failed) = (0_u32, 0_u32);
@@ -276,7 +285,7 @@ async fn listen<R: AsyncRead + Unpin>(
         if !answers.is_recorded() {
             return Err(TransferError::SentNotRecorded);
         }
-        let next = timeout(RECEIVER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
+        let next = timeout(RECEIVER_SILENCE_MAX, read_frame(reader, &mut body)).await.map_err(silent)??;
         let Some(frame_kind) = next else { return Err(TransferError::PeerClosed) };
         received.heard.now();
         match ToSender::decode(frame_kind, &body)? {
@@ -291,7 +300,8 @@ async fn listen<R: AsyncRead + Unpin>(
             ToSender::Partial(partial) => greeting.partial(partial)?,
             ToSender::Want { index } => answers.want(index)?,
             ToSender::Basis(basis) => answers.basis(basis)?,
-            ToSender::Deleted { failure, name } => answers.deleted(failure, &name)?,
+            ToSender::Deleted { .. } => return Err(ProtocolError::OutOfPlace { frame: "deleted" }.into()),
+            ToSender::Swept { .. } => return Err(ProtocolError::OutOfPlace { frame: "swept" }.into()),
             ToSender::Checked { index, end, differ } => answers.checked(index, end, &differ)?,
             ToSender::Progress(progress) => received.update(progress),
             ToSender::Summary { stored: theirs, failed: their_failed, progress } => {
@@ -303,6 +313,34 @@ async fn listen<R: AsyncRead + Unpin>(
                 return Ok(());
             }
             ToSender::Refused(failure) => return Err(TransferError::Refused(failure.sentence)),
+        }
+    }
+}
+
+/// The receiver has everything: lets the directories be listed, unless something has failed, and reads what was deleted by that.
+async fn sweep<R: AsyncRead + Unpin>(
+    mut reader: R,
+    allowed: oneshot::Sender<bool>,
+    answers: &mut Answers<'_>,
+    received: &Received,
+) -> Result<(), TransferError> {
+    // One that is gone has told why.
+    let _ = allowed.send(answers.allows_deletion());
+    let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
+    let mut body = Vec::new();
+    loop {
+        if !answers.is_recorded() {
+            return Err(TransferError::SentNotRecorded);
+        }
+        let next = timeout(RECEIVER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
+        let Some(frame_kind) = next else { return Err(TransferError::PeerClosed) };
+        received.heard.now();
+        match ToSender::decode(frame_kind, &body)? {
+            ToSender::Deleted { failure, name } => answers.deleted(failure, &name),
+            ToSender::Progress(progress) => received.update(progress),
+            ToSender::Swept { told, unnamed } => return Ok(answers.swept(told, unnamed)?),
+            ToSender::Refused(failure) => return Err(TransferError::Refused(failure.sentence)),
+            _ => return Err(ProtocolError::OutOfPlace { frame: "late" }.into()),
         }
     }
 }

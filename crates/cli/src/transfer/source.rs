@@ -5,6 +5,7 @@ mod beside;
 mod delta;
 mod encoder;
 mod jobs;
+mod listings;
 mod producer;
 mod reading;
 mod resume;
@@ -25,7 +26,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 pub(super) use self::beside::{Known, Opener};
 use self::jobs::Jobs;
-pub(super) use self::producer::produce;
+pub(super) use self::producer::{Deletion, produce};
 use self::reading::ReadingFiles;
 pub use self::root::{Root, RootError, STANDARD_STREAM};
 use super::beneath::{Kind, Status};
@@ -169,6 +170,8 @@ pub enum Event {
         /// Whether the file was longer by then than what was sent.
         has_grown: bool,
     },
+    /// There are no more entries.
+    AllBegun,
     /// The file was given up.
     GaveUp {
         /// Its ordinal.

@@ -9,12 +9,15 @@
 mod abandoned;
 mod batch;
 mod changed;
-mod delete;
+mod conflict;
 mod existing;
+mod listed_names;
+mod open_directories;
 mod partial;
 mod readings;
 mod resume;
 mod staged;
+mod sweep;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -30,8 +33,8 @@ use filetime::FileTime;
 use self::batch::Together;
 pub use self::batch::{Finished, Unpublished};
 pub use self::changed::{Changed, Place};
-pub use self::delete::{Deletion, Surplus};
 pub use self::existing::{Completed, Existing};
+use self::open_directories::{OpenDirectories, OpenDirectory};
 pub use self::partial::{Checkpoint, Found, Partials, Slot, UnfinishedFile};
 #[cfg(test)]
 pub(crate) use self::readings::READ_BYTES;
@@ -39,7 +42,8 @@ pub use self::readings::{FileKey, Over, Readings};
 pub use self::resume::{Beginning, Offered, Resumed};
 pub use self::staged::Staged;
 use self::staged::Temporary;
-use super::beneath::{Directory, Identity, Kind, Resolution, is_link, set_metadata, set_sender, status_of};
+pub use self::sweep::{Fate, Sweep, SweepRules, Swept};
+use super::beneath::{Directory, Kind, Resolution, is_link, set_metadata, set_sender, status_of};
 use super::descriptors;
 use crate::limits::UNPUBLISHED_DESCRIPTORS_MAX;
 use crate::units::human_bytes;
@@ -81,12 +85,13 @@ pub struct Store {
     held_max: usize,
     together: Together,
     partials: Arc<Partials>,
+    open_directories: Arc<OpenDirectories>,
 }
 
 /// A directory that an entry has asked for.
 #[derive(Debug)]
 pub struct Made {
-    identity: Identity,
+    open: OpenDirectory,
     set_metadata: bool,
 }
 
@@ -118,7 +123,8 @@ impl Store {
         let mode_mask = if options.preserve_modes { MODE_MASK } else { granted };
         let held_max = UNPUBLISHED_DESCRIPTORS_MAX.min(descriptors::allowed() / 4);
         let partials = Arc::new(Partials::new(root.directory(Path::new(""))?, options.sync, options.session_bytes_max));
-        Ok(Self { path, root, options, mode_mask, held, held_max, together: Together::default(), partials })
+        let (together, open_directories) = (Together::default(), Arc::default());
+        Ok(Self { path, root, options, mode_mask, held, held_max, together, partials, open_directories })
     }
 
     /// The permission bits of the output directory itself.
@@ -158,7 +164,8 @@ impl Store {
         })?;
         let status = opened.own_status().map_err(|error| Failure::from_io("look it up", &error))?;
         self.note(changed, &place);
-        Ok(Made { identity: status.identity, set_metadata: is_new || self.options.replace })
+        let open = self.open_directories.open(status.identity);
+        Ok(Made { open, set_metadata: is_new || self.options.replace })
     }
 
     /// Sets the metadata of a directory, once nothing more is written to it, if they are ours to set. Its names and its own
@@ -179,7 +186,7 @@ impl Store {
         let (parent, last) = self.place(name, changed)?;
         let finish = |changed: &mut Changed| {
             let place = changed.share(name.path(), parent.directory().directory(Path::new(last))?, &self.held)?;
-            if place.identity() != made.identity {
+            if place.identity() != made.open.identity {
                 return Err(io::Error::other("another directory has its name now"));
             }
             // Before it has its mode, which may forbid to read it.

@@ -11,7 +11,7 @@ use dfcp_framing::names::RelativeName;
 use super::owner::Owner;
 use super::store::{
     Beginning, Changed, Completed, Existing, Found, Made, Offered, Over, Readings, Resumed, Slot, Staged, Store,
-    Surplus, Unpublished, mismatch,
+    Unpublished, mismatch,
 };
 
 /// Where the files of a session go.
@@ -108,11 +108,6 @@ impl Target {
         self.store().is_ok_and(Store::deletes)
     }
 
-    /// What is in a directory, to be compared with what the sender has there.
-    pub(super) fn surplus(&self, name: &RelativeName, changed: &mut Changed) -> Result<Option<Surplus>, Failure> {
-        self.store()?.surplus(name, changed)
-    }
-
     pub(super) fn takes_offers(&self) -> bool {
         self.store().is_ok_and(Store::takes_offers)
     }
@@ -153,7 +148,8 @@ impl Target {
         self.store().map_or_else(|_| Ok(Vec::new()), |store| store.publish(batch, changed))
     }
 
-    fn store(&self) -> Result<&Store, Failure> {
+    /// The output directory, if there is one.
+    pub(super) fn store(&self) -> Result<&Store, Failure> {
         match self {
             Self::Directory(store) => Ok(store),
             Self::Stream(_) => Err(one_only()),

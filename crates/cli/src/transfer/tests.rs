@@ -1,5 +1,6 @@
 //! Whole sessions over an in-memory connection, with peers that die or garble at every byte.
 
+pub(super) mod deletion;
 mod resume;
 mod streams;
 
@@ -535,7 +536,7 @@ async fn a_sender_whose_input_is_quiet_for_long_is_not_taken_for_dead() {
                 empty += u32::from(matches!(frame, ToReceiver::Data(data) if data.is_empty()));
                 assembler.handle(*stream, frame).unwrap();
             }
-            Heard::Ready(_) => {}
+            Heard::Ready(_) | Heard::ListingsEnded => {}
             Heard::AllEnded => assembler.finish().unwrap(),
         }
     }

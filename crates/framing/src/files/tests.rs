@@ -32,13 +32,20 @@ fn known_entry() -> impl Strategy<Value = (Entry, u64)> {
 
 fn listing() -> impl Strategy<Value = Listing> {
     let name = || proptest::collection::vec(any::<u8>(), 1..20);
-    let names = proptest::collection::btree_set(name(), 0..10);
-    (any::<bool>(), any::<bool>(), name(), names).prop_map(|(asks_only, is_last, directory, names)| Listing {
-        asks_only,
+    let component = name().prop_filter("a component", |name| {
+        !matches!(&name[..], b"." | b"..") && !name.contains(&0) && !name.contains(&b'/')
+    });
+    let names = proptest::collection::btree_set(component, 0..10);
+    (any::<bool>(), name(), names).prop_map(|(is_last, directory, names)| Listing {
         is_last,
         directory,
         names: names.into_iter().collect(),
     })
+}
+
+fn delete() -> impl Strategy<Value = Delete> {
+    let patterns = proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..20), 0..10);
+    (any::<bool>(), patterns).prop_map(|(asks_only, patterns)| Delete { asks_only, patterns })
 }
 
 fn to_receiver() -> impl Strategy<Value = ToReceiver> {
@@ -51,6 +58,7 @@ fn to_receiver() -> impl Strategy<Value = ToReceiver> {
             |((entry, _), hash, (asks_only, takes_basis))| ToReceiver::Offer { hash, asks_only, takes_basis, entry }
         ),
         (any::<u64>(), any::<u32>()).prop_map(|(start, len)| ToReceiver::Copy { start, len }),
+        delete().prop_map(ToReceiver::Delete),
         listing().prop_map(ToReceiver::Listing),
         proptest::collection::vec(any::<[u8; 32]>(), 0..5).prop_map(ToReceiver::Tree),
         any::<u64>().prop_map(|start| ToReceiver::Again { start }),
@@ -61,7 +69,7 @@ fn to_receiver() -> impl Strategy<Value = ToReceiver> {
 }
 
 fn failure() -> impl Strategy<Value = Failure> {
-    (prop_oneof![1u8..=11, Just(13)], ".{0,40}").prop_map(|(code, sentence)| {
+    (prop_oneof![1u8..=11, 13u8..=15], ".{0,40}").prop_map(|(code, sentence)| {
         Failure::new(FailureCode::from_wire(code).expect("a code of this version"), sentence)
     })
 }
@@ -86,7 +94,7 @@ fn to_sender() -> impl Strategy<Value = ToSender> {
         failure().prop_map(ToSender::Refused),
         (any::<bool>(), any::<bool>(), any::<u32>())
             .prop_map(|(takes_offers, deletes, partials)| ToSender::Hello(Hello { takes_offers, deletes, partials })),
-        (prop_oneof![0u8..=11, Just(13)], proptest::collection::vec(any::<u8>(), 0..30))
+        (prop_oneof![0u8..=11, 13u8..=15], proptest::collection::vec(any::<u8>(), 0..30))
             .prop_map(|(code, name)| ToSender::Deleted { failure: FailureCode::from_wire(code), name }),
         known_entry().prop_map(|(entry, offset)| ToSender::Partial(Partial {
             offset,
@@ -96,6 +104,7 @@ fn to_sender() -> impl Strategy<Value = ToSender> {
             name: entry.name,
         })),
         any::<u32>().prop_map(|index| ToSender::Want { index }),
+        any::<(u32, u32)>().prop_map(|(told, unnamed)| ToSender::Swept { told, unnamed }),
         (any::<u32>(), any::<u32>(), proptest::collection::vec((any::<[u8; 16]>(), any::<u32>()), 0..5)).prop_map(
             |(index, average_bytes, chunks)| {
                 let chunks = chunks.into_iter().map(|(hash, len)| ChunkName { hash, len }).collect();

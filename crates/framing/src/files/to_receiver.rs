@@ -1,6 +1,6 @@
 //! What a sender says.
 
-use super::{Entry, HASH_BYTES, Listing, sentence};
+use super::{Delete, Entry, HASH_BYTES, Listing, sentence};
 use crate::error::{ProtocolError, truncate};
 use crate::frame::{Fields, kind, with_header};
 use crate::limits::SENTENCE_BYTES_MAX;
@@ -35,6 +35,8 @@ pub enum ToReceiver {
         /// The file.
         entry: Entry,
     },
+    /// Directories will be listed behind the end frame, once all is stored.
+    Delete(Delete),
     /// What is in a directory: anything else there is to be deleted.
     Listing(Listing),
     /// The next bytes of the current file. None at all: the sender is there, and its source has nothing yet.
@@ -62,7 +64,7 @@ pub enum ToReceiver {
     },
     /// The current file is given up, and why.
     FileAbort(String),
-    /// The last frame of the first stream.
+    /// The last frame of the first stream, except for listings.
     End {
         /// Directory, File, Resume and Offer frames on all streams, the files that were offered counted once.
         entries: u32,
@@ -89,6 +91,7 @@ impl ToReceiver {
                 out.extend_from_slice(hash.as_ref().map_or(&[][..], |hash| hash));
                 entry.put(out);
             }),
+            Self::Delete(delete) => with_header(kind::DELETE, out, |out| delete.put(out)),
             Self::Listing(listing) => with_header(kind::LISTING, out, |out| listing.put(out)),
             Self::Data(data) => with_header(kind::DATA, out, |out| out.extend_from_slice(data)),
             Self::Copy { start, len } => with_header(kind::COPY, out, |out| {
@@ -127,6 +130,7 @@ impl ToReceiver {
             kind::FILE => (Entry::take(&mut fields).map(Self::File), "file"),
             kind::RESUME => (Self::decode_resume(&mut fields), "resume"),
             kind::OFFER => (Self::decode_offer(&mut fields), "offer"),
+            kind::DELETE => (Delete::take(&mut fields).map(Self::Delete), "delete"),
             kind::LISTING => (Listing::take(&mut fields).map(Self::Listing), "listing"),
             kind::COPY => (Self::decode_copy(&mut fields), "copy"),
             kind::TREE => (Self::decode_tree(&mut fields), "tree"),
@@ -183,6 +187,7 @@ impl ToReceiver {
             Self::File(_) => "file",
             Self::Resume { .. } => "resume",
             Self::Offer { .. } => "offer",
+            Self::Delete(_) => "delete",
             Self::Listing(_) => "listing",
             Self::Data(_) => "data",
             Self::Copy { .. } => "copy",

@@ -52,12 +52,19 @@ pub enum ToSender {
     },
     /// The next chunks of the older version of a file that was offered; it is wanted behind the last of them.
     Basis(Basis),
-    /// This was deleted, or would have been.
+    /// This was deleted, or would have been; or it stays, and why.
     Deleted {
         /// Why it could not be.
         failure: Option<FailureCode>,
         /// Its name, as that of an entry.
         name: Vec<u8>,
+    },
+    /// Every listing is done with: there was a [`ToSender::Deleted`] for so many names.
+    Swept {
+        /// Names told.
+        told: u32,
+        /// What else would have been deleted, if the sender only asks: files of others, whose names it is not told.
+        unnamed: u32,
     },
     /// How far the beginning of a file was compared with what the sender has.
     Checked {
@@ -143,6 +150,10 @@ impl ToSender {
                 out.push(failure.map_or(0, |code| code as u8));
                 out.extend_from_slice(name);
             }),
+            Self::Swept { told, unnamed } => with_header(kind::SWEPT, out, |out| {
+                out.extend_from_slice(&told.to_be_bytes());
+                out.extend_from_slice(&unnamed.to_be_bytes());
+            }),
             Self::Basis(basis) => with_header(kind::BASIS, out, |out| basis.put(out)),
             Self::Want { index } => with_header(kind::WANT, out, |out| out.extend_from_slice(&index.to_be_bytes())),
             Self::Checked { index, end, differ } => with_header(kind::CHECKED, out, |out| {
@@ -167,6 +178,7 @@ impl ToSender {
             kind::HELLO => (Self::decode_hello(&mut fields), "hello"),
             kind::PARTIAL => (Partial::take(&mut fields).map(Self::Partial), "partial"),
             kind::DELETED => (Self::decode_deleted(&mut fields), "deleted"),
+            kind::SWEPT => (Self::decode_swept(&mut fields), "swept"),
             kind::BASIS => (Basis::take(&mut fields).map(Self::Basis), "basis"),
             kind::WANT => (fields.array().map(|index| Self::Want { index: u32::from_be_bytes(index) }), "want"),
             kind::CHECKED => (Self::decode_checked(&mut fields), "checked"),
@@ -204,6 +216,11 @@ impl ToSender {
         let [code] = fields.array()?;
         let failure = (code != 0).then(|| FailureCode::from_wire(code).unwrap_or(FailureCode::FileSystem));
         Some(Self::Deleted { failure, name: std::mem::take(&mut fields.0).to_vec() })
+    }
+
+    fn decode_swept(fields: &mut Fields<'_>) -> Option<Self> {
+        let (told, unnamed) = (fields.array()?, fields.array()?);
+        Some(Self::Swept { told: u32::from_be_bytes(told), unnamed: u32::from_be_bytes(unnamed) })
     }
 
     fn decode_checked(fields: &mut Fields<'_>) -> Option<Self> {

@@ -1,77 +1,256 @@
-//! Deletes what the sender does not have.
+//! Deletes what the sender does not have, once all that it has is stored.
 
-use dfcp_framing::error::{Failure, ProtocolError};
-use dfcp_framing::files::{Listing, ToSender};
+use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
+use dfcp_framing::files::{Confirmed, Delete, Entry, Listing, ToSender};
+use dfcp_framing::limits::CONTROL_BYTES_MAX;
 use dfcp_framing::names::RelativeName;
 use dfcp_framing::printable_bytes;
 
-use super::Assembler;
-use crate::transfer::EntryOutcome;
+use super::{Assembler, Current};
+use crate::limits::DELETIONS_TOGETHER_MAX;
 use crate::transfer::error::TransferError;
-use crate::transfer::store::Surplus;
+use crate::transfer::exclude::Exclude;
+use crate::transfer::known_directories::KnownDirectories;
+use crate::transfer::owner::Owner;
+use crate::transfer::store::{Fate, Sweep, SweepRules, Swept};
+use crate::transfer::{EntryOutcome, Skipped};
 
-/// Which directory is being listed.
-#[derive(Debug, Default)]
-pub(super) enum Listed {
-    /// None.
-    #[default]
-    Nothing,
-    /// One which this session has just made or found: what is in it may be listed next.
-    Made(RelativeName),
-    /// More of its names are to come.
-    Partly(Option<Surplus>),
+/// What is known of a session in which directories are to be listed.
+#[derive(Debug)]
+pub(super) struct Deletions {
+    pub(super) asks_only: bool,
+    exclude: Exclude,
+    /// Those which were sent: others are not listed.
+    directories: KnownDirectories,
+    /// The directory of which more names may come.
+    listed: Option<Listed>,
+    /// Names told.
+    told: u32,
+    unnamed: u32,
+}
+
+#[derive(Debug)]
+struct Listed {
+    name: RelativeName,
+    /// The last name so far: those behind it are greater.
+    last: Option<Vec<u8>>,
+    /// Nothing if nothing is deleted in it.
+    sweep: Option<Sweep>,
+}
+
+impl Deletions {
+    /// A directory was sent.
+    pub(super) fn add(&mut self, name: &RelativeName) {
+        self.directories.add(&[name.as_bytes()]);
+    }
+
+    /// Whose files may be named to a sender that only asks: those of all if there is none.
+    fn rules<'a>(&'a self, owner: Option<&'a Owner>) -> SweepRules<'a> {
+        SweepRules { asks_only: self.asks_only, exclude: &self.exclude, owner }
+    }
 }
 
 impl Assembler {
-    /// Takes some names of a directory. They follow it at once, so that nothing is deleted outside of what is sent.
-    pub(super) fn listing(&mut self, listing: &Listing) -> Result<(), TransferError> {
-        let out_of_place = ProtocolError::OutOfPlace { frame: "listing" };
+    /// The sender will list its directories.
+    pub(super) fn delete(&mut self, delete: &Delete) -> Result<(), TransferError> {
+        let out_of_place = ProtocolError::OutOfPlace { frame: "delete" };
         if !self.target.deletes() {
             return Err(out_of_place.into());
         }
-        let name = RelativeName::parse(&listing.directory).map_err(|_| out_of_place)?;
-        let mut surplus = match std::mem::take(&mut self.listed) {
-            Listed::Partly(surplus) => surplus,
-            Listed::Made(made) if made == name => self.begin_listing(&name),
-            Listed::Nothing if listing.asks_only => self.begin_listing(&name),
-            _ => return Err(out_of_place.into()),
-        };
-        if surplus.as_ref().is_some_and(|surplus| *surplus.name() != name) {
-            return Err(out_of_place.into());
+        if self.deletions.is_none() {
+            let directories = KnownDirectories::new().map_err(TransferError::Random)?;
+            self.deletions = Some(Deletions {
+                asks_only: delete.asks_only,
+                exclude: Exclude::default(),
+                directories,
+                listed: None,
+                told: 0,
+                unnamed: 0,
+            });
         }
-        let deletions = surplus
-            .as_mut()
-            .map(|surplus| surplus.compare(&listing.names, listing.is_last, listing.asks_only))
-            .unwrap_or_default();
-        for (name, result) in deletions {
-            self.deleted(name, result, listing.asks_only);
-        }
-        if !listing.is_last {
-            self.listed = Listed::Partly(surplus);
+        let deletions = self.deletions.as_mut().filter(|known| known.asks_only == delete.asks_only);
+        let deletions = deletions.ok_or(out_of_place)?;
+        for pattern in &delete.patterns {
+            deletions.exclude.add(pattern).map_err(|_| ProtocolError::Malformed { frame: "delete" })?;
         }
         Ok(())
     }
 
-    fn begin_listing(&mut self, name: &RelativeName) -> Option<Surplus> {
-        match self.target.surplus(name, &mut self.changed) {
-            Ok(surplus) => surplus,
-            Err(failure) => {
-                self.deleted(name.as_bytes().to_vec(), Err(failure), false);
-                None
+    /// A sender that only asks would send this directory.
+    pub(super) fn directory_asked(
+        &mut self,
+        entry: &Entry,
+        name: Result<RelativeName, Failure>,
+    ) -> Result<Current, TransferError> {
+        let index = entry.index;
+        self.closed_directories += 1;
+        match name.and_then(|name| self.target.store()?.would_store(&name, true).map(|()| name)) {
+            Ok(name) => {
+                if let Some(deletions) = &mut self.deletions {
+                    deletions.add(&name);
+                }
+                // It is counted as an answer, and nothing has happened here.
+                self.stored += 1;
+                self.answers.push(ToSender::Verdict { index, outcome: Ok(Confirmed::Unchanged) });
             }
+            Err(failure) => self.answer(index, &super::shown(entry), true, None, Err(failure)),
+        }
+        self.settle(index)?;
+        Ok(Current::Nothing)
+    }
+
+    /// Whether listings may follow: the sender has said so.
+    pub fn awaits_listings(&self) -> bool {
+        self.deletions.is_some()
+    }
+
+    /// Takes some names of a directory. By then everything is stored: after any failure nothing is deleted, as what has failed may be
+    /// what had the other name before.
+    pub(super) fn listing(&mut self, listing: &Listing) -> Result<(), TransferError> {
+        let out_of_place = ProtocolError::OutOfPlace { frame: "listing" };
+        let is_allowed = self.is_finished && self.failed == 0;
+        let name = RelativeName::parse(&listing.directory).map_err(|_| out_of_place)?;
+        let deletions = self.deletions.as_mut().filter(|_| is_allowed).ok_or(out_of_place)?;
+        let mut listed = match deletions.listed.take() {
+            Some(listed) if listed.name == name => listed,
+            Some(_) => return Err(out_of_place.into()),
+            None if !deletions.directories.list(&[name.as_bytes()]) => return Err(out_of_place.into()),
+            None => {
+                let sweep = self.target.store().map(|store| store.sweep(&name)).unwrap_or(Ok(None));
+                let sweep = sweep.unwrap_or_else(|swept| {
+                    self.swept(swept);
+                    None
+                });
+                Listed { name, last: None, sweep }
+            }
+        };
+        let is_behind = listing.names.first().is_none_or(|first| listed.last.as_ref().is_none_or(|last| last < first));
+        if !is_behind {
+            return Err(ProtocolError::Malformed { frame: "listing" }.into());
+        }
+        listed.last = listing.names.last().cloned().or(listed.last);
+        if let (Some(sweep), Ok(store)) = (&mut listed.sweep, self.target.store())
+            && let Err(swept) = sweep.list(store, &listing.names, listing.is_last)
+        {
+            // Nothing more is deleted in it.
+            listed.sweep = None;
+            self.swept(swept);
+        }
+        let is_over = listing.is_last && listed.sweep.is_none();
+        if let Some(deletions) = self.deletions.as_mut().filter(|_| !is_over) {
+            deletions.listed = Some(listed);
+        }
+        Ok(())
+    }
+
+    /// Deletes some of what is to be deleted; whether there is more, before anything else is taken.
+    ///
+    /// # Errors
+    /// The names that are left cannot be flushed; the session is over then.
+    pub fn sweep_some(&mut self) -> Result<bool, TransferError> {
+        let Some(mut listed) = self.deletions.as_mut().and_then(|deletions| deletions.listed.take()) else {
+            return Ok(false);
+        };
+        let Some(mut sweep) = listed.sweep.take_if(|sweep| sweep.is_under_way()) else {
+            self.put_back(listed);
+            return Ok(false);
+        };
+        for _ in 0..DELETIONS_TOGETHER_MAX {
+            let swept = self.step(&mut sweep);
+            if let Some(swept) = swept {
+                self.swept(swept);
+            }
+            if !sweep.is_under_way() {
+                break;
+            }
+        }
+        let is_over = !sweep.is_under_way() && sweep.is_last();
+        if is_over {
+            self.end_sweep(&sweep)?;
+            return Ok(false);
+        }
+        let has_more = sweep.is_under_way();
+        listed.sweep = Some(sweep);
+        self.put_back(listed);
+        Ok(has_more)
+    }
+
+    fn put_back(&mut self, listed: Listed) {
+        if let Some(deletions) = &mut self.deletions {
+            deletions.listed = Some(listed);
         }
     }
 
-    fn deleted(&mut self, name: Vec<u8>, result: Result<(), Failure>, asks_only: bool) {
-        let shown = printable_bytes(&name);
-        let failure = result.as_ref().err().map(|failure| failure.code);
-        self.answers.push(ToSender::Deleted { failure, name });
-        if asks_only && result.is_ok() {
-            // Nothing has happened here.
-            return;
+    fn step(&self, sweep: &mut Sweep) -> Option<Swept> {
+        let (deletions, store) = (self.deletions.as_ref()?, self.target.store().ok()?);
+        let owner = self.owner.as_ref().filter(|_| !store.tells_of_all());
+        sweep.step(store, &deletions.rules(owner))
+    }
+
+    fn end_sweep(&mut self, sweep: &Sweep) -> Result<(), TransferError> {
+        let Ok(store) = self.target.store() else { return Ok(()) };
+        let ended = store.end_sweep(sweep, &mut self.changed);
+        if self.changed.is_many() {
+            store.flush_names(&mut self.changed).map_err(TransferError::Flush)?;
         }
-        let failure = result.err().map(|failure| format!("it is not deleted: {failure}"));
-        let is_deleted = failure.is_none();
-        self.outcomes.push(EntryOutcome { name: shown, is_deleted, failure, ..EntryOutcome::default() });
+        if let Err(swept) = ended {
+            self.swept(swept);
+        }
+        Ok(())
+    }
+
+    /// Whether nothing was deleted because something has failed.
+    pub fn skips_deletion(&self) -> bool {
+        self.failed > 0 && self.deletions.is_some()
+    }
+
+    /// The first stream has ended behind the listings, or without any.
+    ///
+    /// # Errors
+    /// It ended inside of one, or what was deleted cannot be flushed.
+    pub fn finish_listings(&mut self) -> Result<(), TransferError> {
+        let Some(deletions) = &self.deletions else { return Ok(()) };
+        if deletions.listed.is_some() {
+            return Err(TransferError::PeerClosed);
+        }
+        let swept = ToSender::Swept { told: deletions.told, unnamed: deletions.unnamed };
+        self.target.flush_names(&mut self.changed).map_err(TransferError::Flush)?;
+        self.answers.push(swept);
+        Ok(())
+    }
+
+    fn swept(&mut self, Swept { mut name, fate }: Swept) {
+        let Some(deletions) = &mut self.deletions else { return };
+        let failure = match fate {
+            Fate::Deleted => None,
+            Fate::Stays(failure) => Some(failure),
+            Fate::Unnamed => {
+                deletions.unnamed = deletions.unnamed.saturating_add(1);
+                return;
+            }
+        };
+        deletions.told = deletions.told.saturating_add(1);
+        let asks_only = deletions.asks_only;
+        let shown = printable_bytes(&name);
+        // One that no entry could have, and no frame either.
+        name.truncate(CONTROL_BYTES_MAX - 1);
+        self.answers.push(ToSender::Deleted { failure: failure.as_ref().map(|failure| failure.code), name });
+        if let Some(what) = failure.as_ref().and_then(|failure| staying(failure.code)) {
+            self.skips.push((shown, what));
+        } else if failure.is_some() || !asks_only {
+            let is_deleted = failure.is_none();
+            let failure = failure.map(|failure| format!("it is not deleted: {failure}"));
+            self.outcomes.push(EntryOutcome { name: shown, is_deleted, failure, ..EntryOutcome::default() });
+        }
+    }
+}
+
+/// Why something stays on purpose, if that is the reason.
+pub(in crate::transfer) fn staying(code: FailureCode) -> Option<Skipped> {
+    match code {
+        FailureCode::Mounted => Some(Skipped::Mounted),
+        FailureCode::Busy => Some(Skipped::UnderWay),
+        FailureCode::NotEmpty => Some(Skipped::NotEmpty),
+        _ => None,
     }
 }

@@ -50,7 +50,11 @@ impl Assembler {
         let owner = self.owner.clone().ok_or(ProtocolError::OutOfPlace { frame: "offer" })?;
         let named = parse(entry).and_then(|name| {
             let how = (hash, asks_only);
-            Ok((self.target.offered(&owner, &name, entry, how, &mut self.readings, &mut self.changed)?, name))
+            let offered = self.target.offered(&owner, &name, entry, how, &mut self.readings, &mut self.changed)?;
+            if asks_only && !matches!(offered, Offered::Unchanged(_)) {
+                self.target.store()?.would_store(&name, false)?;
+            }
+            Ok((offered, name))
         });
         if named.is_err() && self.readings.over().is_set() {
             return Ok(());

@@ -53,6 +53,30 @@ impl Directory {
         Ok(Self { path })
     }
 
+    /// As [`Directory::directory`]. File systems are not told apart here.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn directory_on_mount(&self, relative: &Path) -> io::Result<Self> {
+        self.directory(relative)
+    }
+
+    /// Nothing: there are no modes.
+    ///
+    /// # Errors
+    /// None.
+    pub fn grant_write(&self) -> io::Result<Option<u32>> {
+        Ok(None)
+    }
+
+    /// Nothing: there are no modes.
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_mode(&self, _mode: u32) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Opens what is at `relative` for reading.
     ///
     /// # Errors
@@ -144,7 +168,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system, here and at each name.
-    pub fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>>> {
+    pub fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>> + use<>> {
         Ok(fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name())))
     }
 
@@ -181,6 +205,11 @@ struct LinkFound;
 /// Whether the error says that something on the way is a symbolic link.
 pub fn is_link(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<LinkFound>())
+}
+
+/// No: file systems are not told apart here.
+pub fn is_mount(_error: &io::Error) -> bool {
+    false
 }
 
 /// Sets the time of an open file's content; there are no modes.

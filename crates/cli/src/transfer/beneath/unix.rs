@@ -43,6 +43,10 @@ const CONFINED: rustix::fs::ResolveFlags = rustix::fs::ResolveFlags::BENEATH
     .union(rustix::fs::ResolveFlags::NO_SYMLINKS)
     .union(rustix::fs::ResolveFlags::NO_MAGICLINKS);
 
+/// The same, without leaving the file system: mount points are refused, those of the same file system (bind mounts) among them.
+#[cfg(target_os = "linux")]
+const CONFINED_TO_MOUNT: rustix::fs::ResolveFlags = CONFINED.union(rustix::fs::ResolveFlags::NO_XDEV);
+
 /// An open directory. Relative paths are below it; a *name* is a single component.
 #[derive(Debug)]
 pub struct Directory {
@@ -71,6 +75,46 @@ impl Directory {
             self.resolve(relative, SEARCH)?
         };
         Ok(Self { descriptor, resolution: self.resolution })
+    }
+
+    /// As [`Directory::directory`], if it is on the same file system. Without `openat2` a mount point is known by its device
+    /// number, so one of the same file system is not.
+    ///
+    /// # Errors
+    /// Those of the file system; [`is_mount`] knows the one for a mount point, [`is_link`] the one for a link.
+    pub fn directory_on_mount(&self, relative: &Path) -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        if self.resolution == Resolution::OneCall && !relative.as_os_str().is_empty() {
+            let opened = rustix::fs::openat2(&self.descriptor, relative, SEARCH, Mode::empty(), CONFINED_TO_MOUNT)?;
+            return Ok(Self { descriptor: opened, resolution: self.resolution });
+        }
+        let opened = self.directory(relative)?;
+        if opened.own_status()?.identity.device() == self.own_status()?.identity.device() {
+            return Ok(opened);
+        }
+        Err(Errno::XDEV.into())
+    }
+
+    /// Lets its owner write to this directory and search it, if this user is the owner. Returns the mode that it had, if that changed.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn grant_write(&self) -> io::Result<Option<u32>> {
+        let stat = rustix::fs::fstat(&self.descriptor)?;
+        let mode = wide::<_, u32>(stat.st_mode) & 0o7777;
+        if stat.st_uid != rustix::process::geteuid().as_raw() || mode & 0o300 == 0o300 {
+            return Ok(None);
+        }
+        self.set_mode(mode | 0o300)?;
+        Ok(Some(mode))
+    }
+
+    /// Sets the mode of this directory.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(&self.readable()?, permissions(mode))?)
     }
 
     /// Opens what is at `relative` for reading, without waiting. Only [`status_of`] tells whether it is a regular file.
@@ -172,7 +216,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system, here and at each name.
-    pub fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>>> {
+    pub fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>> + use<>> {
         let entries = Dir::new(self.readable()?)?;
         Ok(entries.filter_map(|entry| match entry {
             Ok(entry) => {
@@ -255,6 +299,11 @@ fn link_or(error: Errno, directory: impl AsFd, name: &OsStr) -> Errno {
 /// Whether the error says that something on the way is a symbolic link.
 pub fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+/// Whether the error says that another file system is mounted on the way.
+pub fn is_mount(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::XDEV.raw_os_error())
 }
 
 /// Sets the mode of an open file and the time of its content.

@@ -30,6 +30,8 @@ pub(in crate::transfer) enum Heard {
     Ready(Ready),
     /// The sender has said how many streams there are, and each of them has ended.
     AllEnded,
+    /// The first stream has ended behind what follows its end frame.
+    ListingsEnded,
 }
 
 /// Memory of data frames that were handled, for those to come.
@@ -131,22 +133,48 @@ struct Partly {
     has_begun: bool,
 }
 
-/// Reads frames and hands them to the disk thread until every stream has ended, or until that thread wants no more.
+/// Reads frames and hands them to the disk thread until every stream has ended, and what a sender says behind that, or until that thread
+/// wants no more.
 ///
 /// # Errors
 /// The connection broke, a stream did, or the sender left the protocol.
 pub(in crate::transfer) async fn hear<R: AsyncRead + Unpin>(
-    first: R,
+    mut first: R,
     service: Service,
     beside: Option<Arc<dyn Streams>>,
     inlet: Inlet,
 ) -> Result<(), TransferError> {
+    let mut partly = Partly::default();
+    let Some(has_listings) = hear_all((&mut first, &mut partly), service, beside, &inlet).await? else {
+        return Ok(());
+    };
+    if inlet.frames.send(Heard::AllEnded).await.is_err() || !has_listings {
+        // If it wants no more, it has its reason.
+        return Ok(());
+    }
+    while let Some(frame) = inlet.read(&mut first, &mut partly).await? {
+        if inlet.hand_on(0, frame).await.is_err() {
+            return Ok(());
+        }
+    }
+    let _ = inlet.frames.send(Heard::ListingsEnded).await;
+    Ok(())
+}
+
+/// Reads everything up to the end frame and the ends of all streams. Returns whether listings may follow; nothing if the disk thread
+/// wants no more.
+async fn hear_all<R: AsyncRead + Unpin>(
+    first: (&mut R, &mut Partly),
+    service: Service,
+    beside: Option<Arc<dyn Streams>>,
+    inlet: &Inlet,
+) -> Result<Option<bool>, TransferError> {
     // Directories which have been handed on; after the last one, all there will ever be.
     let (directories, made) = watch::channel(0_u32);
-    let mut first = pin!(hear_first(first, service, &inlet, directories));
+    let mut first = pin!(hear_first(first, service, inlet, directories));
     // Dropped with this future, they read no more.
     let mut others = JoinSet::new();
-    let (mut opened, mut told, mut is_open) = (0_u32, None, true);
+    let (mut opened, mut told, mut is_open, mut has_listings) = (0_u32, None, true, false);
     while told != Some(opened) || !others.is_empty() {
         let is_opening = is_open && told.is_none_or(|told| opened < told);
         if !is_open && told.is_some_and(|told| opened < told) {
@@ -160,11 +188,11 @@ pub(in crate::transfer) async fn hear<R: AsyncRead + Unpin>(
         };
         tokio::select! {
             ended = &mut first, if told.is_none() => {
-                let Some(streams) = ended? else { return Ok(()) };
+                let Some((streams, listings)) = ended? else { return Ok(None) };
                 if streams < opened || streams > u32::from(FILE_STREAMS_MAX) || (beside.is_none() && streams > 0) {
                     return Err(ProtocolError::TooManyStreams.into());
                 }
-                told = Some(streams);
+                (told, has_listings) = (Some(streams), listings);
             }
             stream = accept, if is_opening => match stream {
                 Some(_) if opened >= FILE_STREAMS_MAX.into() => return Err(ProtocolError::TooManyStreams.into()),
@@ -178,14 +206,12 @@ pub(in crate::transfer) async fn hear<R: AsyncRead + Unpin>(
             Some(ended) = others.join_next() => {
                 let ended = ended.map_err(|error| TransferError::Connection(error.into()))??;
                 if ended == End::Closed {
-                    return Ok(());
+                    return Ok(None);
                 }
             }
         }
     }
-    // If it wants no more, it has its reason.
-    let _ = inlet.frames.send(Heard::AllEnded).await;
-    Ok(())
+    Ok(Some(has_listings))
 }
 
 /// Waits until nothing has come for too long on any stream, and nothing that came is still to be handled.
@@ -203,19 +229,21 @@ pub(in crate::transfer) async fn watch_silence(counters: &Counters) -> TransferE
     }
 }
 
-/// Reads the first stream; returns how many there are beside it, or nothing if the disk thread wants no more.
+/// Reads the first stream up to its end frame; returns how many there are beside it and whether listings may follow, or nothing if the disk
+/// thread wants no more.
 async fn hear_first<R: AsyncRead + Unpin>(
-    mut reader: R,
+    (reader, partly): (&mut R, &mut Partly),
     service: Service,
     inlet: &Inlet,
     directories: watch::Sender<u32>,
-) -> Result<Option<u32>, TransferError> {
+) -> Result<Option<(u32, bool)>, TransferError> {
     let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
-    let greeted = timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, service)).await.map_err(silent)?;
+    let greeted = timeout(SENDER_SILENCE_MAX, read_preamble(reader, service)).await.map_err(silent)?;
     greeted.map_err(TransferError::at_receiver)?;
-    let mut partly = Partly::default();
+    let mut has_listings = false;
     loop {
-        let Some(frame) = inlet.read(&mut reader, &mut partly).await? else { return Err(TransferError::PeerClosed) };
+        let Some(frame) = inlet.read(reader, partly).await? else { return Err(TransferError::PeerClosed) };
+        has_listings |= matches!(frame, ToReceiver::Delete(_));
         let is_directory = matches!(frame, ToReceiver::Directory(_));
         if is_directory && let Ok(permit) = inlet.open_directories.acquire().await {
             // The disk thread gives it back.
@@ -228,10 +256,10 @@ async fn hear_first<R: AsyncRead + Unpin>(
         if is_directory {
             directories.send_modify(|made| *made += 1);
         }
-        if streams.is_some() {
+        if let Some(streams) = streams {
             // Files which wait for more wait in vain.
             directories.send_replace(u32::MAX);
-            return Ok(streams);
+            return Ok(Some((streams, has_listings)));
         }
     }
 }

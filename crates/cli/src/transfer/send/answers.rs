@@ -1,6 +1,7 @@
 //! What the receiver answers, and what becomes of each entry by it.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::files::{Basis, Confirmed};
@@ -8,10 +9,11 @@ use dfcp_framing::{printable, printable_bytes};
 use tokio::sync::mpsc;
 
 use crate::limits::{BASES_MAX, FILE_STREAMS_MAX};
+use crate::transfer::assembler::staying;
 use crate::transfer::basis::{self, Cut};
 use crate::transfer::error::TransferError;
 use crate::transfer::source::{Event, Shared};
-use crate::transfer::{EntryOutcome, Observer, SendOptions, Skipped};
+use crate::transfer::{EntryOutcome, Observer, SKIPPED_AFTER_FAILURE, SendOptions, Skipped};
 
 /// Brings verdicts and entries together.
 pub(super) struct Answers<'a> {
@@ -28,6 +30,10 @@ pub(super) struct Answers<'a> {
     /// What is known of older versions, until they are wanted.
     bases: BTreeMap<u32, basis::Known>,
     alive: basis::Alive,
+    /// Names of which the receiver has told that it deleted them, or why not.
+    told: u32,
+    /// Nothing more will be sent.
+    is_all_begun: bool,
 }
 
 struct Pending {
@@ -66,6 +72,8 @@ impl<'a> Answers<'a> {
             has_delta: options.delta,
             bases: BTreeMap::new(),
             alive: basis::Alive::default(),
+            told: 0,
+            is_all_begun: false,
         }
     }
 
@@ -88,9 +96,11 @@ impl<'a> Answers<'a> {
                 return Err(stray.into());
             }
         }
+        let is_dry = self.is_dry;
         let is_answerable = |pending: &Pending| match &verdict {
             Ok(Confirmed::Stored) => pending.is_directory || pending.sent.is_some(),
-            Ok(Confirmed::Unchanged) => pending.sent.is_some() || offered.is_some(),
+            // A directory that is only asked about could be made, or is there.
+            Ok(Confirmed::Unchanged) => pending.sent.is_some() || offered.is_some() || (is_dry && pending.is_directory),
             // Given up by us, which we noted before; the rest may come at any time.
             Err(failure) if failure.code == FailureCode::GivenUp => pending.gave_up.is_some(),
             Err(_) => true,
@@ -101,6 +111,10 @@ impl<'a> Answers<'a> {
         }
         let pending = self.pending.remove(&index).ok_or(stray)?;
         let Pending { name, is_directory, resumed_bytes, copied_bytes, has_grown, sent, gave_up } = pending;
+        if is_dry && is_directory && verdict.is_ok() {
+            self.shared.answered();
+            return Ok(());
+        }
         let outcome = match verdict {
             Ok(confirmed) => {
                 let (bytes, hash) = sent.or(offered).unwrap_or_default();
@@ -165,10 +179,29 @@ impl<'a> Answers<'a> {
         known.add(&chunks)
     }
 
+    /// Everything is stored, or is not: whether the receiver may delete what is not here. After any failure it may not: what has
+    /// failed may be there under a name that is not here any more.
+    pub(super) fn allows_deletion(&self) -> bool {
+        let mut report = self.shared.report.lock().unwrap_or_else(PoisonError::into_inner);
+        if report.failed > 0 {
+            report.deletion_skipped = Some(SKIPPED_AFTER_FAILURE);
+        }
+        report.failed == 0
+    }
+
+    /// All listings are done with, about which so much was told.
+    pub(super) fn swept(&self, told: u32, unnamed: u32) -> Result<(), ProtocolError> {
+        self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).unnamed += u64::from(unnamed);
+        if told == self.told { Ok(()) } else { Err(ProtocolError::Summary) }
+    }
+
     /// Something was deleted, or could not be.
-    pub(super) fn deleted(&self, failure: Option<FailureCode>, name: &[u8]) -> Result<(), ProtocolError> {
-        if !self.deletes {
-            return Err(ProtocolError::OutOfPlace { frame: "deleted" });
+    pub(super) fn deleted(&mut self, failure: Option<FailureCode>, name: &[u8]) {
+        self.told = self.told.wrapping_add(1);
+        if let Some(what) = failure.and_then(staying) {
+            self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).skipped += 1;
+            self.observer.skipped(&printable_bytes(name), what);
+            return;
         }
         let failure = failure.map(|code| match code {
             FailureCode::Permission => "the receiver may not delete it".to_owned(),
@@ -178,7 +211,6 @@ impl<'a> Answers<'a> {
         let outcome = EntryOutcome { name: printable_bytes(name), is_deleted, failure, ..EntryOutcome::default() };
         self.shared.count(&outcome);
         self.observer.entry(&outcome);
-        Ok(())
     }
 
     fn settle(&self, outcome: &EntryOutcome) {
@@ -222,16 +254,20 @@ impl<'a> Answers<'a> {
                     pending.gave_up = Some(sentence);
                 }
             }
+            Event::AllBegun => self.is_all_begun = true,
         }
     }
 
     /// Whether everything that was sent has its verdict, and nothing more will be sent.
     pub(super) async fn is_complete(&mut self) -> bool {
-        // The producer may still be on its way out after its last frame; its leaving closes the channel.
-        while let Some(event) = self.events.recv().await {
+        // The producer may still be on its way out after its last frame; it says so, or its leaving closes the channel.
+        while !self.is_all_begun
+            && let Some(event) = self.events.recv().await
+        {
             if matches!(event, Event::Entry { .. }) {
                 return false;
             }
+            self.is_all_begun = matches!(event, Event::AllBegun);
         }
         self.pending.is_empty()
     }

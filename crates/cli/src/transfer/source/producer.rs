@@ -1,20 +1,20 @@
 //! Goes through what was found, and decides for each file whether it is offered or sent, from where on, and over which stream.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::{Arc, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use dfcp_framing::files::{Entry, Listing, ToReceiver};
+use dfcp_framing::files::{Delete, Entry, ToReceiver};
 use dfcp_framing::frame::kind;
 use dfcp_framing::names::RelativeName;
-use tokio::sync::{TryAcquireError, mpsc};
+use tokio::sync::{TryAcquireError, mpsc, oneshot};
 
 use super::beside::{self, Beside, Known, Opener};
 use super::encoder::{Content, Encoder, Job};
+use super::listings::{Lister, which};
 use super::resume::Resumed;
 use super::root::Root;
 use super::search::{Finder, Found, Place};
@@ -24,14 +24,24 @@ use super::{Event, Feed, Shared, Stopped, entry_of, fail};
 use crate::limits::{CHUNKS_WAITING_MAX, DIRECTORIES_WAIT, WALK_AHEAD_MAX};
 use crate::transfer::beneath::{Identity, Status, status_of};
 use crate::transfer::hash_tree::Shape;
-use crate::transfer::{EntryOutcome, Observer, SendOptions};
+use crate::transfer::known_directories::KnownDirectories;
+use crate::transfer::{EntryOutcome, Observer, SKIPPED_BEYOND, SendOptions};
+
+/// What deleting takes.
+#[derive(Debug)]
+pub(in crate::transfer) struct Deletion {
+    /// The directories that were sent.
+    pub(in crate::transfer) known: KnownDirectories,
+    /// Tells that the receiver has everything, and nothing has failed; or that nothing is to be deleted.
+    pub(in crate::transfer) is_allowed: oneshot::Receiver<bool>,
+}
 
 /// Everything below `roots`, to be found and sent by [`Producer::run`], with what goes over the first stream and the means to send over
 /// others. On the first one go at most `first_bytes_max` bytes of content before the receiver has said anything.
 pub(in crate::transfer) fn produce(
     roots: Vec<Root>,
     options: SendOptions,
-    first_bytes_max: u64,
+    (first_bytes_max, deletion): (u64, Option<Deletion>),
     events: mpsc::Sender<Event>,
     shared: Arc<Shared>,
     observer: Arc<dyn Observer>,
@@ -41,6 +51,7 @@ pub(in crate::transfer) fn produce(
     let producer = Producer {
         roots,
         options,
+        deletion,
         first,
         first_bytes: 0,
         first_bytes_max,
@@ -59,6 +70,7 @@ pub(in crate::transfer) fn produce(
 pub(in crate::transfer) struct Producer {
     roots: Vec<Root>,
     options: SendOptions,
+    deletion: Option<Deletion>,
     first: Encoder,
     /// Content on the first stream.
     first_bytes: u64,
@@ -78,11 +90,15 @@ impl Producer {
     /// Finds and sends everything, then the end frame. Returns when done or when nobody listens.
     pub(in crate::transfer) fn run(mut self) {
         let shared = Arc::clone(&self.shared);
-        self.run_to_end();
+        let is_sent = self.run_to_end().is_ok();
         shared.jobs.complete();
+        if is_sent {
+            // `Stopped` needs no handling: see there.
+            let _ = self.list();
+        }
     }
 
-    fn run_to_end(&mut self) {
+    fn run_to_end(&mut self) -> Result<(), Stopped> {
         let (found_in, found) = sync_channel(WALK_AHEAD_MAX);
         let finder = Finder {
             found: found_in,
@@ -90,20 +106,39 @@ impl Producer {
             observer: Arc::clone(&self.observer),
             options: self.options.clone(),
         };
-        let roots = std::mem::take(&mut self.roots);
+        let roots = self.roots.clone();
         let finding = std::thread::Builder::new().name("find files".to_owned()).spawn(move || finder.run(&roots));
         if let Err(error) = finding {
             tracing::error!(%error, "cannot start a thread");
-            return; // The connection closes without an end frame, which the receiver reports.
+            return Err(Stopped); // The connection closes without an end frame, which the receiver reports.
         }
-        // `Stopped` needs no handling: see there.
-        let _ = self.send(&found);
+        self.send(&found)
+    }
+
+    /// Says what is in the directories, if nothing has failed.
+    fn list(&mut self) -> Result<(), Stopped> {
+        self.first.event(Event::AllBegun)?;
+        let Some(Deletion { mut known, is_allowed }) = self.deletion.take() else { return Ok(()) };
+        if !is_allowed.blocking_recv().map_err(|_| Stopped)? {
+            return Ok(());
+        }
+        if known.is_beyond() {
+            let mut report = self.shared.report.lock().unwrap_or_else(PoisonError::into_inner);
+            report.deletion_skipped = Some(SKIPPED_BEYOND);
+            return Ok(());
+        }
+        let (shared, observer) = (Arc::clone(&self.shared), Arc::clone(&self.observer));
+        let first = &mut self.first;
+        Lister { options: &self.options, known: &mut known, first, shared, observer }.run(&self.roots)
     }
 
     fn send(&mut self, found: &Receiver<Found>) -> Result<(), Stopped> {
         if self.options.delete {
             // A receiver that deletes nothing ends this before anything is sent.
             self.known()?;
+            for delete in Delete::split(self.options.dry_run, &self.options.exclude.texts()) {
+                ToReceiver::Delete(delete).encode(&mut self.first.chunk.bytes);
+            }
         }
         loop {
             let next = match found.try_recv() {
@@ -121,7 +156,6 @@ impl Producer {
                 Found::Directory { name, status } => self.directory(&name, &status)?,
                 Found::File { place, identity, name } => self.file(place, identity, &name)?,
                 Found::StandardInput { name } => self.standard_input(&name)?,
-                Found::Listing { directory, names } => self.listing(&directory, &names)?,
             }
         }
         self.shared.total_is_final.store(true, Ordering::Relaxed);
@@ -131,8 +165,13 @@ impl Producer {
     }
 
     fn directory(&mut self, name: &RelativeName, status: &Status) -> Result<(), Stopped> {
-        if self.options.dry_run {
+        // With --delete the receiver is asked about directories, too: nothing would be deleted if one could not be made.
+        if self.options.dry_run && !self.options.delete {
             return Ok(());
+        }
+        if let Some(deletion) = &mut self.deletion {
+            let [name, which] = which(name, status.identity);
+            deletion.known.add(&[&name, &which]);
         }
         let entry = self.start(entry_of(&new_entry(name), status), name, true)?;
         self.directories += 1;
@@ -204,16 +243,6 @@ impl Producer {
         self.shared.spare(bytes);
         self.shared.count(&outcome);
         self.observer.entry(&outcome);
-        Ok(())
-    }
-
-    /// Says what is in a directory, so that the receiver deletes anything else.
-    fn listing(&mut self, directory: &RelativeName, names: &[OsString]) -> Result<(), Stopped> {
-        let names: Vec<_> = names.iter().map(|name| name.as_encoded_bytes().to_vec()).collect();
-        for listing in Listing::split(self.options.dry_run, directory.as_bytes(), &names) {
-            ToReceiver::Listing(listing).encode(&mut self.first.chunk.bytes);
-            self.first.flush_if_full()?;
-        }
         Ok(())
     }
 

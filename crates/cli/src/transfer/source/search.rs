@@ -25,8 +25,6 @@ pub(super) enum Found {
     StandardInput { name: RelativeName },
     /// A regular file.
     File { place: Place, identity: Identity, name: RelativeName },
-    /// All names in the directory that was found last, those which are not sent among them.
-    Listing { directory: RelativeName, names: Vec<OsString> },
 }
 
 /// Where a file was found.
@@ -122,8 +120,8 @@ impl Finder {
             Err(error) => return self.cannot_be_read(&root.path, &error),
         };
         self.send(Found::Root { root: root.clone(), identity: status.identity })?;
-        self.send(Found::Directory { name: name.clone(), status })?;
-        let mut levels: Vec<Level> = self.level(root, directory, PathBuf::new(), &name)?.into_iter().collect();
+        self.send(Found::Directory { name, status })?;
+        let mut levels: Vec<Level> = self.level(root, directory, PathBuf::new()).into_iter().collect();
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.next() else {
                 levels.pop();
@@ -167,33 +165,23 @@ impl Finder {
         let opened = level.directory.directory(Path::new(name)).and_then(|child| Ok((child.own_status()?, child)));
         match opened {
             Ok((status, child)) => {
-                self.send(Found::Directory { name: travelling.clone(), status })?;
-                self.level(root, child, path, &travelling)
+                self.send(Found::Directory { name: travelling, status })?;
+                Ok(self.level(root, child, path))
             }
             Err(error) => self.cannot_be_read(&shown(), &error).map(|()| None),
         }
     }
 
     /// The names in `directory`. Sorted, so that two runs over the same tree send the same bytes.
-    fn level(
-        &self,
-        root: &Root,
-        directory: Directory,
-        path: PathBuf,
-        name: &RelativeName,
-    ) -> Result<Option<Level>, Stopped> {
+    fn level(&self, root: &Root, directory: Directory, path: PathBuf) -> Option<Level> {
         match directory.names().and_then(Iterator::collect::<std::io::Result<Vec<_>>>) {
             Ok(mut names) => {
                 names.sort_unstable_by(|a, b| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
-                if self.options.delete {
-                    // Of a directory which cannot be read nobody knows what is not in it.
-                    self.send(Found::Listing { directory: name.clone(), names: names.clone() })?;
-                }
-                Ok(Some(Level { directory, path, names: names.into_iter() }))
+                Some(Level { directory, path, names: names.into_iter() })
             }
             Err(error) => {
                 fail(&self.shared, &*self.observer, &root.path.join(path), format!("it cannot be read: {error}"));
-                Ok(None)
+                None
             }
         }
     }

@@ -283,7 +283,7 @@ fn the_order_is_that_of_names_directory_by_directory() {
     let names: Vec<String> = all
         .iter()
         .filter_map(|it| match it {
-            Found::Root { .. } | Found::StandardInput { .. } | Found::Listing { .. } => None,
+            Found::Root { .. } | Found::StandardInput { .. } => None,
             Found::Directory { name, .. } | Found::File { name, .. } => Some(name.to_string()),
         })
         .collect();

@@ -60,7 +60,8 @@ impl Changed {
         !self.unflushed.is_empty()
     }
 
-    pub(super) fn is_many(&self) -> bool {
+    /// Whether so many are that these should be flushed first.
+    pub fn is_many(&self) -> bool {
         self.unflushed.len() >= DIRECTORIES_FLUSHED_MAX
     }
 

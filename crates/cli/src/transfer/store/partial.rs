@@ -289,6 +289,10 @@ impl Partials {
         let Some(shape) = Shape::of(identity.len) else { return Ok(None) };
         let file = place.directory().own_file(&id.file_name())?;
         lock_soon(&file)?;
+        // Another session may have deleted its directory before it was locked.
+        if place.directory().status(&id.file_name())?.identity != status_of(&file)?.identity {
+            return Err(io::Error::other("another file has its name now"));
+        }
         let offset = shape.floor(offset.min(status_of(&file)?.len));
         Ok(Some(Opened { file, offset, identity, spans }))
     }

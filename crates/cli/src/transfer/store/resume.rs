@@ -103,6 +103,11 @@ impl Store {
         self.root.names().is_ok_and(|mut names| names.any(|name| name.is_ok_and(|name| !is_temporary(&name))))
     }
 
+    /// Whether every sender may learn what is here, not only of the files that it has stored.
+    pub fn tells_of_all(&self) -> bool {
+        self.options.allow_update
+    }
+
     /// As [`Store::begin`], for a file of `owner`, who may go on with it later; or who goes on with it now.
     ///
     /// # Errors

@@ -444,7 +444,7 @@ fn a_sender_waits_for_verdicts_before_it_has_too_many_entries_without() {
             let (producer, feed, opener) = produce(
                 roots(&root),
                 SendOptions::default(),
-                FIRST_STREAM_BYTES_MAX,
+                (FIRST_STREAM_BYTES_MAX, None),
                 events_in,
                 Arc::clone(&shared),
                 observer,
