@@ -378,7 +378,7 @@ impl Assembler {
             // Only now: a file that is compared takes nothing of the allowance, and one that cannot begin gives nothing back.
             Ok((slot, resumed)) => {
                 let file = Receiving { index: entry.index, name };
-                let begun = self.begin_storing(stream, entry, resumed);
+                let begun = self.begin_storing(stream, (&file.name, entry), resumed);
                 let (reserved, prefix) = begun.inspect_err(|_| {
                     // What there was of it is not this failure's to remove.
                     if beginning != Beginning::New

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::{Confirmed, Entry, ToReceiver};
+use dfcp_framing::names::RelativeName;
 
 use super::allowance::Reserved;
 use super::bases::Older;
@@ -43,14 +44,15 @@ impl Assembler {
     pub(super) fn begin_storing(
         &mut self,
         stream: usize,
-        entry: &Entry,
+        (name, entry): (&RelativeName, &Entry),
         resumed: Option<Resumed>,
     ) -> Result<(Reserved, Option<Box<Prefix>>), Failure> {
         let known_bytes = resumed.as_ref().map_or(0, |resumed| resumed.offset);
         self.allowance.begin(&entry.name, known_bytes);
         let reserved = self.allowance.reserve(entry.size_hint_bytes.saturating_sub(known_bytes))?;
         let Some(resumed) = resumed else { return Ok((reserved, None)) };
-        let prefix = self.may_verify(&resumed).and_then(|()| Prefix::begin(resumed, stream, Arc::clone(&self.poke)));
+        let prefix =
+            self.may_verify(name, &resumed).and_then(|()| Prefix::begin(resumed, stream, Arc::clone(&self.poke)));
         match prefix {
             Ok(prefix) => Ok((reserved, Some(Box::new(prefix)))),
             Err(failure) => {
@@ -61,8 +63,8 @@ impl Assembler {
     }
 
     /// Sessions of one sender can take a file from each other, or a stream from another one, and each time it is read.
-    fn may_verify(&mut self, resumed: &Resumed) -> Result<(), Failure> {
-        let key = resumed.key().map_err(|error| Failure::from_io("look up the unfinished file", &error))?;
+    fn may_verify(&mut self, name: &RelativeName, resumed: &Resumed) -> Result<(), Failure> {
+        let key = resumed.key(name).map_err(|error| Failure::from_io("look up the unfinished file", &error))?;
         if self.readings.may_read(&key) {
             return Ok(());
         }

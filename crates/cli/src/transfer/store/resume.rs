@@ -12,7 +12,7 @@ use dfcp_framing::names::{RelativeName, is_temporary};
 use super::changed::Changed;
 use super::existing::Existing;
 use super::partial::{Found, Id, Keep, UnfinishedFile};
-use super::readings::{FileKey, Readings};
+use super::readings::{FileKey, Readings, key};
 use super::staged::{Staged, Temporary};
 use super::{Slot, Store};
 use crate::transfer::beneath::status_of;
@@ -42,12 +42,12 @@ pub struct Resumed {
 }
 
 impl Resumed {
-    /// Which file it is.
+    /// Which file it is, that is to have this name.
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn key(&self) -> io::Result<FileKey> {
-        Ok((status_of(&self.file)?.identity, None))
+    pub fn key(&self, name: &RelativeName) -> io::Result<FileKey> {
+        Ok(key(&status_of(&self.file)?, name))
     }
 }
 

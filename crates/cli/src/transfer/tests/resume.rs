@@ -234,6 +234,40 @@ fn own_files_that_are_the_same_are_not_written_again_with_force() {
     }
 }
 
+/// A question of a hundred bytes about a file that takes hours to read.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_receiver_reads_nothing_more_for_a_sender_that_is_gone() {
+    let there = tempfile::tempdir().unwrap();
+    let long = fs::File::create(there.path().join("f")).unwrap();
+    long.set_len(1 << 42).unwrap();
+    let ended = run(async {
+        let (mut near, far) = known(1);
+        let owner = crate::transfer::owner::Owner::of(far.seal.as_ref()).unwrap();
+        crate::transfer::beneath::set_sender(&long, Some(owner.as_str())).unwrap();
+        let receiving = tokio::spawn(receive(far, keeping(there.path()), Arc::new(Log::default()) as _, Stop::never()));
+        let entry = Entry {
+            index: 0,
+            directories: 0,
+            mode: 0o644,
+            mtime_s: 0,
+            mtime_ns: 0,
+            size_hint_bytes: 0,
+            len: Some(1 << 42),
+            name: b"f".to_vec(),
+        };
+        let mut bytes = Service::Files.preamble().to_vec();
+        ToReceiver::Offer { hash: Some([7; 32]), asks_only: false, takes_basis: false, entry }.encode(&mut bytes);
+        near.write_all(&bytes).await.unwrap();
+        // By then it is at it.
+        read_preamble(&mut near, Service::Files).await.unwrap();
+        tokio::time::sleep(2 * PIECE_WAIT).await;
+        drop(near);
+        tokio::time::timeout(Duration::from_secs(60), receiving).await.expect("it still reads").unwrap()
+    });
+    assert!(ended.is_err(), "{ended:?}");
+}
+
 #[test]
 fn a_file_that_becomes_shorter_while_it_goes_on_is_sent_as_a_whole() {
     let here = tempfile::tempdir().unwrap();
