@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the counter with the settings which the recorded counts are for, those of .ci/run, and runs it:
-#   benches/instructions/run.sh check | record | list | profile CASE
+#   benches/instructions/run.sh check | record | growth | list | profile CASE
 # Needs valgrind. What is recorded with other settings, or another compiler, is not comparable.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

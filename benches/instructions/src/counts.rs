@@ -74,7 +74,14 @@ pub(crate) fn part_name(case: &Case, part: &str) -> String {
 /// # Errors
 /// If one cannot be counted.
 pub(crate) fn all(valgrind: &Valgrind) -> Result<Counts> {
-    let cases = cases::all();
+    of(valgrind, &cases::all())
+}
+
+/// Counts these cases in the same way.
+///
+/// # Errors
+/// If one cannot be counted.
+pub(crate) fn of(valgrind: &Valgrind, cases: &[Case]) -> Result<Counts> {
     // The longest ones are the last ones: they begin first.
     let (next, counted) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {

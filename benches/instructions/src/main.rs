@@ -3,6 +3,7 @@
 //! A case does one thing over and over: a kernel, a seal, a whole datagram's life ([`cases`]). For each this program runs
 //! itself under callgrind ([`callgrind`]), which counts what is executed inside of one function, [`cases::COUNTED`], so that
 //! what comes before does not count. `check` compares the counts with those in `recorded.json` ([`recorded`]), `record` writes them there.
+//! `growth` counts a datagram's instructions after a peer has filled what it can ([`growth`]).
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +11,7 @@ mod args;
 mod callgrind;
 mod cases;
 mod counts;
+mod growth;
 mod output;
 mod recorded;
 mod table;
@@ -45,6 +47,7 @@ fn run(args: &Args) -> Result<u8> {
     match &args.command {
         Command::Check { json } => check(*json),
         Command::Record => record(),
+        Command::Growth => growing(),
         Command::List => {
             output::text(&table::list(&cases::all()))?;
             Ok(0)
@@ -80,6 +83,15 @@ fn check(json: bool) -> Result<u8> {
         return Ok(0);
     }
     let complaints = comparison.complaints();
+    complaints.iter().for_each(|complaint| output::note(complaint));
+    Ok(if complaints.is_empty() { 0 } else { EXIT_FAILURE })
+}
+
+/// Counts and prints what datagrams cost where much is filled, and says whether any cost grows.
+fn growing() -> Result<u8> {
+    let rows = growth::count(&Valgrind::find()?)?;
+    output::text(&growth::table(&rows))?;
+    let complaints = growth::complaints(&rows);
     complaints.iter().for_each(|complaint| output::note(complaint));
     Ok(if complaints.is_empty() { 0 } else { EXIT_FAILURE })
 }

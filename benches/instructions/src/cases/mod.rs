@@ -1,6 +1,7 @@
 //! What is counted. Every case is determined by constants: no clock, no randomness but of fixed seeds.
 
 mod code;
+pub(crate) mod growth;
 mod life;
 mod messages;
 mod seals;
@@ -43,7 +44,8 @@ pub(crate) fn all() -> Vec<Case> {
 /// # Errors
 /// If there is none.
 pub(crate) fn find(name: &str) -> Result<Case> {
-    let found = all().into_iter().find(|case| case.name == name);
+    let growing = growth::KINDS.iter().flat_map(|kind| kind.cases);
+    let found = all().into_iter().chain(growing).find(|case| case.name == name);
     found.with_context(|| format!("there is no case `{name}`: `instructions list` prints them"))
 }
 

@@ -29,6 +29,8 @@ pub(in crate::session) struct Messages {
     pub(in crate::session) send: SendMessages,
     pub(in crate::session) recv: RecvMessages,
     share: Share,
+    /// Datagrams of messages may be in flight.
+    are_in_flight: bool,
     /// What the peer has proven to have of them.
     pub(in crate::session) proven: Proven,
 }
@@ -40,6 +42,7 @@ impl Messages {
             send: SendMessages::new(kernel, proofs),
             recv: RecvMessages::new(kernel, proofs, common.symbol_size.into()),
             share: Share::default(),
+            are_in_flight: false,
             proven: Proven::default(),
         }
     }
@@ -95,8 +98,10 @@ impl Open {
         let Some(messages) = &mut common.messages else { return Ok(None) };
         let symbol = messages.send.next(now, &path);
         let flight = &mut common.streams.send.flight;
-        if !messages.send.is_under_way() {
+        // Once, as it passes through all that is in flight, of streams too, and a peer decides how much that is.
+        if messages.are_in_flight && !messages.send.is_under_way() {
             flight.forget_messages();
+            messages.are_in_flight = false;
         }
         let Some(symbol) = symbol else { return Ok(None) };
         let is_full = self.rate_control.as_ref().is_some_and(|control| flight.len() >= control.in_flight_max());
@@ -120,6 +125,7 @@ impl Open {
         }
         let number = numbered.number;
         messages.send.on_sent(now, &symbol, number, &path);
+        messages.are_in_flight = true;
         let length = link.complete(numbered)?;
         let ip_bytes = common.ip_bytes(length, 0);
         let what = Carried::Message { is_large: is_large(ip_bytes) };
