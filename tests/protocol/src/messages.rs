@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use dfcp_proto::{Config, Connection, Deadline, Event, Rate, Stats};
+use dfcp_proto::{Config, Connection, Deadline, Event, MessageError, Rate, Stats};
 pub use dfcp_sim::messages::Losses;
 use dfcp_testkit::{Host, Received, Trust, seed32};
 use dfcp_time::Time;
@@ -45,6 +45,8 @@ pub struct MessagesConfig {
     pub stall: Duration,
     /// By how much the receiver's clock is faster, in parts per million.
     pub drift_ppm: i64,
+    /// The sender ends the session when it has handed over all.
+    pub closes: bool,
     /// What is lost, and every key.
     pub seed: u64,
 }
@@ -68,6 +70,7 @@ impl Default for MessagesConfig {
             bulk: false,
             stall: Duration::ZERO,
             drift_ppm: 0,
+            closes: false,
             seed: 1,
         }
     }
@@ -84,6 +87,12 @@ pub struct Outcome {
     pub delivered_late: u64,
     /// Datagrams with symbols of messages.
     pub datagrams: u64,
+    /// Handed over when too many waited to be sent.
+    pub refused: u64,
+    /// The longest time without a delivery while messages were handed over.
+    pub longest_gap: Duration,
+    /// From the last hand-over until the peer had confirmed the session's end, if the sender was to end it and this came in time.
+    pub closed_after: Option<Duration>,
     /// From handing over to delivery, sorted, microseconds.
     pub latencies_us: Vec<u32>,
     /// Bytes of the stream beside them that were read.
@@ -140,6 +149,8 @@ struct World {
     /// What is read of the stream.
     buffer: Vec<u8>,
     handed: u64,
+    /// Of a message that counts, or when counting began.
+    last_delivery: Time,
     outcome: Outcome,
 }
 
@@ -169,6 +180,7 @@ impl World {
             message: vec![0; config.bytes],
             buffer: vec![7; 65_536],
             handed: 0,
+            last_delivery: now,
             outcome: Outcome::default(),
         };
         while world.receiver.connection().is_none_or(|it| it.next_timeout(now).is_none()) || !world.is_open() {
@@ -193,6 +205,7 @@ impl World {
         let before = self.sender_stats()?;
         let began = self.now;
         self.outcome = Outcome::default();
+        self.last_delivery = began;
         self.first += self.sent.len() as u64;
         self.sent.clear();
         let first = self.handed;
@@ -200,12 +213,22 @@ impl World {
             self.step()?;
         }
         self.next_at = Time::MAX;
+        self.note_gap();
+        let longest_gap = self.outcome.longest_gap;
+        let handed_all = self.now;
         let end = self.now + self.config.within + Duration::from_secs(1);
         let after = self.sender_stats()?;
         let took = self.now.since(began);
         let bulk_bytes = self.outcome.bulk_bytes;
+        if self.config.closes {
+            self.sender.connection_mut().context("the sender has no connection")?.shutdown(self.now);
+        }
+        let mut closed_after = None;
         while self.now < end {
             self.step()?;
+            if closed_after.is_none() && self.sender.connection().is_some_and(Connection::is_finished) {
+                closed_after = Some(self.now.since(handed_all));
+            }
         }
         let mut outcome = self.outcome.clone();
         outcome.latencies_us.sort_unstable();
@@ -214,6 +237,8 @@ impl World {
             datagrams: after.messages_sent.datagrams - before.messages_sent.datagrams,
             bulk_bytes,
             took,
+            longest_gap,
+            closed_after,
             sender: self.sender_stats()?,
             receiver: self.receiver.connection().context("no connection")?.stats(),
             ..outcome
@@ -268,7 +293,10 @@ impl World {
         }
         let connection = self.sender.connection_mut().context("the sender has no connection")?;
         let mut messages = connection.messages().context("it is classic")?;
-        messages.send(self.now, &self.message, self.config.deadline)?;
+        match messages.send(self.now, &self.message, self.config.deadline) {
+            Err(MessageError::Full) => self.outcome.refused += 1,
+            sent => sent?,
+        }
         self.sent.push_back(Some(self.now));
         self.handed += 1;
         self.next_at += self.config.every;
@@ -277,6 +305,13 @@ impl World {
             self.first += 1;
         }
         Ok(())
+    }
+
+    /// A delivery, or the end of what counts: the time since the one before.
+    fn note_gap(&mut self) {
+        let gap = self.now.since(self.last_delivery);
+        self.outcome.longest_gap = self.outcome.longest_gap.max(gap);
+        self.last_delivery = self.now;
     }
 
     fn write_bulk(&mut self) -> Result<()> {
@@ -288,6 +323,7 @@ impl World {
     fn read(&mut self) -> Result<()> {
         let theirs = self.theirs(self.now);
         let Some(connection) = self.receiver.connection_mut() else { return Ok(()) };
+        let mut deliveries = 0;
         while connection.poll_event().is_some() {}
         while let Ok(dfcp_proto::Read::Bytes(read)) = connection.read(theirs, &mut self.buffer) {
             self.outcome.bulk_bytes += read as u64;
@@ -301,12 +337,16 @@ impl World {
             let place = self.sent.get_mut(at as usize).context("a message that was not sent")?;
             let sent = place.take().context("a message was delivered twice")?;
             let took = self.now.since(sent);
+            deliveries += 1;
             self.outcome.latencies_us.push(took.as_micros() as u32);
             if took <= self.config.within {
                 self.outcome.in_time += 1;
             } else {
                 self.outcome.delivered_late += 1;
             }
+        }
+        if deliveries > 0 {
+            self.note_gap();
         }
         Ok(())
     }

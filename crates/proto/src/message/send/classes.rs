@@ -48,7 +48,7 @@ pub(super) struct Class {
     /// Turns of the cheap policy that are due.
     turn: f64,
     /// The unit that takes further messages, by its number.
-    pub(super) open_unit: Option<u64>,
+    pub(super) open_unit: Option<u32>,
 }
 
 #[derive(Debug)]

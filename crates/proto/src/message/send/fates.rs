@@ -16,8 +16,10 @@ pub(super) struct UnderWay {
     pub(super) number: u64,
     pub(super) at: Time,
     /// The unit by its number.
-    pub(super) unit: u64,
+    pub(super) unit: u32,
     pub(super) what: What,
+    /// The id of the message that was to be begun next.
+    pub(super) next_id: u64,
 }
 
 /// Which datagrams a report says did not arrive.
@@ -71,6 +73,10 @@ impl Fates {
 
     pub(super) fn is_empty(&self) -> bool {
         self.under_way.is_empty()
+    }
+
+    pub(super) fn oldest(&self) -> Option<&UnderWay> {
+        self.under_way.front()
     }
 
     /// Takes out the oldest datagram up to `highest`, and whether it has arrived. What a report says nothing of counts as lost: it is

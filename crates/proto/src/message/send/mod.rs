@@ -1,6 +1,7 @@
 //! What is sent of messages (`spec/protocol.md` §3.2): the fewest datagrams with which as many come in time as the caller wants.
 //!
-//! * [`outgoing`]: one message; [`waiting`]: those which wait for their turn; [`unit`]: those which are planned together; [`classes`]: plans for messages of one kind.
+//! * [`outgoing`]: one message; [`waiting`]: those which wait for their turn; [`unit`]: those which are planned together, [`units`]: all of these;
+//!   [`classes`]: plans for messages of one kind; [`window`]: how far ids may run ahead.
 //! * [`fates`]: what became of each datagram; [`bursts`]: whether losses come together.
 //! * [`ledger`]: what the peer must know to prove what it has.
 
@@ -9,10 +10,13 @@ mod classes;
 mod fates;
 mod ledger;
 mod outgoing;
+mod rank;
+mod timing;
 mod unit;
+mod units;
 mod waiting;
+mod window;
 
-use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use dfcp_fountain::kernel::Kernel;
@@ -27,12 +31,14 @@ use self::fates::{Fates, Lost, Times, UnderWay};
 use self::ledger::Ledger;
 pub(crate) use self::ledger::Proven;
 use self::outgoing::Outgoing;
-use self::unit::{Timing, Unit, What};
+use self::timing::Timing;
+use self::unit::{Unit, What};
+use self::units::Units;
 use self::waiting::{Queued, Waiting};
+use self::window::{IdPace, WINDOW_IDS, Window};
 use super::rows::{grouped_bytes_max, symbol_bytes_max};
 use super::{Deadline, MessageError};
 use crate::error::PeerMisbehaved;
-use crate::limits::MESSAGE_IDS_MAX;
 use crate::proof::SECRET_BYTES;
 use crate::stats::SentMessages;
 
@@ -63,7 +69,7 @@ pub(crate) struct PathView {
 pub(crate) struct MessageSymbol {
     pub(crate) segment: Message,
     pub(crate) payload_bytes: usize,
-    unit: u64,
+    unit: u32,
     what: What,
     is_source: bool,
 }
@@ -79,12 +85,13 @@ pub(crate) struct SendMessages {
     /// The last datagram that asked for one, and when it left.
     asked: Option<(u64, Time)>,
     classes: Classes,
-    /// Units that are not done, by their numbers; `None` are those which are.
-    units: VecDeque<Option<Unit>>,
-    first_unit: u64,
-    /// Units which owe symbols, and when units must be looked at.
-    owing: Vec<u64>,
-    wakes: BTreeSet<(Time, u64)>,
+    /// Units that are not done.
+    units: Units,
+    pace: IdPace,
+    /// No message is begun before that: the fate of too many is unknown.
+    held_until: Option<Time>,
+    /// No more messages are expected, so that no unit waits for one.
+    is_ending: bool,
     fates: Fates,
     /// How long it takes until the fate of a datagram is known, and how long datagrams wait in queues.
     fate_times: Times,
@@ -102,14 +109,14 @@ impl SendMessages {
             is_hopeless: false,
             asked: None,
             classes: Classes::default(),
-            units: VecDeque::new(),
-            first_unit: 0,
-            owing: Vec::new(),
-            wakes: BTreeSet::new(),
+            units: Units::default(),
+            pace: IdPace::default(),
+            held_until: None,
+            is_ending: false,
             fates: Fates::default(),
             fate_times: Times::default(),
             queue_times: Times::default(),
-            ledger: Ledger::new(kernel, proofs),
+            ledger: Ledger::new(proofs),
             stats: SentMessages::default(),
         }
     }
@@ -123,9 +130,32 @@ impl SendMessages {
         !self.fates.is_empty() || !self.waiting.is_empty()
     }
 
-    /// Whether there is a message that is neither over nor known to be complete.
+    /// Whether there is a message for which anything can still be done.
     pub(crate) fn is_at_work(&self) -> bool {
-        !self.waiting.is_empty() || self.units.iter().any(Option::is_some)
+        !self.waiting.is_empty() || !self.units.is_empty()
+    }
+
+    /// The session is to end once nothing is at work.
+    pub(crate) fn end(&mut self, now: Time, path: &PathView) {
+        if std::mem::replace(&mut self.is_ending, true) {
+            return;
+        }
+        let timing = self.timing(now, path);
+        for number in self.units.numbers() {
+            let Some(unit) = self.units.get_mut(number) else { continue };
+            if !unit.is_closed() {
+                unit.close(now, timing.window);
+            } else if unit.is_known() {
+                unit.plan_round(now, timing);
+            }
+            self.units.queue(now, number);
+            self.settle(now, number, timing, None);
+        }
+    }
+
+    /// Whether a symbol waits for nothing but the leave to be sent.
+    pub(crate) fn is_due(&self) -> bool {
+        self.units.is_due()
     }
 
     /// Whether nothing is sent because the path seems to be too long for it.
@@ -221,81 +251,100 @@ impl SendMessages {
         let secret_bytes = if self.proofs { SECRET_BYTES } else { 0 };
         let payload_max = symbol_bytes_max(path.symbol_size) + secret_bytes;
         loop {
-            let due = self.owing.iter().filter_map(|&number| {
-                let unit = self.unit(number)?;
-                (unit.next_at <= now).then(|| (unit.urgency(), number))
-            });
-            let (_, number) = due.min()?;
-            let proofs = self.proofs;
-            let unit = self.unit_mut(number)?;
-            let planned = unit.next(now).and_then(|what| Some((what, unit.segment(now, what, proofs)?)));
+            let number = self.units.next_due(now)?;
+            let unit = self.units.get_mut(number)?;
+            let planned = unit.next(now).and_then(|what| Some((what, unit.segment(now, what, self.proofs)?)));
             match planned {
-                // Packets have become smaller since ([message-4]).
-                Some((_, (_, payload_bytes))) if payload_bytes > payload_max => unit.skip(),
-                Some((what, (segment, payload_bytes))) => {
+                Some((what, (segment, payload_bytes))) if payload_bytes <= payload_max => {
                     let is_source = matches!(segment.coverage, dfcp_wire::segment::Coverage::One(info) if segment.esi < info.k.into());
                     return Some(MessageSymbol { segment, payload_bytes, unit: number, what, is_source });
                 }
-                None => self.owing.retain(|&owing| owing != number),
+                // It is of no use any more, or packets have become smaller since ([message-4]).
+                _ => unit.skip(),
+            }
+            let owes = unit.owes();
+            self.units.queue(now, number);
+            if !owes {
+                // What its time does not suffice for is not planned again at once.
+                self.settle(now, number, self.timing(now, path), Some(now));
             }
         }
     }
 
-    /// Begins the next message; `false` if there is none, or the peer may not remember the oldest if it is begun.
+    /// Begins the next message; `false` if there is none, or ids would run too far ahead.
     fn begin_next(&mut self, now: Time, path: &PathView) -> bool {
         self.drop_expired(now);
-        let oldest = self.units.iter().flatten().next().and_then(Unit::first_id);
-        let id = self.ledger.next_id();
-        let is_too_far = oldest.is_some_and(|oldest| id - u64::from(oldest) >= MESSAGE_IDS_MAX as u64 / 2);
-        let Ok(id) = u32::try_from(id) else { return false };
-        if is_too_far {
+        let next_id = self.ledger.next_id();
+        let Ok(id) = u32::try_from(next_id) else { return false };
+        if self.waiting.is_empty() || !self.has_room_for_id(now, next_id, path) {
             return false;
         }
         let Some(Queued { class, mut message, is_grouped }) = self.waiting.pop() else { return false };
         message.id = id;
         self.ledger.begin(message.secrets(), message.k(), message.symbol_bytes);
+        self.pace.on_begin(now, id);
         self.stats.begun += 1;
         let number = self.unit_for(now, class, is_grouped, &message, path);
-        let timing = self.timing(path);
-        if let Some(unit) = self.unit_mut(number) {
+        let timing = self.timing(now, path);
+        if let Some(unit) = self.units.get_mut(number) {
             let is_last = unit.add(now, message);
-            if is_last {
+            if is_last || self.is_ending {
                 self.close(now, number, class);
             }
         }
-        self.owe(number);
-        let wake = self.unit(number).and_then(|unit| unit.wake_at(now, timing));
-        self.set_wake(number, wake);
+        self.units.queue(now, number);
+        let wake = self.units.get(number).and_then(|unit| unit.wake_at(now, timing));
+        self.units.set_wake(number, wake);
+        true
+    }
+
+    /// Whether the next message may be begun. What has a lifetime is let go for it, as no more than its target is owed to it; nothing is let go
+    /// of what is reliable, or whose fate will be known within a round trip ([message-8]).
+    fn has_room_for_id(&mut self, now: Time, next_id: u64, path: &PathView) -> bool {
+        let overdue = self.timing(now, path).overdue;
+        let until =
+            self.fates.oldest().filter(|sent| next_id - sent.next_id >= WINDOW_IDS).map(|sent| sent.at + overdue);
+        self.held_until = until.filter(|&until| now < until);
+        if self.held_until.is_some() {
+            return false;
+        }
+        while let Some((number, unit)) = self.units.first().filter(|&(number, _)| Window::is_behind(next_id, number)) {
+            if unit.is_reliable() {
+                return false;
+            }
+            self.units.remove(number);
+        }
         true
     }
 
     /// The open unit that takes the message, or a new one.
-    fn unit_for(&mut self, now: Time, class_at: usize, is_grouped: bool, message: &Outgoing, path: &PathView) -> u64 {
+    fn unit_for(&mut self, now: Time, class_at: usize, is_grouped: bool, message: &Outgoing, path: &PathView) -> u32 {
         let open = self.classes.get_mut(class_at).and_then(|class| class.open_unit);
         if let Some(number) = open.filter(|_| is_grouped)
-            && self.unit(number).is_some_and(|unit| unit.takes(now, message.id))
+            && self.units.get(number).is_some_and(|unit| unit.takes(now, message.id))
         {
             return number;
         }
-        let left = if message.is_reliable { RELIABLE } else { message.send_by.since(message.created) };
+        let within = message.send_by.since(message.created).min(self.window(now).lasts());
+        let left = if message.is_reliable { RELIABLE } else { within };
         let conditions = Conditions {
             losses: self.fates.bursts.model(),
             time_s: left.as_secs_f64(),
-            round_s: self.round(path).as_secs_f64(),
+            round_s: self.timing(now, path).round.as_secs_f64(),
             symbol_s: path.datagram_time.as_secs_f64(),
         };
-        let number = self.first_unit + self.units.len() as u64;
         if let Some(class) = self.classes.get_mut(class_at) {
             let policy = class.next_policy(now, &conditions);
-            class.open_unit = is_grouped.then_some(number);
-            self.units.push_back(Some(Unit::new(now, policy)));
+            class.open_unit = is_grouped.then_some(message.id);
+            self.units.insert(message.id, Unit::new(now, self.kernel, policy));
         }
-        number
+        message.id
     }
 
-    fn close(&mut self, now: Time, number: u64, class: usize) {
-        if let Some(unit) = self.unit_mut(number) {
-            unit.close(now);
+    fn close(&mut self, now: Time, number: u32, class: usize) {
+        let window = self.window(now);
+        if let Some(unit) = self.units.get_mut(number) {
+            unit.close(now, window);
         }
         if let Some(class) = self.classes.get_mut(class)
             && class.open_unit == Some(number)
@@ -306,68 +355,66 @@ impl SendMessages {
 
     /// Units whose time has come: they are closed, or send what may be their last.
     fn wake(&mut self, now: Time, path: &PathView) {
-        let timing = self.timing(path);
-        while let Some(&(at, number)) = self.wakes.first()
-            && at <= now
-        {
-            self.wakes.pop_first();
-            let Some(unit) = self.unit_mut(number) else { continue };
-            unit.wakes_at = None;
+        let timing = self.timing(now, path);
+        while let Some((at, number)) = self.units.next_wake(now) {
+            let Some(unit) = self.units.get_mut(number) else { continue };
             let wake = unit.wake_at(now, timing);
             if wake.is_some_and(|at| at > now) {
                 // What it was to be looked at for has come.
-                self.set_wake(number, wake);
+                self.units.set_wake(number, wake);
                 continue;
             }
             if !unit.is_closed() {
-                unit.close(now);
+                unit.close(now, timing.window);
             } else if !unit.owes() {
                 unit.ask_for_proofs(now, timing);
                 unit.plan_round(now, timing);
             }
-            self.owe(number);
+            self.units.queue(now, number);
             self.settle(now, number, timing, Some(at));
         }
     }
 
     /// Writes a symbol's payload; `out` has room for it, and no more.
     pub(crate) fn write(&mut self, symbol: &MessageSymbol, out: &mut [u8]) -> bool {
-        let (kernel, proofs) = (self.kernel, self.proofs);
-        self.unit_mut(symbol.unit).is_some_and(|unit| unit.write(kernel, symbol.what, proofs, out))
+        let proofs = self.proofs;
+        let is_written = self.units.get_mut(symbol.unit).is_some_and(|unit| unit.write(symbol.what, proofs, out));
+        if let (true, false, Some(secret)) = (is_written, symbol.is_source, out.last_chunk()) {
+            self.ledger.on_repair(symbol.segment.id, symbol.segment.esi, u32::from_be_bytes(*secret));
+        }
+        is_written
     }
 
     /// A symbol has left as datagram `number`.
     pub(crate) fn on_sent(&mut self, now: Time, symbol: &MessageSymbol, number: u64, path: &PathView) {
         self.stats.datagrams += 1;
         self.stats.source_symbols += u64::from(symbol.is_source);
-        let timing = self.timing(path);
-        if let Some(unit) = self.unit_mut(symbol.unit) {
+        let timing = self.timing(now, path);
+        if let Some(unit) = self.units.get_mut(symbol.unit) {
             unit.on_sent(now, symbol.what);
-            if !unit.owes() {
-                let wake = unit.wake_at(now, timing);
-                self.owing.retain(|&owing| owing != symbol.unit);
-                self.set_wake(symbol.unit, wake);
+            let wake = (!unit.owes()).then(|| unit.wake_at(now, timing));
+            self.units.queue(now, symbol.unit);
+            if let Some(wake) = wake {
+                self.units.set_wake(symbol.unit, wake);
             }
         }
-        self.fates.push(UnderWay { number, at: now, unit: symbol.unit, what: symbol.what });
+        let next_id = self.ledger.next_id();
+        self.fates.push(UnderWay { number, at: now, unit: symbol.unit, what: symbol.what, next_id });
     }
 
     /// When [`next`](Self::next) may have something; `asked` is when it had nothing last.
     pub(crate) fn next_timeout(&self, asked: Time) -> Option<Time> {
-        let wake = self.wakes.first().map(|&(at, _)| at);
-        let owed =
-            self.owing.iter().filter_map(|&number| Some(self.unit(number)?.next_at)).filter(|&at| at > asked).min();
-        wake.into_iter().chain(owed).min()
+        let held = self.held_until.filter(|_| !self.waiting.is_empty());
+        [self.units.wakes_at(), self.units.owing_after(asked), held].into_iter().flatten().min()
     }
 
     // ---- reports ----
 
     /// A report has come that names datagrams up to `highest`, which did not arrive where `runs` say so.
     pub(crate) fn on_report(&mut self, now: Time, highest: u64, runs: Option<LossRuns<'_>>, path: &PathView) {
-        let Some(runs) = runs else { return };
-        let lost = Lost::read(highest, runs);
+        let Some(lost) = runs.map(|runs| Lost::read(highest, runs)) else { return };
         self.queue_times.sample(path.queue);
-        let timing = self.timing(path);
+        let timing = self.timing(now, path);
         let mut touched = Vec::new();
         let mut is_first = true;
         while let Some((sent, has_arrived)) = self.fates.next(highest, &lost) {
@@ -376,7 +423,7 @@ impl SendMessages {
                 self.fate_times.sample(now.since(sent.at));
                 is_first = false;
             }
-            if let Some(unit) = self.unit_mut(sent.unit) {
+            if let Some(unit) = self.units.get_mut(sent.unit) {
                 unit.on_fate(sent.what, has_arrived);
                 if touched.last() != Some(&sent.unit) {
                     touched.push(sent.unit);
@@ -385,11 +432,11 @@ impl SendMessages {
         }
         self.fates.bursts.judge();
         for number in touched {
-            let Some(unit) = self.unit_mut(number) else { continue };
+            let Some(unit) = self.units.get_mut(number) else { continue };
             if unit.is_known() {
                 unit.plan_round(now, timing);
             }
-            self.owe(number);
+            self.units.queue(now, number);
             self.settle(now, number, timing, None);
         }
     }
@@ -403,93 +450,48 @@ impl SendMessages {
         now: Time,
         state: MessagesState,
         runs: &MessageRuns<'_>,
+        path: &PathView,
     ) -> Result<Proven, PeerMisbehaved> {
         let mut complete = Vec::new();
         let proven = self.ledger.take(state, runs, |id| complete.push(id))?;
         self.stats.complete += proven.messages;
+        let timing = self.timing(now, path);
         for id in complete {
-            let holder = self.units.iter_mut().flatten().find(|unit| unit.holds(id));
-            if let Some(unit) = holder {
+            let Some(number) = self.units.holder(id) else { continue };
+            if let Some(unit) = self.units.get_mut(number) {
                 unit.on_proven(id);
+                let is_done = unit.is_closed() && unit.is_done(now, timing);
+                self.units.queue(now, number);
+                if is_done {
+                    self.units.remove(number);
+                }
             }
         }
-        self.forget_done(now);
         Ok(proven)
     }
 
     // ---- units ----
 
-    fn timing(&self, path: &PathView) -> Timing {
-        let before = path.smoothed_rtt + path.report_interval;
-        let round = self.fate_times.most(2.0).unwrap_or(before);
-        let overdue = self.fate_times.most(4.0).unwrap_or(before) + OVERDUE_MIN;
-        Timing { round, overdue, datagram: path.datagram_time }
+    fn timing(&self, now: Time, path: &PathView) -> Timing {
+        let most = |deviations| self.fate_times.most(deviations).unwrap_or(path.smoothed_rtt + path.report_interval);
+        let (window, is_ending) = (self.window(now), self.is_ending);
+        Timing { round: most(2.0), overdue: most(4.0) + OVERDUE_MIN, datagram: path.datagram_time, window, is_ending }
     }
 
-    /// What is planned for one.
-    fn round(&self, path: &PathView) -> Duration {
-        self.fate_times.most(2.0).unwrap_or(path.smoothed_rtt + path.report_interval)
-    }
-
-    fn unit(&self, number: u64) -> Option<&Unit> {
-        self.units.get(number.checked_sub(self.first_unit)? as usize)?.as_ref()
-    }
-
-    fn unit_mut(&mut self, number: u64) -> Option<&mut Unit> {
-        self.units.get_mut(number.checked_sub(self.first_unit)? as usize)?.as_mut()
-    }
-
-    fn owe(&mut self, number: u64) {
-        let owes = self.unit(number).is_some_and(Unit::owes);
-        if owes && !self.owing.contains(&number) {
-            self.owing.push(number);
-        }
+    fn window(&self, now: Time) -> Window {
+        self.pace.window(now, self.ledger.next_id())
     }
 
     /// Removes a unit that is done; otherwise its next wake-up is set, later than `after`.
-    fn settle(&mut self, now: Time, number: u64, timing: Timing, after: Option<Time>) {
-        if self.unit(number).is_some_and(|unit| unit.is_done(now)) {
-            self.remove(number);
+    fn settle(&mut self, now: Time, number: u32, timing: Timing, after: Option<Time>) {
+        if self.units.get(number).is_some_and(|unit| unit.is_done(now, timing)) {
+            self.units.remove(number);
             return;
         }
-        let at = self.unit(number).and_then(|unit| unit.wake_at(now, timing));
+        let at = self.units.get(number).and_then(|unit| unit.wake_at(now, timing));
         // After its last chance, a unit wakes once more to be removed.
         let is_again = at.is_some_and(|at| after.is_some_and(|after| at <= after));
-        self.set_wake(number, at.map(|at| if is_again { at.max(now) + Duration::from_millis(1) } else { at }));
-    }
-
-    /// One wake-up for each unit, and none for those which are gone: each costs a pass through the session's timers.
-    fn set_wake(&mut self, number: u64, at: Option<Time>) {
-        let Some(unit) = self.unit_mut(number) else { return };
-        if let Some(before) = std::mem::replace(&mut unit.wakes_at, at) {
-            self.wakes.remove(&(before, number));
-        }
-        self.wakes.extend(at.map(|at| (at, number)));
-    }
-
-    fn remove(&mut self, number: u64) {
-        self.set_wake(number, None);
-        let Some(at) = number.checked_sub(self.first_unit) else { return };
-        if let Some(unit) = self.units.get_mut(at as usize) {
-            *unit = None;
-        }
-        self.owing.retain(|&owing| owing != number);
-        self.trim();
-    }
-
-    fn trim(&mut self) {
-        while self.units.front().is_some_and(Option::is_none) {
-            self.units.pop_front();
-            self.first_unit += 1;
-        }
-    }
-
-    fn forget_done(&mut self, now: Time) {
-        let is_done = |unit: &Unit| unit.is_closed() && unit.is_done(now);
-        let all = (self.first_unit..).zip(&self.units);
-        let done: Vec<u64> =
-            all.filter(|(_, unit)| unit.as_ref().is_some_and(is_done)).map(|(number, _)| number).collect();
-        done.into_iter().for_each(|number| self.remove(number));
+        self.units.set_wake(number, at.map(|at| if is_again { at.max(now) + Duration::from_millis(1) } else { at }));
     }
 }
 

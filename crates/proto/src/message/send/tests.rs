@@ -63,7 +63,7 @@ fn record(send: &mut SendMessages, runs: &[MessageRun<'_>], proof: u32) -> Resul
         .into_iter()
         .find_map(|it| if let Record::Messages(state, runs) = it { Some((state, runs)) } else { None })
         .unwrap();
-    send.take_record(at(1), state, &runs)
+    send.take_record(at(1), state, &runs, &PATH)
 }
 
 #[test]
@@ -114,7 +114,11 @@ fn a_receiver_that_claims_what_it_has_not_is_found_out() {
         record(&mut begun(), &partial, 3 ^ 5).unwrap(),
         Proven { symbols: 2, symbol_bytes: 2 * 1_004, messages: 0 }
     );
-    for (runs, proof) in [(&[MessageRun::Complete(3)][..], 0), (&[MessageRun::Complete(2)], 2), (&partial, 3)] {
+    // Whatever the code would make of the secrets: the fourth symbol was not sent.
+    let unsent = [MessageRun::Empty(2), MessageRun::Partial(feedback::SymbolSet::new(&[0b0001_0000]).unwrap())];
+    for (runs, proof) in
+        [(&[MessageRun::Complete(3)][..], 0), (&[MessageRun::Complete(2)], 2), (&partial, 3), (&unsent, 0)]
+    {
         let claimed = record(&mut begun(), runs, proof);
         assert!(matches!(claimed, Err(PeerMisbehaved::WrongMessageProof { .. })), "{claimed:?}");
     }
@@ -234,4 +238,131 @@ fn a_reliable_message_asks_for_a_proof_that_was_lost() {
         assert!(drain(&mut send, now, &mut number).is_empty(), "it is too early");
     }
     assert!(number < 40 && send.is_at_work());
+}
+
+/// A sender with as many messages of which nothing has been heard, from datagram 10 on, and the number of the next datagram.
+fn under_way(count: u64) -> (SendMessages, u64) {
+    let (mut send, mut number) = (sender(&[], within_ms(60_000)), 10);
+    for _ in 0..count {
+        send.send(at(0), &[0; 100], within_ms(60_000), &PATH, || 1).unwrap();
+        drain(&mut send, at(0), &mut number);
+    }
+    assert_eq!(send.stats().begun, count);
+    (send, number)
+}
+
+/// What a peer's records cost, in units and entries of the ledger that are looked at.
+fn looked_at(send: &mut SendMessages, runs: &[MessageRun<'_>], proof: u32) -> u64 {
+    let now = |send: &SendMessages| send.units.looked_at.get() + send.ledger.looked_at.get();
+    let before = now(send);
+    record(send, runs, proof).unwrap();
+    now(send) - before
+}
+
+#[test]
+fn a_record_costs_what_is_new_in_it_and_not_what_is_under_way() {
+    let costs = [16, 8_000].map(|count| {
+        let (mut send, _) = under_way(count);
+        let all = MessageRun::Complete(count as u32);
+        // Secrets are all 1.
+        let one = looked_at(&mut send, &[MessageRun::Empty(7), MessageRun::Complete(1)], 1);
+        let (news, again) = (looked_at(&mut send, &[all], 0), looked_at(&mut send, &[all], 0));
+        // A byte of a record names 64 messages at the most.
+        assert!(news <= 8 * count && again <= 2 + count / 32, "{news} and {again} for {count}");
+        one
+    });
+    assert!(costs[0] == costs[1] && costs[0] < 16, "{costs:?}");
+}
+
+/// All that waits for its turn to be sent, as after an outage.
+#[test]
+fn a_symbol_costs_no_more_when_many_messages_owe_some() {
+    let costs = [16, 4_000].map(|count| {
+        let (mut send, mut number) = under_way(count);
+        let mut now = at(0);
+        while send.units.owing_after(at(0)).is_none() {
+            now = send.next_timeout(now).unwrap() + Duration::from_millis(1);
+            send.wake(now, &PATH);
+        }
+        let before = send.units.looked_at.get();
+        let sent = drain(&mut send, now + Duration::from_millis(1), &mut number).len() as u64;
+        assert!(2 * sent > count, "{sent} of {count}");
+        (send.units.looked_at.get() - before) / sent
+    });
+    assert!(costs[1] <= costs[0] + 1, "{costs:?}");
+}
+
+/// \[message-8\]
+#[test]
+fn nothing_is_sent_of_what_the_receiver_may_have_forgotten_and_nothing_waits_for_it() {
+    let (mut send, mut number, mut begun) = (sender(&[], within_ms(60_000)), 10, 0);
+    let mut kept = 0;
+    for ms in 0..3_000 {
+        for _ in 0..8 {
+            send.send(at(ms), &[0; 100], within_ms(60_000), &PATH, || 1).unwrap();
+        }
+        for segment in drain(&mut send, at(ms), &mut number) {
+            begun = begun.max(segment.id + 1);
+            assert!(begun - segment.id <= WINDOW_IDS as u32, "{} of {begun}", segment.id);
+        }
+        kept = kept.max(send.units.numbers().len());
+    }
+    assert!(send.stats().begun > 23_000 && kept as u64 <= WINDOW_IDS, "{:?}, {kept} kept", send.stats());
+}
+
+/// \[message-8\]
+#[test]
+fn what_is_reliable_is_waited_for() {
+    let mut number = 10;
+    let mut send = sender(&[100], Deadline::RELIABLE);
+    let hand_over = |send: &mut SendMessages, now: Time, number: &mut u64| {
+        for _ in 0..100 {
+            send.send(now, &[0; 100], within_ms(60_000), &PATH, || 1).unwrap();
+            drain(send, now, number);
+        }
+        all_have_arrived(send, now, *number);
+    };
+    for ms in 0..100 {
+        hand_over(&mut send, at(ms), &mut number);
+    }
+    assert_eq!(send.stats().begun, WINDOW_IDS);
+    record(&mut send, &[MessageRun::Complete(1)], 1).unwrap();
+    drain(&mut send, at(100), &mut number);
+    assert!(send.stats().begun > 10_000, "{:?}", send.stats());
+}
+
+/// \[message-13\]
+#[test]
+fn nobody_waits_for_what_will_not_be_sent_again() {
+    let (mut send, number) = under_way(100);
+    assert!(send.is_at_work());
+    // What proves it may have been lost.
+    all_have_arrived(&mut send, at(60), number);
+    send.end(at(60), &PATH);
+    let mut number = number;
+    let sent = drain(&mut send, at(60), &mut number);
+    assert!(!send.is_at_work(), "{} more were sent: {sent:?}", sent.len());
+}
+
+/// A peer that has a large message could name each of its symbols in each report, and have the code run for each.
+#[test]
+fn the_secrets_of_symbols_are_known_and_not_computed_for_each_record() {
+    let (mut send, mut number) = (sender(&[100_000], Deadline::RELIABLE), 10);
+    let (mut now, mut secrets) = (at(0), std::collections::BTreeMap::new());
+    while number < 400 {
+        while let Some(symbol) = send.next(now, &PATH) {
+            let mut out = vec![0; symbol.payload_bytes];
+            assert!(send.write(&symbol, &mut out));
+            send.on_sent(now, &symbol, number, &PATH);
+            number += 1;
+            secrets.insert(symbol.segment.esi, u32::from_be_bytes(*out.last_chunk().unwrap()));
+        }
+        now = send.next_timeout(now).unwrap().max(now + Duration::from_micros(1));
+    }
+    let mut bits = [0; 128];
+    secrets.keys().for_each(|&esi| bits[esi as usize / 8] |= 0x80 >> (esi % 8));
+    let end = 1 + bits.iter().rposition(|&byte| byte != 0).unwrap();
+    let proof = secrets.values().fold(0, |proof, secret| proof ^ secret);
+    let runs = [MessageRun::Partial(feedback::SymbolSet::new(&bits[..end]).unwrap())];
+    assert!(record(&mut send, &runs, proof).unwrap().symbols > 60 && secrets.len() > 300);
 }

@@ -12,6 +12,10 @@ use dfcp_wire::MESSAGE_SYMBOLS_MAX;
 use dfcp_wire::segment::{Coverage, Message, MessageGroup};
 
 use super::outgoing::Outgoing;
+use super::rank::suffice;
+use super::timing::{FINE, Timing, spread_gap};
+use super::units::Place;
+use super::window::Window;
 use crate::message::plan::Policy;
 use crate::message::plan::rounds::ROUNDS_MAX;
 use crate::message::rows::{group_shape, row_bytes};
@@ -29,9 +33,11 @@ pub(super) enum What {
 #[derive(Debug)]
 struct Progress {
     message: Outgoing,
-    /// Symbols of its own which have arrived, and whose fate is unknown.
+    /// Symbols of its own which have arrived, and whose fate is unknown. Never more have arrived than K - 1 before the message can be decoded.
     arrived: usize,
     unknown: usize,
+    /// Which have arrived, if it takes several.
+    arrived_esis: Vec<u32>,
     last_sent: Time,
     next_esi: u32,
     /// The peer has proven it.
@@ -42,19 +48,34 @@ impl Progress {
     fn is_missing(&self) -> bool {
         !self.is_proven && self.arrived < self.message.k()
     }
+
+    fn on_arrival(&mut self, kernel: Kernel, esi: u32) {
+        let k = self.message.k();
+        self.arrived += 1;
+        if k == 1 {
+            return;
+        }
+        self.arrived_esis.push(esi);
+        if self.arrived >= k && !suffice(kernel, k, self.arrived_esis.iter().copied()) {
+            self.arrived = k - 1;
+        }
+    }
 }
 
 /// Messages that are planned together.
 #[derive(Debug)]
 pub(super) struct Unit {
+    kernel: Kernel,
     policy: Arc<Policy>,
     messages: Vec<Progress>,
     pub(super) closes_at: Time,
     /// Its next wake-up, even if no report comes.
     pub(super) wakes_at: Option<Time>,
+    /// Where it stands among those which owe symbols.
+    pub(super) place: Option<Place>,
     is_closed: bool,
     /// Repair symbols over all that have arrived, and whose fate is unknown.
-    repairs_arrived: usize,
+    repairs_arrived: Vec<u32>,
     repairs_unknown: usize,
     next_esi: u32,
     last_sent: Time,
@@ -67,14 +88,16 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    pub(super) fn new(now: Time, policy: Arc<Policy>) -> Self {
+    pub(super) fn new(now: Time, kernel: Kernel, policy: Arc<Policy>) -> Self {
         Self {
+            kernel,
             closes_at: now + Duration::from_secs_f64(policy.close_s.clamp(0.0, 1e6)),
             policy,
             messages: Vec::new(),
             wakes_at: None,
+            place: None,
             is_closed: false,
-            repairs_arrived: 0,
+            repairs_arrived: Vec::new(),
             repairs_unknown: 0,
             next_esi: 0,
             last_sent: now,
@@ -102,7 +125,8 @@ impl Unit {
         let place = self.messages.len();
         self.owed.extend((0..message.k() as u32).map(|esi| What::Own { place, esi }));
         let next_esi = message.k() as u32;
-        self.messages.push(Progress { message, arrived: 0, unknown: 0, last_sent: now, next_esi, is_proven: false });
+        let (arrived, unknown, arrived_esis, is_proven) = (0, 0, Vec::new(), false);
+        self.messages.push(Progress { message, arrived, unknown, arrived_esis, last_sent: now, next_esi, is_proven });
         self.next_at = now;
         self.gap = Duration::ZERO;
         self.messages.len() >= self.policy.group.min(K_MAX)
@@ -123,7 +147,7 @@ impl Unit {
     }
 
     /// No message joins it any more: what is sent in advance follows.
-    pub(super) fn close(&mut self, now: Time) {
+    pub(super) fn close(&mut self, now: Time, window: Window) {
         self.is_closed = true;
         self.next_esi = (self.messages.len() * self.messages.first().map_or(1, |first| first.message.k())) as u32;
         // Of fewer messages than were expected, as large a part.
@@ -131,7 +155,7 @@ impl Unit {
         self.gap = spread_gap(self.policy.repair_gap_s);
         let is_spread = !self.gap.is_zero();
         if is_spread {
-            self.spread(now + FINE, 0, repairs);
+            self.spread((now + FINE, window), 0, repairs);
         }
         if self.owed.is_empty() && is_spread {
             self.next_at = now + self.gap;
@@ -172,7 +196,7 @@ impl Unit {
         while let Some(&what) = self.owed.front() {
             let is_of_use = match what {
                 What::Own { place, .. } => {
-                    self.messages.get(place).is_some_and(|it| !it.is_proven && !it.message.is_over(now))
+                    self.messages.get(place).is_some_and(|it| it.is_missing() && !it.message.is_over(now))
                 }
                 What::Group { .. } => {
                     self.may_be_repaired_together(now - FINE) && self.messages.iter().any(Progress::is_missing)
@@ -213,7 +237,8 @@ impl Unit {
     }
 
     /// Writes a symbol's payload.
-    pub(super) fn write(&mut self, kernel: Kernel, what: What, proofs: bool, out: &mut [u8]) -> bool {
+    pub(super) fn write(&mut self, what: What, proofs: bool, out: &mut [u8]) -> bool {
+        let kernel = self.kernel;
         match what {
             What::Own { place, esi } => {
                 self.messages.get(place).is_some_and(|progress| progress.message.write_symbol(kernel, esi, out))
@@ -257,15 +282,21 @@ impl Unit {
 
     /// The fate of a symbol is known.
     pub(super) fn on_fate(&mut self, what: What, has_arrived: bool) {
-        let (unknown, arrived) = match what {
-            What::Own { place, .. } => match self.messages.get_mut(place) {
-                Some(progress) => (&mut progress.unknown, &mut progress.arrived),
-                None => return,
-            },
-            What::Group { .. } => (&mut self.repairs_unknown, &mut self.repairs_arrived),
-        };
-        *unknown = unknown.saturating_sub(1);
-        *arrived += usize::from(has_arrived);
+        match what {
+            What::Own { place, esi } => {
+                let Some(progress) = self.messages.get_mut(place) else { return };
+                progress.unknown = progress.unknown.saturating_sub(1);
+                if has_arrived && progress.is_missing() {
+                    progress.on_arrival(self.kernel, esi);
+                }
+            }
+            What::Group { esi } => {
+                self.repairs_unknown = self.repairs_unknown.saturating_sub(1);
+                if has_arrived {
+                    self.repairs_arrived.push(esi);
+                }
+            }
+        }
     }
 
     /// The peer has proven that it has the message.
@@ -283,13 +314,42 @@ impl Unit {
             && self.messages.iter().all(|progress| progress.is_proven || progress.unknown == 0)
     }
 
-    /// Whether nothing more can or need be done for any of its messages.
-    pub(super) fn is_done(&self, now: Time) -> bool {
+    /// Whether nothing more can or need be done for any of its messages: each is proven or over, or nothing will be sent for it any more
+    /// whatever is heard. It then holds nothing back, and a proof that comes later needs no unit.
+    pub(super) fn is_done(&self, now: Time, timing: Timing) -> bool {
         self.messages.iter().all(|progress| progress.is_proven || progress.message.is_over(now))
+            || (self.is_closed && !self.is_reliable() && self.is_given_up(now, timing))
+    }
+
+    /// Whether all has arrived that can be of use, or the policy sends nothing for what is missing, with however many rounds.
+    fn is_given_up(&self, now: Time, timing: Timing) -> bool {
+        let missing = self.messages.iter().enumerate().filter(|(_, it)| it.is_missing() && !it.message.is_over(now));
+        let missing: Vec<usize> = missing.map(|(place, _)| place).collect();
+        let Some(&first) = missing.first() else { return true };
+        let is_overdue = |sent: Time| now >= sent + timing.overdue;
+        let is_known =
+            |&place: &usize| self.messages.get(place).is_none_or(|it| it.unknown == 0 || is_overdue(it.last_sent));
+        let are_repairs_known = self.repairs_unknown == 0 || is_overdue(self.last_sent);
+        if self.owes() || !are_repairs_known || !missing.iter().all(is_known) {
+            return false;
+        }
+        let sends = |place: usize, deficit: usize, stake: usize| {
+            (1..=self.rounds_left(now, place, timing)).any(|left| self.policy.rounds.symbols(left, deficit, stake) > 0)
+        };
+        if self.is_single() {
+            return self.messages.first().is_none_or(|it| !sends(0, it.message.k().saturating_sub(it.arrived), 1));
+        }
+        let is_together = self.may_be_repaired_together(now);
+        let deficit = if is_together { self.deficit(&missing) } else { 0 };
+        if is_together && (deficit == 0 || sends(first, deficit, missing.len())) {
+            return deficit == 0;
+        }
+        !missing.iter().any(|&place| sends(place, 1, 1))
     }
 
     /// The fate of all is known, or it is the last moment to act without: plans what follows.
-    pub(super) fn plan_round(&mut self, now: Time, Timing { round, .. }: Timing) {
+    pub(super) fn plan_round(&mut self, now: Time, timing: Timing) {
+        let round = timing.round;
         let is_overdue = |sent: Time| now >= sent + round;
         let missing: Vec<usize> = self
             .messages
@@ -301,7 +361,7 @@ impl Unit {
             .collect();
         let Some(&first) = missing.first() else { return };
         self.next_at = now;
-        let rounds = self.rounds_left(now, first, round);
+        let rounds = self.rounds_left(now, first, timing);
         self.set_gap(rounds);
         if self.is_single() {
             let Some(progress) = self.messages.first() else { return };
@@ -309,31 +369,39 @@ impl Unit {
             let under_way = if is_overdue(progress.last_sent) { 0 } else { progress.unknown };
             // A policy may give a message up, but not one that is reliable.
             let least = if progress.message.is_reliable { deficit } else { 0 };
-            let symbols = self.policy.rounds.symbols(rounds, deficit, 1).max(least).saturating_sub(under_way);
-            self.spread(now, first, symbols);
+            let symbols = self.planned(timing, rounds, (deficit, 1)).max(least).saturating_sub(under_way);
+            self.spread((now, timing.window), first, symbols);
             return self.owe(symbols);
         }
         let under_way = if is_overdue(self.last_sent) { 0 } else { self.repairs_unknown };
         if self.may_be_repaired_together(now) {
-            let deficit = missing.len().saturating_sub(self.repairs_arrived);
-            let symbols = self.policy.rounds.symbols(rounds, deficit, missing.len()).saturating_sub(under_way);
-            self.spread(now, first, symbols);
+            let deficit = self.deficit(&missing);
+            let symbols = self.planned(timing, rounds, (deficit, missing.len())).saturating_sub(under_way);
+            self.spread((now, timing.window), first, symbols);
             return self.owe(symbols);
         }
         for place in missing {
-            let symbols = self.policy.rounds.symbols(self.rounds_left(now, place, round), 1, 1);
+            let symbols = self.planned(timing, self.rounds_left(now, place, timing), (1, 1));
             for _ in under_way..symbols {
                 let what = self.next_own(place);
                 self.owed.extend(what);
             }
         }
-        self.spread(now, first, self.owed.len());
+        self.spread((now, timing.window), first, self.owed.len());
+    }
+
+    /// How many symbols are sent if `deficit` are missing, without which `stake` messages are lost, and `rounds` can be sent, with this one.
+    /// A round for which the policy would wait, as where losses come in bursts, is not waited for at the session's end.
+    fn planned(&self, timing: Timing, rounds: usize, (deficit, stake): (usize, usize)) -> usize {
+        let last = if timing.is_ending { 1 } else { rounds };
+        let mut symbols = (last..=rounds).rev().map(|left| self.policy.rounds.symbols(left, deficit, stake));
+        symbols.find(|&symbols| symbols > 0).unwrap_or_default()
     }
 
     /// As many symbols have to leave in time for the message at this place.
-    fn spread(&mut self, now: Time, place: usize, symbols: usize) {
+    fn spread(&mut self, (now, window): (Time, Window), place: usize, symbols: usize) {
         let Some(progress) = self.messages.get(place).filter(|progress| !progress.message.is_reliable) else { return };
-        let left = progress.message.send_by.since(now);
+        let left = self.leaves_by(now, progress, window).since(now);
         self.gap = self.gap.min(left / u32::try_from(symbols.max(1)).unwrap_or(u32::MAX));
     }
 
@@ -350,27 +418,35 @@ impl Unit {
     }
 
     /// How many rounds can be sent for a message, with the one at hand.
-    fn rounds_left(&self, now: Time, place: usize, round: Duration) -> usize {
+    fn rounds_left(&self, now: Time, place: usize, Timing { round, window, .. }: Timing) -> usize {
         let Some(progress) = self.messages.get(place) else { return 1 };
         if progress.message.is_reliable {
             return ROUNDS_MAX;
         }
-        let left = progress.message.send_by.since(now);
+        let left = self.leaves_by(now, progress, window).since(now);
         1 + (left.as_nanos() / round.as_nanos().max(1)).min(ROUNDS_MAX as u128 - 1) as usize
     }
 
-    /// Whether its messages have no deadline; they are all of one kind.
-    fn is_reliable(&self) -> bool {
-        self.messages.first().is_some_and(|progress| progress.message.is_reliable)
+    /// When a symbol that helps a message of it may leave at the latest: there is time for it, and its unit is not behind the window.
+    fn leaves_by(&self, now: Time, progress: &Progress, window: Window) -> Time {
+        progress.message.send_by.min(window.closes_at(now, self.first_id().unwrap_or_default()))
     }
 
-    /// All have arrived, but what proves it has not come: when to ask for it, or when nobody waits for it any more.
-    fn proof_due_at(&self, overdue: Duration) -> Option<Time> {
-        if self.is_reliable() {
-            return Some(self.last_sent + overdue);
+    /// How many more repair symbols over all messages it takes to decode those at these places.
+    fn deficit(&self, missing: &[usize]) -> usize {
+        let deficit = missing.len().saturating_sub(self.repairs_arrived.len());
+        // One repair symbol has no zeros, so that it is always enough for one message.
+        if deficit > 0 || missing.len() < 2 {
+            return deficit;
         }
-        let unproven = self.messages.iter().filter(|progress| !progress.is_proven);
-        unproven.map(|progress| progress.message.send_by + FINE).max()
+        let known = (0..self.messages.len()).filter(|place| !missing.contains(place)).map(|place| place as u32);
+        let is_enough = suffice(self.kernel, self.messages.len(), known.chain(self.repairs_arrived.iter().copied()));
+        usize::from(!is_enough)
+    }
+
+    /// Whether its messages have no deadline; they are all of one kind.
+    pub(super) fn is_reliable(&self) -> bool {
+        self.messages.first().is_some_and(|progress| progress.message.is_reliable)
     }
 
     /// The reports which would have proven reliable messages may all have been lost. Another symbol of each makes the peer tell of it again
@@ -380,49 +456,28 @@ impl Unit {
         if !self.is_reliable() || self.owes() || !is_heard_of || now < self.last_sent + overdue {
             return;
         }
-        self.repairs_arrived = 0;
         for progress in self.messages.iter_mut().filter(|progress| !progress.is_proven) {
             progress.arrived = progress.arrived.min(progress.message.k().saturating_sub(1));
         }
     }
 
     /// When it must be looked at whatever is heard: it is closed, or something that may be missing has its last chance.
-    pub(super) fn wake_at(&self, now: Time, Timing { overdue, datagram, .. }: Timing) -> Option<Time> {
+    pub(super) fn wake_at(&self, now: Time, Timing { overdue, datagram, window, .. }: Timing) -> Option<Time> {
         if !self.is_closed {
             return Some(self.closes_at);
         }
         let missing =
             || self.messages.iter().filter(|progress| progress.is_missing() && !progress.message.is_over(now));
         let count = missing().count();
+        if self.is_reliable() {
+            // All have arrived, but what proves it may have been lost.
+            return (count == 0 || !self.owes()).then(|| self.last_sent + overdue);
+        }
+        let last_chance = missing().map(|progress| self.leaves_by(now, progress, window)).min()?;
         // All that may then be sent has to leave in time.
-        let lead = datagram * self.policy.rounds.symbols(1, count, count) as u32 + FINE;
-        let Some(last_chance) = missing().map(|progress| progress.message.send_by).min() else {
-            return self.proof_due_at(overdue);
-        };
-        let last_chance = if last_chance == Time::MAX { last_chance } else { last_chance - lead };
+        let last_chance = last_chance - (datagram * self.policy.rounds.symbols(1, count, count) as u32 + FINE);
         // In a burst of losses nothing arrives that a report would be about.
         let is_heard_of = self.repairs_unknown == 0 && missing().all(|progress| progress.unknown == 0);
-        let is_waited_for = !self.owes() && (self.is_reliable() || !is_heard_of);
-        Some(if is_waited_for { last_chance.min(self.last_sent + overdue) } else { last_chance })
+        Some(if self.owes() || is_heard_of { last_chance } else { last_chance.min(self.last_sent + overdue) })
     }
 }
-
-/// What a unit must know of the path.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Timing {
-    /// How long it takes until a symbol's fate is known.
-    pub(super) round: Duration,
-    /// After how long one of which nothing has been heard is lost.
-    pub(super) overdue: Duration,
-    /// What a datagram takes at the session's rate.
-    pub(super) datagram: Duration,
-}
-
-/// The time between symbols that are spread; none between those which leave as fast as the session permits.
-fn spread_gap(gap_s: f64) -> Duration {
-    let gap = Duration::from_secs_f64(gap_s.clamp(0.0, 1e3));
-    if gap > FINE { gap } else { Duration::ZERO }
-}
-
-/// Below this a gap is nothing but the time that a datagram takes.
-const FINE: Duration = Duration::from_micros(500);

@@ -1,6 +1,6 @@
 //! Messages which wait for their turn: at the session's rate, or because the path seems to be too long for them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dfcp_time::Time;
 
@@ -17,18 +17,14 @@ pub(super) struct Queued {
 }
 
 /// All of them, oldest first.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Waiting {
-    queue: VecDeque<Queued>,
+    /// By the order in which they were handed over.
+    queue: BTreeMap<u64, Queued>,
+    next: u64,
     bytes: usize,
-    /// No message's time is over before this.
-    expires_at: Time,
-}
-
-impl Default for Waiting {
-    fn default() -> Self {
-        Self { queue: VecDeque::new(), bytes: 0, expires_at: Time::MAX }
-    }
+    /// When the time of each is over, so that one that goes costs no pass through those that stay.
+    expiries: BTreeSet<(Time, u64)>,
 }
 
 impl Waiting {
@@ -42,33 +38,35 @@ impl Waiting {
     }
 
     pub(super) fn push(&mut self, queued: Queued) {
-        let message = &queued.message;
-        self.bytes += message.info.length_bytes as usize;
-        let expires_at = if message.lifetime_us == 0 { message.created } else { message.send_by };
-        self.expires_at = self.expires_at.min(expires_at);
-        self.queue.push_back(queued);
+        self.bytes += queued.message.info.length_bytes as usize;
+        self.expiries.insert((expires_at(&queued), self.next));
+        self.queue.insert(self.next, queued);
+        self.next += 1;
     }
 
     pub(super) fn pop(&mut self) -> Option<Queued> {
-        let queued = self.queue.pop_front()?;
+        let &number = self.queue.keys().next()?;
+        self.take(number)
+    }
+
+    fn take(&mut self, number: u64) -> Option<Queued> {
+        let queued = self.queue.remove(&number)?;
+        self.expiries.remove(&(expires_at(&queued), number));
         self.bytes -= queued.message.info.length_bytes as usize;
         Some(queued)
     }
 
     /// Drops those whose time is over; returns how many.
     pub(super) fn drop_expired(&mut self, now: Time) -> u64 {
-        if now < self.expires_at {
-            return 0;
+        let before = self.queue.len();
+        while let Some(&(_, number)) = self.expiries.first().filter(|&&(at, _)| at < now || at == Time::ZERO) {
+            self.take(number);
         }
-        let (before, bytes) = (self.queue.len(), &mut self.bytes);
-        self.queue.retain(|queued| {
-            let is_over = queued.message.is_over(now) || queued.message.lifetime_us == 0;
-            if is_over {
-                *bytes -= queued.message.info.length_bytes as usize;
-            }
-            !is_over
-        });
-        self.expires_at = self.queue.iter().map(|queued| queued.message.send_by).min().unwrap_or(Time::MAX);
         (before - self.queue.len()) as u64
     }
+}
+
+/// After this its time is over: one that cannot come in time has none.
+fn expires_at(queued: &Queued) -> Time {
+    if queued.message.lifetime_us == 0 { Time::ZERO } else { queued.message.send_by }
 }

@@ -159,7 +159,10 @@ impl Open {
     /// When a message may be due that was not at `asked`.
     pub(super) fn message_at(&self, asked: Time, common: &Common) -> Option<Time> {
         let messages = common.messages.as_ref()?;
-        let at = messages.send.next_timeout(asked)?.max(self.message_not_before(common)?);
+        // A silent peer must be probed even if nothing else happens: streams tell when only if one of them has data ([silence-2]).
+        let probe = messages.send.is_due().then(|| common.streams.send.flight.probe_at(&common.rtt, Spending::Freely));
+        let at = messages.send.next_timeout(asked).into_iter().chain(probe.filter(|&at| at > asked)).min()?;
+        let at = at.max(self.message_not_before(common)?);
         let ready = if self.pacer.rate_bps().is_some() { messages.share.ready_at() } else { at };
         Some(at.max(ready))
     }
@@ -226,7 +229,7 @@ impl Open {
         let (runs, record) = records(all);
         messages.send.on_report(now, highest, runs, &path);
         if let Some((state, list)) = record {
-            let proven = messages.send.take_record(now, state, &list).map_err(PushError::Misbehaved)?;
+            let proven = messages.send.take_record(now, state, &list, &path).map_err(PushError::Misbehaved)?;
             messages.proven.symbols += proven.symbols;
             messages.proven.symbol_bytes += proven.symbol_bytes;
             messages.proven.messages += proven.messages;

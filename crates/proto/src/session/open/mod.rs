@@ -157,12 +157,18 @@ impl Open {
     /// repeated as long as there is progress, so it is sent at once (\[close-1\]).
     fn start_closing(&mut self, now: Time, common: &mut Common) {
         let send = &common.streams.send;
-        // Messages are a part of what comes ([message-13]).
-        let has_messages = common.messages.as_ref().is_some_and(|messages| messages.send.is_at_work());
-        if let Some(end) = send.first_end().filter(|_| send.is_only_first() && !has_messages) {
-            self.closing.start(now, end, &RetransmitSchedule::MODERN);
-            common.streams.on_ending();
+        let Some(end) = send.first_end().filter(|_| send.is_only_first()) else { return };
+        if common.messages.is_some() {
+            // They are a part of what comes ([message-13]).
+            let path = self.path_view(common);
+            let Some(messages) = &mut common.messages else { return };
+            messages.send.end(now, &path);
+            if messages.send.is_at_work() {
+                return;
+            }
         }
+        self.closing.start(now, end, &RetransmitSchedule::MODERN);
+        common.streams.on_ending();
     }
 
     /// After anything that can end a direction: the states which follow, and how the session ends if it does.

@@ -157,7 +157,9 @@ impl Open {
         number: u64,
         payload: &[u8],
     ) -> Result<(), PushError> {
-        if !self.reading.take(now, common.streams.send.items_under_way()) {
+        // What it says of messages is read bit by bit.
+        let bytes = if common.messages.is_some() { payload.len() } else { 0 };
+        if !self.reading.take(now, common.streams.send.items_under_way() + bytes) {
             return Err(Dropped::TooManyReports.into());
         }
         let (report, records) = feedback::decode(payload).map_err(|e| PushError::Dropped(e.into()))?;

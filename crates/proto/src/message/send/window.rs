@@ -1,0 +1,94 @@
+//! How far ids may run ahead (`spec/protocol.md` \[message-8\]).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+use crate::limits::MESSAGE_IDS_MAX;
+
+/// Symbols of a message leave until this number of ids were begun after it. The receiver remembers twice as many, and so does the ledger: what
+/// leaves last still finds both of them, however long its way, as no more ids are begun before its fate is known.
+pub(super) const WINDOW_IDS: u64 = MESSAGE_IDS_MAX as u64 / 2;
+/// From one mark to the next, ids.
+const MARK_IDS: u64 = 256;
+const MARKS: usize = (WINDOW_IDS / MARK_IDS) as usize;
+
+/// When ids were begun.
+#[derive(Debug, Default)]
+pub(super) struct IdPace {
+    /// Of the last ones that are multiples of [`MARK_IDS`], oldest first.
+    marks: VecDeque<Time>,
+}
+
+impl IdPace {
+    /// Message `id` is begun.
+    pub(super) fn on_begin(&mut self, now: Time, id: u32) {
+        if u64::from(id).is_multiple_of(MARK_IDS) {
+            if self.marks.len() == MARKS {
+                self.marks.pop_front();
+            }
+            self.marks.push_back(now);
+        }
+    }
+
+    /// What the window says now, with `next_id` to be begun next.
+    pub(super) fn window(&self, now: Time, next_id: u64) -> Window {
+        // Fewer ids than a window has are no pace: a burst ends before it matters.
+        let lasts = self.marks.front().filter(|_| self.marks.len() == MARKS).map(|&first| now.since(first));
+        Window { next_id, lasts }
+    }
+}
+
+/// For how long symbols of a message may leave, as far as its id permits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    next_id: u64,
+    /// How long it takes at the present pace until a message that is begun now is [`WINDOW_IDS`] old; `None` if that is far.
+    lasts: Option<Duration>,
+}
+
+impl Window {
+    /// For how long symbols of a message may leave which is begun now.
+    pub(super) fn lasts(self) -> Duration {
+        self.lasts.unwrap_or(Duration::MAX)
+    }
+
+    /// Until when symbols of message `id` may leave, at the present pace.
+    pub(super) fn closes_at(self, now: Time, id: u32) -> Time {
+        let Some(lasts) = self.lasts else { return Time::MAX };
+        let left = WINDOW_IDS.saturating_sub(self.next_id.saturating_sub(id.into()));
+        now + lasts.mul_f64(left as f64 / WINDOW_IDS as f64)
+    }
+
+    /// Whether no symbol of message `id` may leave once the next one is begun.
+    pub(super) fn is_behind(next_id: u64, id: u32) -> bool {
+        next_id.saturating_sub(id.into()) >= WINDOW_IDS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_lasts_as_long_as_the_last_one_and_longer_after_a_pause() {
+        let mut pace = IdPace::default();
+        // 4 a millisecond.
+        for id in 0..20_000_u32 {
+            let now = Time::from_us(u64::from(id) * 250);
+            if id < 7_000 {
+                assert_eq!(pace.window(now, id.into()).lasts(), Duration::MAX, "{id}: a burst is no pace");
+            }
+            pace.on_begin(now, id);
+        }
+        let now = Time::from_ms(5_000);
+        let window = pace.window(now, 20_000);
+        assert!((1_950..=2_048).contains(&window.lasts().as_millis()), "{window:?}");
+        let half = window.closes_at(now, 20_000 - 4_096).since(now);
+        assert!((970..=1_024).contains(&half.as_millis()), "{half:?}");
+        assert_eq!(window.closes_at(now, 0), now);
+        assert!(pace.window(now + Duration::from_secs(60), 20_000).lasts() > Duration::from_secs(60));
+        assert!(Window::is_behind(20_000, 20_000 - 8_192) && !Window::is_behind(20_000, 20_000 - 8_191));
+    }
+}
