@@ -24,9 +24,14 @@ pub enum Order {
 pub(super) struct Release {
     order: Order,
     within: Duration,
-    /// By number, with the time at which nothing before it can come any more.
-    held: BTreeMap<u64, (Instant, Vec<u8>)>,
+    /// By number.
+    held: BTreeMap<u64, Vec<u8>>,
     held_bytes: usize,
+    /// When nothing up to a number can come any more: both rise. Of a number without an entry that of the next one holds.
+    over: BTreeMap<u64, Instant>,
+    /// Entries of these that were looked at.
+    #[cfg(test)]
+    looked_at: u64,
     /// The lowest number which may still be handed on.
     next: u64,
     /// How many have been taken.
@@ -37,7 +42,18 @@ pub(super) struct Release {
 impl Release {
     /// For datagrams that are worth something `within` this time.
     pub(super) fn new(order: Order, within: Duration) -> Self {
-        Self { order, within, held: BTreeMap::new(), held_bytes: 0, next: 0, came: 0, overtaken: 0 }
+        Self {
+            order,
+            within,
+            held: BTreeMap::new(),
+            held_bytes: 0,
+            over: BTreeMap::new(),
+            #[cfg(test)]
+            looked_at: 0,
+            next: 0,
+            came: 0,
+            overtaken: 0,
+        }
     }
 
     /// Takes a datagram which came `now`, and took so long. One that comes after its successors have gone is dropped, unless any order
@@ -50,23 +66,34 @@ impl Release {
         }
         self.came += 1;
         self.held_bytes += bytes.len();
-        let over_at = self.in_line(number, now + self.within.saturating_sub(took));
-        if let Some((_, other)) = self.held.insert(number, (over_at, bytes)) {
+        self.note_over(number, now + self.within.saturating_sub(took));
+        if let Some(other) = self.held.insert(number, bytes) {
             self.held_bytes -= other.len();
         }
     }
 
-    /// When nothing before `number` can come any more: whatever was sent before it was over before it. So no time is later than that
-    /// of a higher number, and nothing waits for longer than its own.
-    fn in_line(&mut self, number: u64, over_at: Instant) -> Instant {
-        if self.order == Order::Any {
-            return over_at;
+    /// Nothing before `number` can come after `over_at`: whatever was sent before it was over before it. So no time is later than that
+    /// of a higher number, and nothing waits for longer than its own. An entry that says no more than a higher one is not kept, so that each
+    /// datagram costs one entry, which goes once.
+    fn note_over(&mut self, number: u64, over_at: Instant) {
+        if self.order != Order::Any {
+            if self.over.range(number..).next().is_some_and(|(_, &at)| at <= over_at) {
+                return;
+            }
+            while let Some((&before, _)) = self.over.range(..number).next_back().filter(|&(_, &at)| at >= over_at) {
+                self.over.remove(&before);
+                self.look();
+            }
         }
-        let behind = self.held.range(number..).next().map(|(_, &(at, _))| at);
-        let over_at = behind.map_or(over_at, |at| at.min(over_at));
-        let before = self.held.range_mut(..number).rev().map(|(_, (at, _))| at);
-        before.take_while(|at| **at > over_at).for_each(|at| *at = over_at);
-        over_at
+        self.over.insert(number, over_at);
+        self.look();
+    }
+
+    fn look(&mut self) {
+        #[cfg(test)]
+        {
+            self.looked_at += 1;
+        }
     }
 
     /// The nearest to those before it, as numbers wrap.
@@ -80,15 +107,17 @@ impl Release {
         if !is_full && self.next_timeout()? > now {
             return None;
         }
-        let (number, (_, bytes)) = self.held.pop_first()?;
+        let (number, bytes) = self.held.pop_first()?;
         self.held_bytes -= bytes.len();
+        self.over.remove(&number);
         self.next = number + 1;
         Some(bytes)
     }
 
     /// When [`pop`](Self::pop) has something next; a time in the past means now.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        let (&number, &(over_at, _)) = self.held.first_key_value()?;
+        let (&number, _) = self.held.first_key_value()?;
+        let (_, &over_at) = self.over.range(number..).next()?;
         let is_next = self.order == Order::Any || (self.order == Order::Kept && number == self.next);
         // What came before this one's time is over is known by then, as all have the same.
         Some(if is_next { over_at.checked_sub(self.within).unwrap_or(over_at) } else { over_at })
@@ -159,6 +188,20 @@ mod tests {
             while release.pop(start).is_some() {}
         }
         assert_eq!(release.held.len(), PIPE_HELD_MAX);
+    }
+
+    /// A peer chooses in which order and how late its datagrams come.
+    #[test]
+    fn a_datagram_costs_no_more_when_many_are_held() {
+        for count in [100_u32, 60_000] {
+            for took_of in [|id: u32| id, |id: u32| 60_000 - id, |id: u32| id % 977 * 61] {
+                let (start, mut release) = (Instant::now(), Release::new(Order::Kept, Duration::from_secs(3600)));
+                for id in 1..=count {
+                    release.push(start, id, took_of(id) * MS, Vec::new());
+                }
+                assert!(release.looked_at <= 2 * u64::from(count), "{} for {count}", release.looked_at);
+            }
+        }
     }
 
     #[test]
