@@ -111,6 +111,9 @@ pub const FLUSHES_AT_ONCE_MAX: usize = 16;
 /// Senders served at once by `receive` unless told otherwise, and receivers by `send --listen --keep`.
 pub const SENDERS_DEFAULT: usize = 16;
 
+/// How many times as many places one key may have as it leaves free: of [`SENDERS_DEFAULT`] it has 12.
+pub const PLACES_PER_FREE_ONE: usize = 3;
+
 /// Clients served at once by `perf server` unless told otherwise.
 pub const PERF_CLIENTS_DEFAULT: usize = 4;
 

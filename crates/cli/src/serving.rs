@@ -2,6 +2,7 @@
 
 pub mod observer;
 pub mod places;
+pub mod shares;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -11,10 +12,10 @@ use std::sync::Arc;
 use dfcp::AddressPrefix;
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::frame::Service;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use self::places::{Place, Places};
+use self::shares::Shares;
 use crate::admission::opening::Opening;
 use crate::admission::{Admission, By};
 use crate::limits::REFUSALS_MAX;
@@ -57,7 +58,8 @@ where
 {
     let admission = admission.map(Arc::new);
     let places = Arc::new(Places::default());
-    let peers = Arc::new(Semaphore::new(serving.peers_max));
+    // Measurements and pipes have places of their own kind: many may come from one host on purpose.
+    let peers = Shares::new(serving.peers_max, serving.service.is_files());
     let mut refusals = Refusals::new(serving.service, Arc::clone(monitor));
     // Dropped with this future: aborts what still runs when the program is interrupted.
     let (mut entering, mut sessions) = (JoinSet::new(), JoinSet::new());
@@ -92,12 +94,12 @@ where
                 return Err(io::ErrorKind::Interrupted.into());
             }
         };
-        let permit = Arc::clone(&peers).try_acquire_owned();
-        if permit.is_err() && !serving.once {
+        let key = connection.seal().and_then(|seal| seal.peer);
+        let share = peers.take(key);
+        if share.is_none() && !serving.once {
             refusals.turn_away(connection, &peer, Cause::Busy);
             continue;
         }
-        let key = connection.seal().and_then(|seal| seal.peer);
         let Some(began) = monitor.begin(peer.clone(), key, by) else {
             refusals.tell(connection, &peer, Cause::AuditLog);
             continue;
@@ -112,7 +114,7 @@ where
         }
         sessions.spawn(async move {
             session.await;
-            drop(permit);
+            drop(share);
         });
     }
 }

@@ -284,6 +284,32 @@ async fn more_peers_than_are_served_at_once_are_told() {
     serving.abort();
 }
 
+/// Third review: the sessions of a sender that has vanished hold their places for half a minute.
+#[tokio::test(start_paused = true)]
+async fn a_key_with_many_sessions_leaves_places_to_others() {
+    let (street, door) = Street::new();
+    let session = |mut held: Opening<From>, _| async move {
+        held.write_all(b"in").await.unwrap();
+        std::future::pending::<()>().await;
+        true
+    };
+    let serving = tokio::spawn(serve_all(door, SERVING, None, session));
+    let mut held = Vec::new();
+    let mut is_served = async |seed| {
+        let mut peer = street.connect(seed, seed);
+        peer.write_all(&Service::Files.preamble()).await.unwrap();
+        let mut first = [0; 2];
+        peer.read_exact(&mut first).await.unwrap();
+        held.push(peer);
+        first == *b"in"
+    };
+    for number in 0..16 {
+        assert_eq!(is_served(1).await, number < 12, "{number}");
+    }
+    assert!(is_served(2).await);
+    serving.abort();
+}
+
 /// While nothing can be written down nothing is done, and the peers learn why.
 #[tokio::test(start_paused = true)]
 async fn nobody_is_let_in_while_the_audit_log_cannot_be_written() {

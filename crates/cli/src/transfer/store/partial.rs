@@ -42,6 +42,8 @@ pub struct Partials {
     /// Those which some session of this program is writing to.
     active: Mutex<BTreeMap<Id, Weak<Slot>>>,
     claims: Claims,
+    /// [`PARTIALS_MAX`].
+    files_max: usize,
 }
 
 /// Which unfinished file it is, as its names have it.
@@ -157,7 +159,7 @@ impl Partials {
 
     /// Those below `root`, of which each sender may leave `bytes_max` in all.
     pub(super) fn new(root: Directory, sync: bool, bytes_max: Option<u64>) -> Self {
-        Self { root, sync, active: Mutex::default(), claims: Claims::new(bytes_max) }
+        Self { root, sync, active: Mutex::default(), claims: Claims::new(bytes_max), files_max: PARTIALS_MAX }
     }
 
     /// A file is going to take `bytes`, instead of what it took before, which is returned.
@@ -318,6 +320,26 @@ impl Partials {
     fn remove(&self, identity: &UnfinishedFile, id: &Id) -> io::Result<()> {
         let (directory, _file) = self.own_file(identity, id)?;
         directory.remove_file(&id.file_name())
+    }
+
+    /// Removes the oldest file of the sender that has left most of those which were `found`, for another one which has left
+    /// `its`: few senders would fill the directory for a week otherwise.
+    fn make_room(&self, journals: &Directory, found: &[Found], its: usize) -> io::Result<()> {
+        let mut counts: BTreeMap<&Owner, usize> = BTreeMap::new();
+        for one in found {
+            *counts.entry(&one.file.owner).or_default() += 1;
+        }
+        let most = counts.iter().max_by_key(|(_, count)| **count).filter(|(_, count)| **count > its + 1);
+        let of_most = |one: &&Found| !one.is_active && most.is_some_and(|(owner, _)| one.file.owner == **owner);
+        let oldest = found.iter().filter(of_most).min_by_key(|one| one.changed);
+        let oldest = oldest.ok_or_else(|| io::Error::other("too many files are unfinished already"))?;
+        let id = Id::of(&oldest.file.owner, &oldest.file.name);
+        let (directory, file) = self.own_file(&oldest.file, &id)?;
+        // Its sender may be back just now.
+        file.try_lock()?;
+        directory.remove_file(&id.file_name())?;
+        self.forget(journals, &id);
+        Ok(())
     }
 
     /// Removes a journal.
@@ -483,16 +505,16 @@ impl Checkpoint {
 
     /// Whoever may store files here could fill the directory with ones that are never finished.
     fn check_count(&self, journals: &Directory) -> io::Result<()> {
-        let all = journals.names()?.take(PARTIALS_MAX).count();
-        let its = if all < PARTIALS_PER_SENDER_MAX {
-            all
-        } else {
-            self.partials.list(Some(&self.identity.owner), SystemTime::now())?.len()
-        };
-        if all < PARTIALS_MAX && its < PARTIALS_PER_SENDER_MAX {
+        let all = journals.names()?.take(self.partials.files_max).count();
+        if all < PARTIALS_PER_SENDER_MAX.min(self.partials.files_max) {
             return Ok(());
         }
-        Err(io::Error::other("too many files are unfinished already"))
+        let found = self.partials.list(None, SystemTime::now())?;
+        let its = found.iter().filter(|found| found.file.owner == self.identity.owner).count();
+        if its >= PARTIALS_PER_SENDER_MAX {
+            return Err(io::Error::other("too many files of its sender are unfinished already"));
+        }
+        if all < self.partials.files_max { Ok(()) } else { self.partials.make_room(journals, &found, its) }
     }
 }
 

@@ -402,6 +402,38 @@ fn a_sender_leaves_only_so_many_files() {
     assert_eq!(names_below(here.path()).len(), 2 * PARTIALS_PER_SENDER_MAX);
 }
 
+/// Third review: sixteen keys filled the table for a week, and nobody else could go on with anything.
+#[test]
+fn of_a_full_table_the_sender_with_most_files_gives_up_its_oldest_for_one_with_fewer() {
+    let here = tempfile::tempdir().unwrap();
+    let mut store = open(here.path());
+    Arc::get_mut(&mut store.partials).unwrap().files_max = 6;
+    let leave = |owner: &Owner, number: u32| {
+        let name = RelativeName::parse(format!("{number}").as_bytes()).unwrap();
+        let entry = Entry { name: name.as_bytes().to_vec(), ..entry() };
+        let (slot, _) = store.begin_of(owner, &name, &entry, Beginning::New, &mut Changed::default()).unwrap();
+        let mut staged = slot.lock().take().unwrap();
+        staged.write(&content()[..LEAF_BYTES as usize * 2]).unwrap();
+        staged.leave();
+    };
+    let names = |owner: &Owner| -> Vec<_> {
+        resumable(&store, owner).into_iter().map(|partial| String::from_utf8(partial.name).unwrap()).collect()
+    };
+    (0..6).for_each(|number| leave(&alice(), number));
+    leave(&alice(), 6);
+    assert_eq!(names(&alice()), ["0", "1", "2", "3", "4", "5"], "nothing is given up for its own");
+    for (number, left) in [(0, 5), (1, 4), (2, 3), (3, 3)] {
+        leave(&bob(), number);
+        assert_eq!((names(&alice()).len(), names(&bob()).len()), (left, 6 - left));
+    }
+    assert_eq!((names(&alice()), names(&bob())), (strings(&["3", "4", "5"]), strings(&["0", "1", "2"])));
+    assert_eq!(names_below(here.path()).len(), 2 * 6, "with their journals");
+}
+
+fn strings(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
 #[test]
 fn a_file_that_turns_out_to_have_another_length_is_stored_all_the_same() {
     for len in [LEN - 500_000, LEN + 500_000] {
