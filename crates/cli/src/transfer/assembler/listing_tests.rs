@@ -476,3 +476,16 @@ fn mount_points_are_known_without_openat2() {
         assert!(root.directory(Path::new("in")).is_ok());
     }
 }
+
+/// It was told by HELLO that it cannot: nothing here is its own, so it would be told the names of others' files.
+#[test]
+fn a_sender_without_a_key_neither_deletes_nor_asks_what_would_be() {
+    let output = tempfile::tempdir().unwrap();
+    write(output.path(), "d/a");
+    let options = StoreOptions { allow_delete: true, ..StoreOptions::default() };
+    for asks_only in [false, true] {
+        let mut assembler = Assembler::new(store(output.path(), options), None, Arc::new(|_| {}));
+        let refused = assembler.handle(0, &delete(asks_only, &[]));
+        assert!(matches!(refused, Err(TransferError::Protocol(_))), "asks only {asks_only}: {refused:?}");
+    }
+}
