@@ -2,6 +2,7 @@
 
 mod allowance;
 mod bases;
+mod current;
 mod listings;
 mod offers;
 mod prefix;
@@ -16,8 +17,9 @@ use dfcp_framing::files::{Confirmed, Entry, HASH_BYTES, Progress, ToReceiver, To
 use dfcp_framing::names::RelativeName;
 use dfcp_framing::{printable, printable_bytes};
 
-use self::allowance::{Allowance, Reserved};
+use self::allowance::Allowance;
 use self::bases::{Bases, Offer, Older};
+use self::current::{Current, Receiving};
 use self::listings::Deletions;
 pub(super) use self::listings::staying;
 pub use self::prefix::{Poke, Ready};
@@ -26,8 +28,8 @@ use self::tree::{OpenDirectory, Tree};
 use super::basis::Alive;
 use super::error::TransferError;
 use super::owner::Owner;
-use super::store::{Beginning, Changed, Existing, Over, Readings, Unpublished};
-use super::target::{Target, Writing};
+use super::store::{Beginning, Changed, Over, Readings, Unpublished};
+use super::target::Target;
 use super::{EntryOutcome, Skipped};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, FILE_STREAMS_MAX};
 
@@ -67,52 +69,6 @@ pub struct Assembler {
     outcomes: Vec<EntryOutcome>,
     /// What is not deleted on purpose.
     skips: Vec<(String, Skipped)>,
-}
-
-/// What a stream is in the middle of.
-#[derive(Debug, Default)]
-enum Current {
-    /// Between files.
-    #[default]
-    Nothing,
-    /// Inside a file that is being stored.
-    Storing(Box<Storing>),
-    /// Inside a file that is passed on.
-    Writing { file: Receiving, writing: Box<Writing>, reserved: Reserved },
-    /// Inside a file of which one exists already: its data are counted, and its hash decides.
-    Comparing { file: Receiving, existing: Box<Existing>, received: u64 },
-    /// Inside the file with this ordinal, whose verdict was already sent: its data are dropped.
-    Draining(u32),
-    /// After the end frame.
-    Ended,
-}
-
-/// A file of which more is to come.
-#[derive(Debug)]
-struct Receiving {
-    index: u32,
-    name: RelativeName,
-}
-
-impl Current {
-    /// The file without a verdict that it is inside of.
-    fn index(&self) -> Option<u32> {
-        match self {
-            Self::Storing(storing) => Some(storing.file.index),
-            Self::Writing { file, .. } | Self::Comparing { file, .. } => Some(file.index),
-            Self::Nothing | Self::Draining(_) | Self::Ended => None,
-        }
-    }
-
-    /// Whether it is inside of this file, which begins anew by that.
-    fn is_inside_of(&self, entry: &Entry) -> bool {
-        match self {
-            Self::Storing(storing) => storing.file.is(entry),
-            Self::Writing { file, .. } | Self::Comparing { file, .. } => file.is(entry),
-            Self::Draining(index) => *index == entry.index,
-            Self::Nothing | Self::Ended => false,
-        }
-    }
 }
 
 /// What an entry's outcome is made of, once it is stored.
@@ -471,16 +427,6 @@ impl Assembler {
             failure,
         });
         self.answers.push(ToSender::Verdict { index, outcome });
-    }
-}
-
-impl Receiving {
-    fn is(&self, entry: &Entry) -> bool {
-        self.index == entry.index && self.name.as_bytes() == entry.name
-    }
-
-    fn receipt(self, content: Content, confirmed: Confirmed) -> Receipt {
-        Receipt { index: self.index, name: self.name, content: Some(content), confirmed }
     }
 }
 

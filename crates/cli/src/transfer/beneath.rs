@@ -15,13 +15,13 @@ use std::time::SystemTime;
 
 #[cfg(not(unix))]
 pub use self::portable::{
-    Directory, flush_file_system, is_link, is_mount, is_sender, open_named, set_metadata, set_sender, status_of,
-    status_of_named,
+    Directory, flush_file_system, is_link, is_mount, is_sender, open_named, set_metadata, set_mode, set_sender,
+    status_of, status_of_named,
 };
 #[cfg(unix)]
 pub use self::unix::{
-    Directory, flush_file_system, is_link, is_mount, is_sender, open_named, set_metadata, set_sender, status_of,
-    status_of_named,
+    Directory, flush_file_system, is_link, is_mount, is_sender, open_named, set_metadata, set_mode, set_sender,
+    status_of, status_of_named,
 };
 
 /// How relative paths are resolved.

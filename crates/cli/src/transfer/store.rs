@@ -13,6 +13,7 @@ mod conflict;
 mod existing;
 mod listed_names;
 mod open_directories;
+mod opened_up;
 mod partial;
 mod readings;
 mod resume;
@@ -35,6 +36,7 @@ pub use self::batch::{Finished, Unpublished};
 pub use self::changed::{Changed, Place};
 pub use self::existing::{Completed, Existing};
 use self::open_directories::{OpenDirectories, OpenDirectory};
+use self::opened_up::OpenedUp;
 pub use self::partial::{Checkpoint, Found, Partials, Slot, UnfinishedFile};
 #[cfg(test)]
 pub(crate) use self::readings::READ_BYTES;
@@ -77,7 +79,7 @@ pub struct StoreOptions {
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
-    root: Directory,
+    root: Arc<Directory>,
     options: StoreOptions,
     mode_mask: u32,
     /// Each file that waits to be durable, and each directory that is open for one, in whatever session, has a clone.
@@ -93,6 +95,8 @@ pub struct Store {
 pub struct Made {
     open: OpenDirectory,
     set_metadata: bool,
+    /// One to which its owner may not write otherwise.
+    opened_up: Option<OpenedUp>,
 }
 
 impl Store {
@@ -124,6 +128,7 @@ impl Store {
         let held_max = UNPUBLISHED_DESCRIPTORS_MAX.min(descriptors::allowed() / 4);
         let partials = Arc::new(Partials::new(root.directory(Path::new(""))?, options.sync, options.session_bytes_max));
         let (together, open_directories) = (Together::default(), Arc::default());
+        let root = Arc::new(root);
         Ok(Self { path, root, options, mode_mask, held, held_max, together, partials, open_directories })
     }
 
@@ -165,7 +170,8 @@ impl Store {
         let status = opened.own_status().map_err(|error| Failure::from_io("look it up", &error))?;
         self.note(changed, &place);
         let open = self.open_directories.open(status.identity);
-        Ok(Made { open, set_metadata: is_new || self.options.replace })
+        let opened_up = if is_new { None } else { self.open_up(name, parent, last, &status)? };
+        Ok(Made { open, set_metadata: is_new || self.options.replace, opened_up })
     }
 
     /// Sets the metadata of a directory, once nothing more is written to it, if they are ours to set. Its names and its own
@@ -176,7 +182,7 @@ impl Store {
     fn finish_directory(
         &self,
         name: &RelativeName,
-        made: &Made,
+        mut made: Made,
         entry: &Entry,
         changed: &mut Changed,
     ) -> Result<(), Failure> {
@@ -184,7 +190,7 @@ impl Store {
             return Ok(());
         }
         let (parent, last) = self.place(name, changed)?;
-        let finish = |changed: &mut Changed| {
+        let mut finish = |changed: &mut Changed| {
             let place = changed.share(name.path(), parent.directory().directory(Path::new(last))?, &self.held)?;
             if place.identity() != made.open.identity {
                 return Err(io::Error::other("another directory has its name now"));
@@ -193,6 +199,9 @@ impl Store {
             let readable = if self.options.sync { place.directory().flushable()? } else { None };
             if made.set_metadata {
                 place.directory().set_metadata(self.mode(entry), mtime(entry))?;
+                if let Some(opened_up) = made.opened_up.take() {
+                    opened_up.forget();
+                }
             }
             if self.options.sync {
                 changed.note(&place, readable);
@@ -256,6 +265,12 @@ impl Store {
         (len, hash): (u64, &[u8; HASH_BYTES]),
         over: &Over,
     ) -> Result<Completed, Failure> {
+        if staged.has_lost() {
+            staged.leave_as_written_down();
+            let sentence =
+                "the receiver's disk has lost what was written of it: see the messages there, and send again";
+            return Err(Failure::new(FailureCode::FileSystem, sentence));
+        }
         let received = staged.len();
         let verified =
             staged.finish_length().and_then(|()| Ok(received == len && staged.hash()? == Some((*hash).into())));

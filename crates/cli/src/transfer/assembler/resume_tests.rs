@@ -1,5 +1,8 @@
 //! Files that are gone on with, senders that lie about them, and files that are offered.
 
+#[cfg(target_os = "linux")]
+mod full_disk;
+
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};

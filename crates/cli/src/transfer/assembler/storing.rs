@@ -231,7 +231,13 @@ impl Assembler {
     fn give_up(&mut self, storing: Storing, failure: Failure) -> Result<(), TransferError> {
         let Storing { file, reserved, slot, .. } = storing;
         self.allowance.release(reserved);
-        drop(slot.lock().take());
+        if let Some(staged) = slot.lock().take()
+            && staged.has_failed()
+        {
+            // What is on the disk is as good as that of a session that broke: the sender goes on when there is room.
+            self.checkpoints.wait();
+            staged.leave();
+        }
         self.file_failed(file.index, &file.name.to_string(), failure)
     }
 
@@ -263,6 +269,8 @@ impl Assembler {
     /// Leaves what is under way to the sender's next session.
     pub(super) fn leave_unfinished(&mut self) {
         self.checkpoints.wait();
+        // Before the directories in which these are lose the right to be written to.
+        self.batch.clear();
         for current in &mut self.streams {
             if let Current::Storing(storing) = std::mem::take(current)
                 && let Some(staged) = storing.slot.lock().take()

@@ -813,3 +813,98 @@ fn what_the_sender_says_it_has_sent_is_what_came() {
     let mut untold = Streams::new(StoreOptions::default());
     assert!(matches!(untold.assembler.finish(), Err(TransferError::PeerClosed)));
 }
+
+/// Runs as a user who may not do everything.
+#[cfg(target_os = "linux")]
+fn as_other_user(run: impl FnOnce() + Send + 'static) {
+    let running = std::thread::spawn(move || {
+        if rustix::process::geteuid().is_root() {
+            let nobody = rustix::process::Uid::from_raw(65534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        }
+        run();
+    });
+    running.join().unwrap();
+}
+
+#[cfg(target_os = "linux")]
+fn mode_of(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[cfg(target_os = "linux")]
+fn set_mode_of(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_to_which_its_owner_may_not_write_is_written_to_and_gets_its_mode_back() {
+    as_other_user(|| {
+        for (mode, replace, after) in
+            [(0o555, false, 0o555), (0o500, false, 0o500), (0o444, false, 0o444), (0o555, true, 0o755)]
+        {
+            let (output, mut assembler) = fresh_with(StoreOptions { replace, ..StoreOptions::default() });
+            let directory = output.path().join("d");
+            fs::create_dir_all(directory.join("e")).unwrap();
+            set_mode_of(&directory.join("e"), mode);
+            set_mode_of(&directory, mode);
+            for directory in ["d", "d/e"] {
+                assembler.handle(&ToReceiver::Directory(entry(directory))).unwrap();
+                store_file(&mut assembler, &format!("{directory}/f"), b"new");
+            }
+            assembler.handle(&ToReceiver::End { entries: 4, streams: 0 }).unwrap();
+            let verdicts = verdicts(&mut assembler);
+            assert!(verdicts.iter().all(|(_, failure)| failure.is_none()), "{mode:o}: {verdicts:?}");
+            assert_eq!(mode_of(&directory), after, "{mode:o}");
+            set_mode_of(&directory, 0o755);
+            assert_eq!(mode_of(&directory.join("e")), after, "{mode:o}");
+            set_mode_of(&directory.join("e"), 0o755);
+            assert_eq!(tree(output.path()).len(), 2);
+        }
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_session_that_breaks_gives_directories_their_modes_back() {
+    as_other_user(|| {
+        let (output, mut assembler) = fresh_with(FLUSHING);
+        let directory = output.path().join("d");
+        fs::create_dir_all(&directory).unwrap();
+        set_mode_of(&directory, 0o555);
+        assembler.handle(&ToReceiver::Directory(entry("d"))).unwrap();
+        store_file(&mut assembler, "d/whole", b"waits");
+        assembler.handle(&ToReceiver::File(entry("d/half"))).unwrap();
+        assembler.handle(&ToReceiver::Data(b"half".to_vec())).unwrap();
+        assert_eq!(mode_of(&directory), 0o755);
+        drop(assembler);
+        assert_eq!((mode_of(&directory), unfinished(output.path())), (0o555, 0));
+        set_mode_of(&directory, 0o755);
+    });
+}
+
+/// Only its owner gets it: the mode protects others' directories.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_of_somebody_else_stays_as_it_is() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let output = tempfile::tempdir().unwrap();
+    set_mode_of(output.path(), 0o777);
+    let directory = output.path().join("d");
+    fs::create_dir(&directory).unwrap();
+    set_mode_of(&directory, 0o555);
+    let path = output.path().to_owned();
+    as_other_user(move || {
+        let store = Store::open(&path, StoreOptions { replace: true, ..StoreOptions::default() }).unwrap();
+        let mut assembler = Player::new(Arc::new(store));
+        assembler.handle(&ToReceiver::Directory(entry("d"))).unwrap();
+        store_file(&mut assembler, "d/f", b"new");
+        assert_eq!(verdicts(&mut assembler), [(1, Some(FailureCode::Permission))]);
+    });
+    assert_eq!(mode_of(&directory), 0o555);
+}

@@ -110,6 +110,22 @@ impl Directory {
         File::options().read(true).write(true).open(path)
     }
 
+    /// As [`Directory::own_file`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn own_unfinished(&self, name: &OsStr) -> io::Result<File> {
+        self.own_file(name)
+    }
+
+    /// Nothing: there are no modes.
+    ///
+    /// # Errors
+    /// None.
+    pub fn open_up(&self, _name: &OsStr, _identity: Identity) -> io::Result<Option<u32>> {
+        Ok(None)
+    }
+
     /// Makes a directory; there are no modes.
     ///
     /// # Errors
@@ -218,6 +234,14 @@ pub fn is_mount(_error: &io::Error) -> bool {
 /// Those of the file system.
 pub fn set_metadata(file: &File, _mode: u32, mtime: FileTime) -> io::Result<()> {
     filetime::set_file_handle_times(file, None, Some(mtime))
+}
+
+/// Nothing: there are no modes.
+///
+/// # Errors
+/// None.
+pub fn set_mode(_file: &File, _mode: u32) -> io::Result<()> {
+    Ok(())
 }
 
 /// Nothing is written down here.

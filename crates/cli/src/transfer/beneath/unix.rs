@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 use std::time::{Duration, UNIX_EPOCH};
 
 use filetime::FileTime;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{Access, AtFlags, Dir, FileType, Mode, OFlags, Stat, accessat};
 use rustix::io::Errno;
 
 use super::{Identity, Kind, Resolution, Status};
@@ -142,12 +142,52 @@ impl Directory {
     pub fn own_file(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?);
-        let stat = rustix::fs::fstat(&file)?;
-        let is_own = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-            && stat.st_uid == rustix::process::geteuid().as_raw()
-            // A second name may be that of a file which is worth something.
-            && stat.st_nlink == 1;
-        if is_own { Ok(file) } else { Err(io::Error::other("it is no file that a receiver of this user made")) }
+        check_own(&file)?;
+        Ok(file)
+    }
+
+    /// As [`Directory::own_file`], also if the mode of the file forbids that: a receiver was killed after the file had got its own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn own_unfinished(&self, name: &OsStr) -> io::Result<File> {
+        match self.own_file(name) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let file = self.file(Path::new(name))?;
+                check_own(&file)?;
+                set_mode(&file, 0o600)?;
+                self.own_file(name)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Gives the owner of the directory `name`, which is the one with this identity, all rights on it, if that is this user and may not write to
+    /// it yet. Returns the mode that it had; none if nothing was done.
+    ///
+    /// # Errors
+    /// Those of the file system; another directory has its name now.
+    pub fn open_up(&self, name: &OsStr, identity: Identity) -> io::Result<Option<u32>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let permitted = rustix::fs::openat(&self.descriptor, name, SEARCH | OFlags::NOFOLLOW, Mode::empty())
+            .and_then(|directory| accessat(&directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS));
+        match permitted {
+            Err(Errno::ACCESS) => {}
+            // A read-only file system, for one, is told where it is written to.
+            _ => return Ok(None),
+        }
+        // One that cannot be read either stays as it is.
+        let Ok(directory) = rustix::fs::openat(&self.descriptor, name, flags, Mode::empty()) else { return Ok(None) };
+        let stat = rustix::fs::fstat(&directory)?;
+        let status = Status::from_stat(&stat);
+        if status.identity != identity {
+            return Err(io::Error::other("another directory has its name now"));
+        }
+        if stat.st_uid != rustix::process::geteuid().as_raw() || status.mode & 0o700 == 0o700 {
+            return Ok(None);
+        }
+        rustix::fs::fchmod(&directory, permissions(status.mode | 0o700))?;
+        Ok(Some(status.mode))
     }
 
     /// Makes a directory. Its mode is `mode` without what the umask takes away.
@@ -287,6 +327,15 @@ impl Directory {
     }
 }
 
+fn check_own(file: &File) -> io::Result<()> {
+    let stat = rustix::fs::fstat(file)?;
+    let is_own = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && stat.st_uid == rustix::process::geteuid().as_raw()
+        // A second name may be that of a file which is worth something.
+        && stat.st_nlink == 1;
+    if is_own { Ok(()) } else { Err(io::Error::other("it is no file that a receiver of this user made")) }
+}
+
 /// A link where a directory was wanted is told as "no directory", which is what `openat2` says of other files only.
 fn link_or(error: Errno, directory: impl AsFd, name: &OsStr) -> Errno {
     let is_link = || {
@@ -312,6 +361,14 @@ pub fn is_mount(error: &io::Error) -> bool {
 /// Those of the file system.
 pub fn set_metadata(file: &File, mode: u32, mtime: FileTime) -> io::Result<()> {
     filetime::set_file_handle_times(file, None, Some(mtime))?;
+    Ok(rustix::fs::fchmod(file, permissions(mode))?)
+}
+
+/// Sets the mode of an open file or directory.
+///
+/// # Errors
+/// Those of the file system.
+pub fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     Ok(rustix::fs::fchmod(file, permissions(mode))?)
 }
 

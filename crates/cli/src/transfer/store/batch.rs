@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use dfcp_framing::error::Failure;
+use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::Entry;
 use dfcp_framing::names::RelativeName;
 
@@ -84,10 +84,16 @@ impl Store {
             let flushed = contents.remove(&place).unwrap_or(Ok(()));
             let flushed = flushed.map_err(|error| Failure::from_io("flush the file", &error));
             results.push(match one {
-                Unpublished::File(finished) => flushed.and_then(|()| self.name(*finished, changed)),
+                Unpublished::File(finished) => match flushed {
+                    Ok(()) => self.name(*finished, changed),
+                    Err(failure) => {
+                        finished.staged.leave_as_written_down();
+                        Err(failure)
+                    }
+                },
                 Unpublished::Unchanged(existing) => flushed.map(|()| self.note(changed, &existing.place)),
                 Unpublished::Adopted(both) => flushed.map(|()| self.note(changed, &both.0.place)),
-                Unpublished::Directory { name, made, entry } => self.finish_directory(&name, &made, &entry, changed),
+                Unpublished::Directory { name, made, entry } => self.finish_directory(&name, made, &entry, changed),
             });
             // Hundreds of directories would be as many descriptors.
             if changed.is_many() {
@@ -128,11 +134,16 @@ impl Store {
 
     fn name(&self, finished: Finished, changed: &mut Changed) -> Result<(), Failure> {
         // The file stays open, and so locked, until it has its name: before, it might count as abandoned.
-        let Staged { file: _file, temporary, destination, .. } = finished.staged;
-        self.note(changed, temporary.place());
-        temporary
-            .rename(&destination, self.options.replace)
-            .map_err(|error| Failure::from_io("rename the finished file", &error))
+        let mut staged = finished.staged;
+        self.note(changed, staged.temporary.place());
+        let named = staged.temporary.rename(&staged.destination, self.options.replace);
+        named.map_err(|error| {
+            let failure = Failure::from_io("rename the finished file", &error);
+            if matches!(failure.code, FailureCode::DiskFull | FailureCode::FileSystem) {
+                staged.leave_as_written_down();
+            }
+            failure
+        })
     }
 }
 

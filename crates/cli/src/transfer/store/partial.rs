@@ -12,6 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::SystemTime;
 
@@ -85,6 +86,7 @@ pub(super) struct Keep {
     pub(super) id: Id,
     file: UnfinishedFile,
     journal: Arc<Mutex<Recorder>>,
+    has_lost: Arc<AtomicBool>,
     /// The first part whose chaining value is not written down.
     next_span: usize,
     /// What is written down.
@@ -115,6 +117,8 @@ pub struct Checkpoint {
     place: Arc<Place>,
     identity: UnfinishedFile,
     journal: Arc<Mutex<Recorder>>,
+    /// Set if the content could not be flushed: the system tells a descriptor of that once.
+    has_lost: Arc<AtomicBool>,
     offset: u64,
     /// What is new.
     spans: Vec<(usize, ChainingValue)>,
@@ -289,7 +293,7 @@ impl Partials {
         let Some(journals) = self.journals()? else { return Ok(None) };
         let Some((identity, State { offset, spans })) = self.read(&journals, id)? else { return Ok(None) };
         let Some(shape) = Shape::of(identity.len) else { return Ok(None) };
-        let file = place.directory().own_file(&id.file_name())?;
+        let file = place.directory().own_unfinished(&id.file_name())?;
         lock_soon(&file)?;
         // Another session may have deleted its directory before it was locked.
         if place.directory().status(&id.file_name())?.identity != status_of(&file)?.identity {
@@ -313,7 +317,7 @@ impl Partials {
     fn own_file(&self, identity: &UnfinishedFile, id: &Id) -> io::Result<(Directory, File)> {
         let name = RelativeName::parse(&identity.name).map_err(io::Error::other)?;
         let directory = self.root.directory(name.path().parent().unwrap_or_else(|| Path::new("")))?;
-        let file = directory.own_file(&id.file_name())?;
+        let file = directory.own_unfinished(&id.file_name())?;
         Ok((directory, file))
     }
 
@@ -386,7 +390,17 @@ impl Keep {
     /// Of a file that begins, for which `claimed_bytes` are claimed.
     pub(super) fn new(partials: Arc<Partials>, id: Id, file: UnfinishedFile, claimed_bytes: u64) -> Self {
         let journal = Arc::new(Mutex::new(Recorder::Missing));
-        Self { partials, id, file, journal, next_span: 0, offset: 0, claimed_bytes, is_kept: false }
+        Self {
+            partials,
+            id,
+            file,
+            journal,
+            has_lost: Arc::default(),
+            next_span: 0,
+            offset: 0,
+            claimed_bytes,
+            is_kept: false,
+        }
     }
 
     /// The same of a file which goes on at `offset`. Its journal is written anew with the next record.
@@ -398,7 +412,17 @@ impl Keep {
         claimed_bytes: u64,
     ) -> Self {
         let journal = Arc::new(Mutex::new(Recorder::Earlier));
-        Self { partials, id, file, journal, next_span: 0, offset, claimed_bytes, is_kept: false }
+        Self {
+            partials,
+            id,
+            file,
+            journal,
+            has_lost: Arc::default(),
+            next_span: 0,
+            offset,
+            claimed_bytes,
+            is_kept: false,
+        }
     }
 
     /// The file is going to have `len` bytes.
@@ -411,6 +435,19 @@ impl Keep {
             self.claimed_bytes = len;
         }
         Ok(())
+    }
+
+    /// What the journal says, bytes, if none is being written. One that could not be made says nothing of what was meant for it.
+    pub(super) fn written_down(&mut self) -> u64 {
+        if matches!(&*recorder(&self.journal), Recorder::Missing) {
+            (self.offset, self.next_span) = (0, 0);
+        }
+        self.offset
+    }
+
+    /// Whether what was written has not reached the disk.
+    pub(super) fn has_lost(&self) -> bool {
+        self.has_lost.load(Ordering::Relaxed)
     }
 
     /// What is to be written down now; nothing if there is nothing new.
@@ -439,6 +476,7 @@ impl Keep {
             place: Arc::clone(place),
             identity: self.file.clone(),
             journal: Arc::clone(&self.journal),
+            has_lost: Arc::clone(&self.has_lost),
             offset,
             spans,
             state,
@@ -478,8 +516,11 @@ impl Checkpoint {
     /// # Errors
     /// Those of the file system, or more files are unfinished than may be. The next one makes the journal anew.
     pub fn write(self) -> io::Result<()> {
-        if self.partials.sync {
-            self.file.sync_data()?;
+        if self.partials.sync
+            && let Err(error) = self.file.sync_data()
+        {
+            self.has_lost.store(true, Ordering::Relaxed);
+            return Err(error);
         }
         let mut recorder = recorder(&self.journal);
         let written = match &mut *recorder {

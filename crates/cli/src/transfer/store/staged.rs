@@ -11,8 +11,12 @@ use dfcp_framing::names::{TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
 use super::changed::Place;
 use super::partial::{Checkpoint, Id, Keep};
 use crate::limits::{HOLE_BYTES_MIN, TEMPORARY_NAMES_TRIED_MAX};
-use crate::transfer::hash_tree::{Part, TreeHasher};
+use crate::transfer::beneath::set_mode;
+use crate::transfer::hash_tree::{LEAF_BYTES, Part, TreeHasher};
 use crate::transfer::owner::Owner;
+
+/// Of files that have no name of their own yet.
+const UNFINISHED_MODE: u32 = 0o600;
 
 /// A file being received. Dropping it removes it.
 #[derive(Debug)]
@@ -31,6 +35,8 @@ pub struct Staged {
     len: u64,
     /// Where the file's own position is: behind what was written last.
     written_bytes: u64,
+    /// The file system has refused to take more.
+    has_failed: bool,
 }
 
 /// What hashes the content.
@@ -44,7 +50,7 @@ enum Content {
 
 impl Staged {
     pub(super) fn new(place: &Arc<Place>, destination: &OsStr) -> io::Result<Self> {
-        let (file, temporary) = Temporary::create(place, 0o600)?;
+        let (file, temporary) = Temporary::create(place, UNFINISHED_MODE)?;
         Ok(Self::of(file, temporary, destination))
     }
 
@@ -59,6 +65,7 @@ impl Staged {
             content: Content::Plain(Box::default()),
             len: 0,
             written_bytes: 0,
+            has_failed: false,
         }
     }
 
@@ -74,19 +81,35 @@ impl Staged {
     /// # Errors
     /// Why it could not be written.
     pub fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
-        let start = self.len;
-        let len = start + data.len() as u64;
         if let Some(keep) = &mut self.keep {
-            keep.grow(len)?;
+            keep.grow(self.len + data.len() as u64)?;
         }
-        self.len = len;
+        // First, so that what is not on the disk counts nowhere.
+        let written = self.write_solid(self.len, data);
+        self.check(written)?;
         match &mut self.content {
             Content::Plain(hasher) => {
                 hasher.update(data);
             }
             Content::Tree(tree) => tree.update(data),
         }
-        self.write_solid(start, data).map_err(|error| Failure::from_io("write the file", &error))
+        self.len += data.len() as u64;
+        Ok(())
+    }
+
+    fn check(&mut self, written: io::Result<()>) -> Result<(), Failure> {
+        self.has_failed |= written.is_err();
+        written.map_err(|error| Failure::from_io("write the file", &error))
+    }
+
+    /// Whether the file system has refused to take more of it, as a full disk does.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Whether the file system has taken content that did not reach the disk. It tells that once only.
+    pub(super) fn has_lost(&self) -> bool {
+        self.keep.as_ref().is_some_and(Keep::has_lost)
     }
 
     /// Writes `data` in place of what is at `position`. Not a part of its hash until [`Staged::insert`].
@@ -94,7 +117,8 @@ impl Staged {
     /// # Errors
     /// Why it could not be written.
     pub fn write_again(&mut self, position: u64, data: &[u8]) -> Result<(), Failure> {
-        self.write_at(position, data).map_err(|error| Failure::from_io("write the file", &error))
+        let written = self.write_at(position, data);
+        self.check(written)
     }
 
     /// A part of what was there before has this chaining value.
@@ -178,9 +202,23 @@ impl Staged {
         keep.checkpoint(&self.file, self.temporary.place(), tree.tree(), offset)
     }
 
+    /// As [`Staged::checkpoint`], of a file that the file system takes no more of. A full disk has no room for a journal either, so the last
+    /// leaf makes way for it.
+    fn cut_back(&mut self) -> io::Result<Option<Checkpoint>> {
+        let (Some(keep), Content::Tree(tree)) = (&mut self.keep, &mut self.content) else { return Ok(None) };
+        if keep.has_lost() {
+            return Ok(None);
+        }
+        let spared = tree.shape().floor(tree.position().saturating_sub(LEAF_BYTES));
+        let offset = spared.max(keep.written_down());
+        self.file.set_len(offset)?;
+        keep.checkpoint(&self.file, self.temporary.place(), tree.tree(), offset)
+    }
+
     /// Leaves it for another session to go on with, if it can be.
     pub fn leave(mut self) {
-        match self.checkpoint() {
+        let checkpoint = if self.has_failed { self.cut_back() } else { self.checkpoint() };
+        match checkpoint {
             Ok(Some(checkpoint)) => {
                 if let Err(error) = checkpoint.write() {
                     tracing::warn!(%error, "it cannot be written down how far an unfinished file has come");
@@ -189,8 +227,16 @@ impl Staged {
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "an unfinished file is left as it was last written down"),
         }
+        self.leave_as_written_down();
+    }
+
+    /// Leaves it for another session, as far as its journal says already. It may have its mode, which may forbid its owner to go on.
+    pub(super) fn leave_as_written_down(mut self) {
         let len = self.len;
         if self.keep.as_mut().is_some_and(|keep| keep.keep(len)) {
+            if let Err(error) = set_mode(&self.file, UNFINISHED_MODE) {
+                tracing::warn!(%error, "an unfinished file keeps its mode");
+            }
             self.temporary.leave();
         }
     }
@@ -241,9 +287,9 @@ impl Temporary {
     /// As [`Temporary::create`], for a file that can be gone on with. What an earlier session has left of it is given up.
     pub(super) fn create_kept(place: &Arc<Place>, id: &Id) -> io::Result<(File, Self)> {
         let name = id.file_name();
-        let file = match place.directory().create_file(&name, 0o600) {
+        let file = match place.directory().create_file(&name, UNFINISHED_MODE) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let file = place.directory().own_file(&name)?;
+                let file = place.directory().own_unfinished(&name)?;
                 file.try_lock()?;
                 file.set_len(0)?;
                 return Ok((file, Self::adopt(place, name)));
@@ -265,7 +311,7 @@ impl Temporary {
     }
 
     /// Gives the file its name.
-    pub(super) fn rename(mut self, destination: &OsStr, replace: bool) -> io::Result<()> {
+    pub(super) fn rename(&mut self, destination: &OsStr, replace: bool) -> io::Result<()> {
         self.place.directory().rename(&self.name, destination, replace)?;
         self.is_settled = true;
         Ok(())

@@ -592,7 +592,7 @@ fn a_directory_that_nobody_may_list_in_the_end_is_flushed_all_the_same() {
     let secret = Entry { mode: 0o300, ..entry() };
     let mut changed = Changed::default();
     let made = store.make_directory(&name("d"), &secret, &mut changed).unwrap();
-    store.finish_directory(&name("d"), &made, &secret, &mut changed).unwrap();
+    store.finish_directory(&name("d"), made, &secret, &mut changed).unwrap();
     assert_eq!(mode_of(&output.path().join("d")), 0o300);
     // Root may open it now as well, so what counts is that it is open.
     assert_eq!(changed.readable(), [Path::new("d")]);
