@@ -66,6 +66,10 @@ pub const HOLE_BYTES_MIN: usize = 4096;
 /// Random names tried for an unfinished file. One is enough, unless somebody fills a directory with all of them.
 pub const TEMPORARY_NAMES_TRIED_MAX: usize = 16;
 
+/// Names and numbers of files of one session that are remembered on a file system which takes different names for the same, 8 bytes each: two for
+/// a file. Behind that nothing is replaced there.
+pub const SPELLINGS_MAX: usize = 1 << 19;
+
 /// How long nothing may have changed about an unfinished file which no receiver holds, before the next one removes it: its
 /// user may want to look at it first.
 pub const ABANDONED_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);

@@ -16,6 +16,7 @@ struct Readme;
 
 pub mod error;
 pub mod files;
+pub mod folding;
 pub mod frame;
 pub mod limits;
 pub mod messages;

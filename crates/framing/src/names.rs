@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Component, Path};
 
+use crate::folding::{folded, is_short_name_of};
 use crate::limits::{COMPONENT_BYTES_MAX, DEPTH_MAX, NAME_BYTES_MAX};
 
 /// Start of the names of files being received.
@@ -32,8 +33,11 @@ pub enum NameError {
     /// More than [`DEPTH_MAX`] components.
     #[error("the name is more than {DEPTH_MAX} directories deep")]
     TooDeep,
-    /// A component that looks like one of our own unfinished files.
-    #[error("the name is one of those reserved for unfinished files ({TEMPORARY_PREFIX}*{TEMPORARY_SUFFIX})")]
+    /// A component that is one of our own unfinished files, or may be on some file system.
+    #[error(
+        "the name is one of those reserved for unfinished files ({TEMPORARY_PREFIX}*{TEMPORARY_SUFFIX}), or may be taken for one by a file \
+         system"
+    )]
     Reserved,
 }
 
@@ -103,9 +107,26 @@ impl fmt::Display for RelativeName {
     }
 }
 
-/// Whether `name`, a component, looks like one of our own unfinished files.
+/// Whether `name`, a component, is that of one of our own unfinished files, as this program writes it.
+pub fn is_own_temporary(name: &OsStr) -> bool {
+    is_of_temporary(name.as_encoded_bytes())
+}
+
+/// Whether `name`, a component, looks like one of our own unfinished files, also to file systems that do not tell all names apart.
 pub fn is_temporary(name: &OsStr) -> bool {
+    is_own_temporary(name) || is_of_temporary(&folded(name.as_encoded_bytes()))
+}
+
+/// Whether `name`, a component, may lead to one of our own unfinished files on some file system.
+fn is_reserved(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
+    // What follows a colon may be the name of a stream.
+    let file = bytes.split(|byte| *byte == b':').next().unwrap_or_default();
+    let (prefix, suffix) = (&TEMPORARY_PREFIX.as_bytes()[1..], &TEMPORARY_SUFFIX.as_bytes()[1..]);
+    is_temporary(name) || is_of_temporary(&folded(file)) || is_short_name_of(&folded(file), prefix, suffix)
+}
+
+fn is_of_temporary(bytes: &[u8]) -> bool {
     bytes.starts_with(TEMPORARY_PREFIX.as_bytes()) && bytes.ends_with(TEMPORARY_SUFFIX.as_bytes())
 }
 
@@ -140,7 +161,7 @@ fn check_component(component: &[u8]) -> Result<(), NameError> {
     if only != component {
         return Err(NameError::Escapes);
     }
-    if is_temporary(component) {
+    if is_reserved(component) {
         return Err(NameError::Reserved);
     }
     Ok(())
@@ -169,6 +190,17 @@ mod tests {
             ("a\0b", NameError::Nul),
             (".dfcp-abc.part", NameError::Reserved),
             ("d/.dfcp-.part", NameError::Reserved),
+            (".DFCP-abc.part", NameError::Reserved),
+            (".dfcp-abc.PART/x", NameError::Reserved),
+            (".dfcp-abc.part.", NameError::Reserved),
+            (".dfcp-abc.part. .", NameError::Reserved),
+            (".df\u{200c}cp-abc.part", NameError::Reserved),
+            (".dfcp-abc.part\u{feff}", NameError::Reserved),
+            (".dfcp-abc.part.\u{200d}", NameError::Reserved),
+            (".dfcp-abc.part:stream", NameError::Reserved),
+            (".Dfcp-abc.part::$DATA", NameError::Reserved),
+            ("DFCP-A~1.PAR", NameError::Reserved),
+            ("d/df12ab~3.par/x", NameError::Reserved),
         ] {
             assert_eq!(parse(name), Err(reason), "{name:?}");
         }
@@ -206,7 +238,24 @@ mod tests {
 
     #[test]
     fn ordinary_names_pass_up_to_the_limits() {
-        for name in ["a", "...", "..a", "a b/ç/日本", ".dfcp-x", "x.part", "a:b", "-rf"] {
+        for name in [
+            "a",
+            "...",
+            "..a",
+            "a b/ç/日本",
+            ".dfcp-x",
+            "x.part",
+            "a:b",
+            "-rf",
+            "a.",
+            "a ",
+            "A. .",
+            "df.par",
+            "dfcp~1.part",
+            "x~1.par",
+            "日本.part",
+            ".dfcp.part",
+        ] {
             assert_eq!(parse(name).unwrap().as_bytes(), name.as_bytes());
         }
         assert!(parse(&"x".repeat(COMPONENT_BYTES_MAX)).is_ok());

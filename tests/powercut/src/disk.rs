@@ -6,7 +6,7 @@ mod names;
 mod power;
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -36,6 +36,8 @@ pub struct Disk {
     /// Number of the next change to a directory.
     next_change: u64,
     capacity_bytes: u64,
+    /// Names that differ only by what FAT does not see are the same.
+    folds: bool,
     /// Source of new timestamps.
     now: SystemTime,
 }
@@ -54,7 +56,17 @@ impl Disk {
         let mut root = Node::new(Kind::Directory(Directory::default()), 0o755, owner, now);
         root.links = 1;
         let nodes = BTreeMap::from([(ROOT, root)]);
-        Self { nodes, next: ROOT + 1, next_change: 0, capacity_bytes: CAPACITY_BYTES, now }
+        Self { nodes, next: ROOT + 1, next_change: 0, capacity_bytes: CAPACITY_BYTES, folds: false, now }
+    }
+
+    /// An empty file system that takes names which differ by case, by dots and spaces at the end, or by U+200C (zero width non-joiner) for the
+    /// same, and keeps each as it was made. So FAT, NTFS, APFS and HFS+ do, each in part.
+    pub fn folding() -> Self {
+        Self { folds: true, ..Self::new() }
+    }
+
+    pub(crate) fn folds(&self) -> bool {
+        self.folds
     }
 
     /// Bytes that can still be written before the disk is full.
@@ -101,7 +113,15 @@ impl Disk {
 
     /// Looks `name` up in the directory `parent`.
     pub(crate) fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Ino, Errno> {
-        self.entries(parent)?.get(name).ok_or(Errno::NOENT)
+        self.entries(parent)?.get(&self.spelled(parent, name)?).ok_or(Errno::NOENT)
+    }
+
+    /// The name as the directory `parent` has it, or itself if it has none.
+    fn spelled(&self, parent: Ino, name: &OsStr) -> Result<OsString, Errno> {
+        let entries = self.entries(parent)?;
+        let same = |other: &&OsString| folded(other) == folded(name);
+        let known = if self.folds { entries.entries.keys().find(same) } else { None };
+        Ok(known.map_or(name, OsString::as_os_str).to_owned())
     }
 
     /// The entries of a directory.
@@ -119,6 +139,12 @@ impl Disk {
         }
         names.into_iter().rev().collect()
     }
+}
+
+/// A name without what a folding file system does not see.
+fn folded(name: &OsStr) -> String {
+    let seen = name.to_string_lossy().to_lowercase().replace('\u{200c}', "");
+    seen.trim_end_matches(['.', ' ']).to_owned()
 }
 
 #[cfg(test)]

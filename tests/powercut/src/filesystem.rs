@@ -24,6 +24,9 @@ use crate::node::{Ino, Kind, Node};
 /// How long the kernel may cache names and attributes. All changes pass through the kernel, so its cache is never stale.
 const TTL: Duration = Duration::from_secs(3600);
 
+/// The same where a file has several names, of which the kernel knows only the one that is used.
+const TTL_FOLDING: Duration = Duration::ZERO;
+
 /// Constant, because inode numbers are never reused.
 const GENERATION: Generation = Generation(0);
 
@@ -34,6 +37,7 @@ const STAT_BLOCK_BYTES: u64 = 512;
 #[derive(Debug)]
 pub(crate) struct Filesystem {
     state: Arc<Mutex<State>>,
+    ttl: Duration,
     listings: Mutex<Listings>,
 }
 
@@ -49,7 +53,8 @@ type Answer<T> = Result<T, Errno>;
 
 impl Filesystem {
     pub(crate) fn new(state: Arc<Mutex<State>>) -> Self {
-        Self { state, listings: Mutex::default() }
+        let ttl = if lock(&state).disk.folds() { TTL_FOLDING } else { TTL };
+        Self { state, ttl, listings: Mutex::default() }
     }
 
     /// Runs a read-only request.
@@ -150,9 +155,9 @@ fn error(errno: Errno) -> Error {
     Error::from_i32(errno.raw_os_error())
 }
 
-fn answer_entry(reply: ReplyEntry, answer: Answer<FileAttr>) {
+fn answer_entry(reply: ReplyEntry, ttl: &Duration, answer: Answer<FileAttr>) {
     match answer {
-        Ok(made) => reply.entry(&TTL, &made, GENERATION),
+        Ok(made) => reply.entry(ttl, &made, GENERATION),
         Err(errno) => reply.error(error(errno)),
     }
 }
@@ -196,12 +201,12 @@ impl fuser::Filesystem for Filesystem {
             let ino = disk.lookup(parent.0, name)?;
             Ok(attributes(ino, disk.node(ino)?))
         });
-        answer_entry(reply, found);
+        answer_entry(reply, &self.ttl, found);
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.look(|disk| Ok(attributes(ino.0, disk.node(ino.0)?))) {
-            Ok(found) => reply.attr(&TTL, &found),
+            Ok(found) => reply.attr(&self.ttl, &found),
             Err(errno) => reply.error(error(errno)),
         }
     }
@@ -236,7 +241,7 @@ impl fuser::Filesystem for Filesystem {
             Ok(attributes(ino.0, disk.node(ino.0)?))
         });
         match set {
-            Ok(now) => reply.attr(&TTL, &now),
+            Ok(now) => reply.attr(&self.ttl, &now),
             Err(errno) => reply.error(error(errno)),
         }
     }
@@ -254,17 +259,17 @@ impl fuser::Filesystem for Filesystem {
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
         let make = |disk: &mut Disk| disk.make_directory(parent.0, name, mode, owner(request));
-        answer_entry(reply, self.make("mkdir", parent, name, make));
+        answer_entry(reply, &self.ttl, self.make("mkdir", parent, name, make));
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let make = |disk: &mut Disk| disk.make_link(parent.0, name, target.to_owned(), owner(request));
-        answer_entry(reply, self.make("symlink", parent, name, make));
+        answer_entry(reply, &self.ttl, self.make("symlink", parent, name, make));
     }
 
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let make = |disk: &mut Disk| disk.link(ino.0, parent.0, name).map(|()| ino.0);
-        answer_entry(reply, self.make("link", parent, name, make));
+        answer_entry(reply, &self.ttl, self.make("link", parent, name, make));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -307,7 +312,7 @@ impl fuser::Filesystem for Filesystem {
     fn create(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, _: i32, reply: ReplyCreate) {
         let make = |disk: &mut Disk| disk.make_file(parent.0, name, mode, owner(request));
         match self.make("create", parent, name, make) {
-            Ok(made) => reply.created(&TTL, &made, GENERATION, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
+            Ok(made) => reply.created(&self.ttl, &made, GENERATION, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
             Err(errno) => reply.error(error(errno)),
         }
     }
@@ -386,7 +391,7 @@ impl fuser::Filesystem for Filesystem {
         match self.listed(ino, handle, offset) {
             Ok(names) => {
                 for ((name, to, attributes), next) in names.iter().zip(offset + 1..) {
-                    if reply.add(INodeNo(*to), next, name, &TTL, attributes, GENERATION) {
+                    if reply.add(INodeNo(*to), next, name, &self.ttl, attributes, GENERATION) {
                         break;
                     }
                 }

@@ -10,6 +10,8 @@
 //!
 //! [`Sweep`] runs a [`Program`] repeatedly, cuts the power at one operation after the other, and checks each state.
 //!
+//! [`Disk::folding`] makes one that takes names which differ by case for the same.
+//!
 //! Not supported: unnamed files (`O_TMPFILE`), `fallocate`, exchanging renames. `syncfs` flushes nothing. Mounting needs Linux, `/dev/fuse` and
 //! root or a user namespace; [`missing`] says what is lacking.
 #![cfg(target_os = "linux")]

@@ -96,6 +96,32 @@ fn names_change_as_on_other_file_systems() {
 }
 
 #[test]
+fn a_folding_file_system_takes_different_names_for_the_same() {
+    if let Some(reason) = missing() {
+        println!("skipped: {reason}");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mount = PowerCut::mount(directory.path(), Disk::folding()).unwrap();
+    let at = |name: &str| mount.path().join(name);
+    fs::create_dir(at("Dir")).unwrap();
+    fs::write(at("dir/One"), "one").unwrap();
+    for same in ["DIR/one", "dir./ONE.", "d\u{200c}ir/one "] {
+        assert_eq!(fs::read(at(same)).unwrap(), b"one", "{same:?}");
+    }
+    assert_eq!(File::create_new(at("dir/oNE")).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    fs::write(at("dir/two"), "two").unwrap();
+    fs::rename(at("DIR/TWO"), at("dir/ONE")).unwrap();
+    assert_eq!(fs::read(at("dir/one")).unwrap(), b"two");
+    let names = fs::read_dir(at("dir")).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
+    assert_eq!(names, ["One"], "it keeps the name that was given first");
+    fs::remove_file(at("dir/ONE.")).unwrap();
+    assert!(!at("dir/one").exists());
+    fs::remove_dir(at("DIR")).unwrap();
+    assert!(!at("Dir").exists());
+}
+
+#[test]
 fn attributes_and_locks_are_kept() {
     let Some((mount, _directory)) = mounted() else { return };
     let path = mount.path().join("a");

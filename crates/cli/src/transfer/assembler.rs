@@ -457,6 +457,8 @@ impl Drop for Assembler {
 }
 
 #[cfg(test)]
+mod folding_tests;
+#[cfg(test)]
 mod foreign_tests;
 #[cfg(test)]
 mod listing_tests;

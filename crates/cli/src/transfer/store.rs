@@ -17,6 +17,7 @@ mod opened_up;
 mod partial;
 mod readings;
 mod resume;
+mod spellings;
 mod staged;
 mod sweep;
 

@@ -54,14 +54,14 @@ impl Disk {
         if self.node(ino)?.directory().is_some() {
             return Err(Errno::ISDIR);
         }
-        self.remove(parent, name, ino)
+        self.remove(parent, &self.spelled(parent, name)?, ino)
     }
 
     /// Removes an empty directory.
     pub(crate) fn remove_directory(&mut self, parent: Ino, name: &OsStr) -> Result<(), Errno> {
         let ino = self.lookup(parent, name)?;
         self.check_empty(ino)?;
-        self.remove(parent, name, ino)
+        self.remove(parent, &self.spelled(parent, name)?, ino)
     }
 
     fn remove(&mut self, parent: Ino, name: &OsStr, ino: Ino) -> Result<(), Errno> {
@@ -78,6 +78,7 @@ impl Disk {
         replace: bool,
     ) -> Result<(), Errno> {
         let ino = self.lookup(parent, name)?;
+        let (name, new_name) = (&*self.spelled(parent, name)?, &*self.spelled(new_parent, new_name)?);
         match self.lookup(new_parent, new_name) {
             Ok(_) if !replace => return Err(Errno::EXIST),
             Ok(replaced) if replaced == ino => return Ok(()),
@@ -143,7 +144,7 @@ impl Disk {
         if name.len() > NAME_BYTES_MAX {
             return Err(Errno::NAMETOOLONG);
         }
-        if entries.get(name).is_some() { Err(Errno::EXIST) } else { Ok(()) }
+        if entries.get(&self.spelled(parent, name)?).is_some() { Err(Errno::EXIST) } else { Ok(()) }
     }
 
     fn check_empty(&self, ino: Ino) -> Result<(), Errno> {

@@ -65,8 +65,8 @@ impl Disk {
     }
 
     fn clone_without_nodes(&self) -> Self {
-        let Self { next, next_change, capacity_bytes, now, .. } = *self;
-        Self { nodes: BTreeMap::new(), next, next_change, capacity_bytes, now }
+        let Self { next, next_change, capacity_bytes, folds, now, .. } = *self;
+        Self { nodes: BTreeMap::new(), next, next_change, capacity_bytes, folds, now }
     }
 
     /// Draws the surviving entries of each directory.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use dfcp_framing::limits::DEPTH_MAX;
-use dfcp_framing::names::is_temporary;
+use dfcp_framing::names::is_own_temporary;
 
 use super::Store;
 use crate::limits::{ABANDONED_AGE, ABANDONED_SEARCH_MAX};
@@ -36,7 +36,7 @@ impl Store {
                 let Ok(status) = directory.status(&name) else { continue };
                 match status.kind {
                     Kind::Directory if depth < DEPTH_MAX => waiting.push((path.join(&name), depth + 1)),
-                    Kind::File if is_temporary(&name) && is_old(&status, now) => {
+                    Kind::File if is_own_temporary(&name) && is_old(&status, now) => {
                         match remove_if_abandoned(&directory, &name, &status) {
                             Ok(()) => removed += 1,
                             Err(error) => tracing::debug!(%error, "an unfinished file is left alone"),

@@ -18,10 +18,15 @@ use dfcp_framing::names::RelativeName;
 
 use super::changed::Changed;
 use super::existing::Existing;
+use super::spellings::Spelling;
 use super::staged::Staged;
 use super::{Made, Store};
 use crate::limits::{FLUSH_PAUSE, FLUSH_WORTH_PER_FILE, FLUSHED_TOGETHER_MIN, FLUSHES_AT_ONCE_MAX};
-use crate::transfer::beneath::{flush_file_system, status_of};
+use crate::transfer::beneath::{Identity, flush_file_system, status_of};
+
+/// Told of a file that would replace another one of its own session.
+const SAME_NAME: &str = "the receiver's file system does not tell its name from that of another file of this transfer (or there are too many \
+                         to tell): send it by itself under another name";
 
 /// A file that is whole and verified and only lacks its name. Dropping it removes it.
 #[derive(Debug)]
@@ -91,8 +96,8 @@ impl Store {
                         Err(failure)
                     }
                 },
-                Unpublished::Unchanged(existing) => flushed.map(|()| self.note(changed, &existing.place)),
-                Unpublished::Adopted(both) => flushed.map(|()| self.note(changed, &both.0.place)),
+                Unpublished::Unchanged(existing) => flushed.map(|()| self.confirm(&existing, changed)),
+                Unpublished::Adopted(both) => flushed.map(|()| self.confirm(&both.0, changed)),
                 Unpublished::Directory { name, made, entry } => self.finish_directory(&name, made, &entry, changed),
             });
             // Hundreds of directories would be as many descriptors.
@@ -102,6 +107,16 @@ impl Store {
         }
         self.flush_names(changed)?;
         Ok(results)
+    }
+
+    fn confirm(&self, existing: &Existing, changed: &mut Changed) {
+        self.note(changed, &existing.place);
+        if self.options.replace
+            && let Ok(status) = status_of(&existing.file)
+            && existing.place.folds(&existing.name, status.identity)
+        {
+            changed.spellings.insert(Spelling::of(&existing.place.path().join(&existing.name), status.identity));
+        }
     }
 
     fn flush_contents(&self, batch: &[Unpublished]) -> BTreeMap<usize, io::Result<()>> {
@@ -136,14 +151,38 @@ impl Store {
         // The file stays open, and so locked, until it has its name: before, it might count as abandoned.
         let mut staged = finished.staged;
         self.note(changed, staged.temporary.place());
-        let named = staged.temporary.rename(&staged.destination, self.options.replace);
+        let failed = |error: &io::Error| Failure::from_io("rename the finished file", error);
+        let identity = status_of(&staged.file).map_err(|error| failed(&error))?.identity;
+        let spelling = self.spelling(&staged, identity, changed)?;
+        let named = staged.temporary.rename(identity, &staged.destination, self.options.replace);
         named.map_err(|error| {
-            let failure = Failure::from_io("rename the finished file", &error);
-            if matches!(failure.code, FailureCode::DiskFull | FailureCode::FileSystem) {
+            let failure = failed(&error);
+            if matches!(failure.code, FailureCode::DiskFull) {
                 staged.leave_as_written_down();
             }
             failure
-        })
+        })?;
+        if let Some(spelling) = spelling {
+            changed.spellings.insert(spelling);
+        }
+        Ok(())
+    }
+
+    /// What a file is to be known by, where the file system takes different names for the same and files are replaced.
+    ///
+    /// # Errors
+    /// It would replace another file of its own session.
+    fn spelling(&self, staged: &Staged, identity: Identity, changed: &Changed) -> Result<Option<Spelling>, Failure> {
+        let place = staged.temporary.place();
+        if !self.options.replace || !place.folds(staged.temporary.name(), identity) {
+            return Ok(None);
+        }
+        let path = place.path().join(&staged.destination);
+        let there = place.directory().status(&staged.destination).ok();
+        match there.map(|there| Spelling::of(&path, there.identity)) {
+            Some(there) if changed.spellings.may_have(there) => Err(Failure::new(FailureCode::Exists, SAME_NAME)),
+            _ => Ok(Some(Spelling::of(&path, identity))),
+        }
     }
 }
 

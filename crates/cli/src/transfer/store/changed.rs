@@ -1,15 +1,17 @@
 //! Directories in which a session has changed names: open until they are flushed, each once.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use dfcp_framing::error::Failure;
 
 use super::Store;
 use super::batch::flush_all;
+use super::spellings::{Spellings, folds};
 use crate::limits::DIRECTORIES_FLUSHED_MAX;
 use crate::transfer::beneath::{Directory, Identity};
 
@@ -20,6 +22,8 @@ pub struct Place {
     path: PathBuf,
     identity: Identity,
     directory: Directory,
+    /// Whether names that differ by case are the same here, once that is known.
+    folds: OnceLock<bool>,
     /// So that the store knows how many there are, of all sessions.
     _counted: Arc<()>,
 }
@@ -31,6 +35,8 @@ pub struct Changed {
     /// What was used last, because files come directory by directory.
     last: Option<Arc<Place>>,
     unflushed: BTreeMap<(PathBuf, Identity), Unflushed>,
+    /// Files of the session in directories that take different names for the same.
+    pub(super) spellings: Spellings,
 }
 
 #[derive(Debug)]
@@ -47,6 +53,15 @@ impl Place {
 
     pub(super) fn identity(&self) -> Identity {
         self.identity
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether names that differ by case are the same here, as the `name` of the file `identity` shows.
+    pub(super) fn folds(&self, name: &OsStr, identity: Identity) -> bool {
+        *self.folds.get_or_init(|| folds(&self.directory, name, identity))
     }
 
     fn is(&self, path: &Path, identity: Identity) -> bool {
@@ -74,7 +89,15 @@ impl Changed {
         }
         let key = (path.to_owned(), identity);
         let place = self.unflushed.get(&key).map_or_else(
-            || Arc::new(Place { path: key.0, identity, directory: found, _counted: Arc::clone(counter) }),
+            || {
+                Arc::new(Place {
+                    path: key.0,
+                    identity,
+                    directory: found,
+                    folds: OnceLock::new(),
+                    _counted: Arc::clone(counter),
+                })
+            },
             |known| Arc::clone(&known.place),
         );
         self.last = Some(Arc::clone(&place));

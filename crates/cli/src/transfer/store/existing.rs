@@ -28,7 +28,7 @@ pub struct Existing {
     pub(super) file: File,
     pub(super) place: Arc<Place>,
     /// Its last component.
-    name: OsString,
+    pub(super) name: OsString,
     pub(super) key: FileKey,
     len: u64,
     /// So that the store knows how many there are, of all sessions.

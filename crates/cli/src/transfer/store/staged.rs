@@ -11,7 +11,7 @@ use dfcp_framing::names::{TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
 use super::changed::Place;
 use super::partial::{Checkpoint, Id, Keep};
 use crate::limits::{HOLE_BYTES_MIN, TEMPORARY_NAMES_TRIED_MAX};
-use crate::transfer::beneath::set_mode;
+use crate::transfer::beneath::{Identity, set_mode};
 use crate::transfer::hash_tree::{LEAF_BYTES, Part, TreeHasher};
 use crate::transfer::owner::Owner;
 
@@ -310,8 +310,17 @@ impl Temporary {
         &self.place
     }
 
-    /// Gives the file its name.
-    pub(super) fn rename(&mut self, destination: &OsStr, replace: bool) -> io::Result<()> {
+    /// The temporary name.
+    pub(super) fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// Gives the file its name, if it is the one with this identity: another one may have got the temporary name, by somebody who may write to
+    /// the directory, and would be confirmed in its place.
+    pub(super) fn rename(&mut self, identity: Identity, destination: &OsStr, replace: bool) -> io::Result<()> {
+        if self.place.directory().status(&self.name)?.identity != identity {
+            return Err(io::Error::other("another file has taken its place"));
+        }
         self.place.directory().rename(&self.name, destination, replace)?;
         self.is_settled = true;
         Ok(())
