@@ -244,6 +244,30 @@ pub const PATH_RESPONSES_MAX: usize = 8;
 /// How often unproven addresses are asked, all of a connection's together, at the most.
 pub const PATH_CHALLENGE_INTERVAL_MIN: Duration = Duration::from_millis(20);
 
+/// The longest wait between two challenges to one address that answers none.
+pub const PATH_CHALLENGE_INTERVAL_MAX: Duration = Duration::from_secs(1);
+
+/// Challenges to one address whose times of leaving are remembered. They span the whole time that it has been asked: see
+/// [`PATH_CHALLENGE_PARTS`].
+pub const PATH_CHALLENGES_MAX: usize = 32;
+
+/// The next challenge to an address waits for this part of the time that it has been asked. While e² times as long passes, 32 leave, so an
+/// answer that takes six times as long as the asking has lasted still finds its challenge.
+pub const PATH_CHALLENGE_PARTS: u32 = 16;
+
+/// Challenges owed to one address, for as many datagrams that came from it.
+pub const PATH_CHALLENGES_OWED_MAX: u8 = 8;
+
+/// So much longer than an answer takes, nothing must have been heard before that says something: a receiver which does not know the round
+/// trip reports every 10 ms, and at 50 % loss fifteen of its reports in a row are not lost by chance.
+pub const REPORTS_LOST: Duration = Duration::from_millis(150);
+
+/// Datagrams to addresses that are not proven which are remembered until their fate is known: as many as leave in a second and more.
+pub const ELSEWHERE_MAX: usize = 64;
+
+/// For so long losses are judged before others are left out for the same reason (`spec/protocol.md` \[loss-3\]).
+pub const JUDGED_MIN: Duration = Duration::from_secs(1);
+
 /// The least length of a sealed connection's SYN, bytes: longer than any answer, so that a forged SYN gains nothing by
 /// being answered to somebody else.
 pub const SEALED_SYN_BYTES_MIN: usize = 256;

@@ -178,3 +178,85 @@ fn who_forwards_a_question_holds_the_path_only_as_long_as_he_forwards() {
         assert_eq!(connection.remote(), client_address());
     }
 }
+
+/// Another port of the client's own address: somebody behind the same NAT, or who forges it.
+fn neighbour(number: u16) -> SocketAddr {
+    let mut address = client_address();
+    address.set_port(50_000 + number);
+    address
+}
+
+/// What the server knows of the path, after as many bytes each way with or without a neighbour who copies each of the client's datagrams.
+fn known_beside(copies: u16) -> (Duration, u16, f64, u64) {
+    let mut world = world(7, 2_000_000, 2_000_000);
+    let mut count = 0_u16;
+    world.tap = Box::new(move |_, packet| {
+        if copies == 0 || packet.to != server_address() || !is_sealed(&packet.bytes) {
+            return vec![packet];
+        }
+        count = count.wrapping_add(1);
+        vec![Packet { from: neighbour(count % copies), ..packet.clone() }, packet]
+    });
+    world.finish(Time::from_s(20)).unwrap();
+    for number in 0..copies {
+        let to = neighbour(number);
+        let sent = world.server.sent_bytes.get(&to).copied().unwrap_or_default();
+        let received = world.server.received_bytes.get(&to).copied().unwrap_or_default();
+        assert!(sent <= received, "{sent} bytes went to {to}, from which {received} had come");
+    }
+    assert!(world.elsewhere.iter().all(|packet| packet.bytes.len() <= CHALLENGE_BYTES), "data went elsewhere");
+    let stats = world.server.stats();
+    assert_eq!(stats.path_changes, 0);
+    (stats.rtt, stats.packet_bytes, stats.loss, stats.rate_bps)
+}
+
+/// The port is not what keeps him out: he gets questions, and what is known stays as it is.
+#[test]
+fn copies_from_another_port_of_the_same_address_get_no_data_and_change_nothing_that_is_known() {
+    let (rtt, packet_bytes, loss, rate_bps) = known_beside(0);
+    for copies in [1, 3, 50] {
+        let seen = known_beside(copies);
+        assert_eq!((seen.1, seen.3), (packet_bytes, rate_bps), "{copies} copies");
+        assert!(
+            seen.0.abs_diff(rtt) < rtt / 20 && (seen.2 - loss).abs() < 0.01,
+            "{copies} copies: {seen:?}, {rtt:?}, {loss}"
+        );
+    }
+}
+
+/// The same, and he forwards the question and the answer: the port is his as long as he does, and neither then nor later does anything
+/// begin anew.
+#[test]
+fn a_neighbour_who_forwards_a_question_resets_nothing() {
+    let mut world = world(8, 2_000_000, 2_000_000);
+    let until = Time::from_s(1) + Duration::from_millis(400);
+    let attacker = neighbour(6);
+    world.tap = Box::new(move |now, packet| {
+        if now >= until {
+            return vec![packet];
+        }
+        if packet.to == attacker {
+            return vec![Packet { from: attacker, to: client_address(), ..packet }];
+        }
+        if packet.from == client_address() && is_sealed(&packet.bytes) {
+            let copy = Packet { from: attacker, to: server_address(), ..packet.clone() };
+            return if packet.to == attacker { vec![copy] } else { vec![copy, packet] };
+        }
+        vec![packet]
+    });
+    let mut moves = 0;
+    while world.now < until {
+        if !world.step(until) {
+            break;
+        }
+        let Some(connection) = world.server.connection() else { continue };
+        let stats = connection.stats();
+        if stats.path_changes > moves {
+            moves = stats.path_changes;
+            let rtt_us = stats.rtt.as_micros();
+            assert!((9_500..12_500).contains(&rtt_us), "a round trip of {rtt_us} us after {moves} moves");
+        }
+    }
+    world.finish(Time::from_s(40)).unwrap();
+    assert!(world.server.host.connections.values().all(|connection| connection.remote() == client_address()));
+}

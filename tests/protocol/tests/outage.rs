@@ -1,9 +1,10 @@
-//! Outages in the middle of a transfer: whatever is in flight is lost, and nobody hears of it.
+//! Outages in the middle of a transfer: whatever is in flight is lost, and nobody hears of it. Nothing that was lost then is taken for congestion.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, QueueLimit};
-use dfcp_proto::{Policy, Rate};
+use dfcp_proto::{BreakerState, Policy, Rate};
 use dfcp_protocol_tests::Pair;
 use dfcp_testkit::{Job, LinksConfig, sealed};
 use dfcp_time::Time;
@@ -41,5 +42,126 @@ fn an_automatic_rate_goes_on_after_an_outage() {
             let took = last_data.get().since(Time::from_s(1));
             assert!(took < most, "{rate_mbps} Mbit/s, {outage_ms} ms, data alone: {only_data}: {took:?}");
         }
+    }
+}
+
+/// A sender at a fixed rate, on a path that falls silent.
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    rate: Rate,
+    path_bps: u64,
+    gap: Duration,
+    /// What is lost in the gap: data, reports, or both.
+    loses: (bool, bool),
+}
+
+/// The round trip of these.
+const RTT: Duration = Duration::from_millis(40);
+
+impl Silence {
+    fn pair(self, seed: u64) -> Pair {
+        let link =
+            LinkConfig::default().with_delay(RTT / 2).with_rate_bps(self.path_bps).with_queue(QueueLimit::packets(100));
+        let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000 * MBIT };
+        let client = sealed().with_rate(self.rate);
+        Pair::over(seed, path, (client, Job::send(u64::MAX)), (sealed(), Job::send(0))).unwrap()
+    }
+
+    /// How much later than without the gap, and the gap itself, as much has been delivered: when the sender is as fast as before again.
+    fn lost_beyond_the_gap(self, seed: u64) -> f64 {
+        let began = Time::from_s(16) + Duration::from_micros(seed * 7_919_000 % 1_000_000);
+        let ended = began + self.gap;
+        let mut pair = self.pair(seed);
+        let (data, reports) = self.loses;
+        pair.tap = Box::new(move |now, packet| {
+            let is_data = packet.from == dfcp_testkit::client_address();
+            let is_lost = now >= began && now < ended && if is_data { data } else { reports };
+            if is_lost { Vec::new() } else { vec![packet] }
+        });
+        let read_at = |pair: &mut Pair, at: Time| {
+            pair.run_until(at);
+            pair.server.stats().stream_bytes_read as f64
+        };
+        let measured = Duration::from_secs(4);
+        let (first, second) = (read_at(&mut pair, began - measured), read_at(&mut pair, began));
+        let per_s = (second - first) / measured.as_secs_f64();
+        let after = Duration::from_secs(16);
+        (after.as_secs_f64() - (read_at(&mut pair, ended + after) - second) / per_s).max(0.0)
+    }
+}
+
+/// What a silence costs beyond itself: the wait for the next probe, which is a second at most, and some round trips.
+#[test]
+fn a_fixed_rate_goes_on_after_a_silence() {
+    let mut worst = Vec::new();
+    // Within what the path carries, and above it, where the breaker limits.
+    for (path_mbps, rate) in [(10, 8), (4, 8)] {
+        for gap_s in [1, 3, 8, 20] {
+            for loses in [(true, true), (true, false), (false, true)] {
+                let rate = Rate::Fixed { rate_bps: rate * MBIT };
+                let silence = Silence { rate, path_bps: path_mbps * MBIT, gap: Duration::from_secs(gap_s), loses };
+                let lost = (1..3).map(|seed| silence.lost_beyond_the_gap(seed)).fold(0.0, f64::max);
+                worst.push((lost, silence));
+            }
+        }
+    }
+    let most = 1.0 + 8.0 * RTT.as_secs_f64();
+    worst.retain(|(lost, _)| *lost > most);
+    assert!(worst.is_empty(), "more than {most:.2} s: {worst:?}");
+}
+
+#[test]
+fn an_automatic_rate_is_what_it_was_after_a_silence() {
+    let mut worst = Vec::new();
+    for gap_s in [1, 3, 8, 20] {
+        for loses in [(true, true), (true, false), (false, true)] {
+            let rate = Rate::auto(Policy::Fair);
+            let silence = Silence { rate, path_bps: 8 * MBIT, gap: Duration::from_secs(gap_s), loses };
+            let lost = (1..3).map(|seed| silence.lost_beyond_the_gap(seed)).fold(0.0, f64::max);
+            worst.push((lost, silence));
+        }
+    }
+    let most = 1.0 + 8.0 * RTT.as_secs_f64();
+    worst.retain(|(lost, _)| *lost > most);
+    assert!(worst.is_empty(), "more than {most:.2} s: {worst:?}");
+}
+
+/// Reports that get through only now and then must not blind the breaker, whoever holds them back: each of them ends a silence.
+#[test]
+fn the_breaker_acts_on_a_full_path_whose_reports_hardly_come() {
+    // How often reports get through, and for how long; and independent loss of them.
+    let windows = [(1_100, 1), (1_100, 30), (400, 5), (250, 60), (3_000, 200)];
+    for (every_ms, open_ms, loss) in
+        windows.map(|(every, open)| (every, open, 0)).into_iter().chain([(1, 1, 90), (1, 1, 97)])
+    {
+        let rate = Rate::Fixed { rate_bps: 20 * MBIT };
+        let silence = Silence { rate, path_bps: 5 * MBIT, gap: Duration::ZERO, loses: (false, false) };
+        let mut pair = silence.pair(1);
+        let mut random = 1_u64;
+        let opens = Time::from_s(2);
+        pair.tap = Box::new(move |now, packet| {
+            if packet.from == dfcp_testkit::client_address() || now < opens {
+                return vec![packet];
+            }
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let is_open = now.since(opens).as_millis() as u64 % every_ms < open_ms && (random >> 33) % 100 >= loss;
+            if is_open { vec![packet] } else { Vec::new() }
+        });
+        let mut acted_at = None;
+        let mut sent_before = 0;
+        while pair.now < Time::from_s(90) {
+            pair.run_until(pair.now + Duration::from_millis(50));
+            let stats = pair.client.stats();
+            if stats.breaker == BreakerState::Limiting {
+                acted_at.get_or_insert_with(|| pair.now.since(opens));
+            }
+            if pair.now <= Time::from_s(60) {
+                sent_before = stats.bytes_sent;
+            }
+        }
+        let sent_bps = (pair.client.stats().bytes_sent - sent_before) * 8 / 30;
+        // A peer that hardly speaks is hardly sent to, breaker or not ([silence-1]).
+        assert!(sent_bps < 5 * MBIT * 13 / 10, "every {every_ms} ms for {open_ms} ms, {loss} % lost: {sent_bps}");
+        assert!(acted_at.is_some() || sent_bps < MBIT, "{acted_at:?}, {sent_bps} bit/s");
     }
 }

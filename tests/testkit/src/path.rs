@@ -1,6 +1,6 @@
 //! What carries datagrams between the two nodes of a testbed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -39,17 +39,57 @@ pub struct LinksConfig {
     pub interface_bps: u64,
 }
 
-/// An emulated link each way. Datagrams go to the other node, whatever their destination.
+/// The addresses of a datagram on a link, as the far end sees them.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    from: SocketAddr,
+    to: SocketAddr,
+}
+
+/// An emulated link each way, and a NAT in front of each node. Datagrams go to the other node, whatever their destination, unless that is
+/// an address which this node had and has no more.
 #[derive(Debug)]
 pub struct Links {
-    forward: Link<Datagram>,
-    backward: Link<Datagram>,
-    client: SocketAddr,
-    server: SocketAddr,
+    forward: Link<Datagram<Ends>>,
+    backward: Link<Datagram<Ends>>,
+    client: Outside,
+    server: Outside,
     interface_bps: u64,
     overhead_bytes: u32,
     /// When the interfaces of client and server are free again.
     ready_at: [Time; 2],
+}
+
+/// A node's address, and what its NAT makes of it.
+#[derive(Debug)]
+struct Outside {
+    inside: SocketAddr,
+    now: SocketAddr,
+    /// Bindings that are dead.
+    former: BTreeSet<SocketAddr>,
+    /// Datagrams to these.
+    lost: u64,
+}
+
+impl Outside {
+    fn new(inside: SocketAddr) -> Self {
+        Self { inside, now: inside, former: BTreeSet::new(), lost: 0 }
+    }
+
+    fn move_to(&mut self, outside: SocketAddr) {
+        let former = std::mem::replace(&mut self.now, outside);
+        self.former.insert(former);
+        self.former.remove(&outside);
+    }
+
+    /// Lets a datagram in, unless its binding is dead.
+    fn admit(&mut self, datagram: Datagram<Ends>) -> Option<Packet> {
+        if self.former.contains(&datagram.tag.to) {
+            self.lost += 1;
+            return None;
+        }
+        Some(Packet { from: datagram.tag.from, to: self.inside, bytes: datagram.bytes })
+    }
 }
 
 impl Links {
@@ -67,8 +107,8 @@ impl Links {
         Ok(Self {
             forward: Link::new(config.forward, seed.wrapping_mul(3))?,
             backward: Link::new(config.backward, seed.wrapping_mul(3) + 1)?,
-            client,
-            server,
+            client: Outside::new(client),
+            server: Outside::new(server),
             interface_bps: config.interface_bps,
             overhead_bytes,
             ready_at: [Time::ZERO; 2],
@@ -79,6 +119,28 @@ impl Links {
     #[must_use]
     pub fn stats(&self) -> (LinkStats, LinkStats) {
         (self.forward.stats(), self.backward.stats())
+    }
+
+    /// The client has another address from now on. What is sent to the one before is lost where it would have arrived.
+    pub fn move_client(&mut self, outside: SocketAddr) {
+        self.client.move_to(outside);
+    }
+
+    /// The same of the server.
+    pub fn move_server(&mut self, outside: SocketAddr) {
+        self.server.move_to(outside);
+    }
+
+    /// The NATs keep former addresses of both, too: what is sent there arrives again.
+    pub fn keep_former(&mut self) {
+        self.client.former.clear();
+        self.server.former.clear();
+    }
+
+    /// Datagrams that came to former addresses of client and server.
+    #[must_use]
+    pub fn lost_to_moves(&self) -> (u64, u64) {
+        (self.client.lost, self.server.lost)
     }
 
     /// Changes the rate from now on, in both directions.
@@ -92,22 +154,32 @@ impl Links {
     }
 
     fn side(&self, from: SocketAddr) -> usize {
-        usize::from(from != self.client)
+        usize::from(from != self.client.inside)
     }
 }
 
 impl Path for Links {
     fn push(&mut self, now: Time, packet: Packet) {
-        let link = if packet.from == self.client { &mut self.forward } else { &mut self.backward };
-        link.push(now, Datagram { bytes: packet.bytes, overhead_bytes: self.overhead_bytes, flow: 0, tag: () });
+        let (link, from) = match packet.from == self.client.inside {
+            true => (&mut self.forward, self.client.now),
+            false => (&mut self.backward, self.server.now),
+        };
+        let tag = Ends { from, to: packet.to };
+        link.push(now, Datagram { bytes: packet.bytes, overhead_bytes: self.overhead_bytes, flow: 0, tag });
     }
 
     fn pop(&mut self, now: Time) -> Option<Packet> {
-        if let Some(datagram) = self.forward.pop(now) {
-            return Some(Packet { from: self.client, to: self.server, bytes: datagram.bytes });
+        while let Some(datagram) = self.forward.pop(now) {
+            if let Some(packet) = self.server.admit(datagram) {
+                return Some(packet);
+            }
         }
-        let datagram = self.backward.pop(now)?;
-        Some(Packet { from: self.server, to: self.client, bytes: datagram.bytes })
+        while let Some(datagram) = self.backward.pop(now) {
+            if let Some(packet) = self.client.admit(datagram) {
+                return Some(packet);
+            }
+        }
+        None
     }
 
     fn next_time(&self) -> Option<Time> {

@@ -9,6 +9,7 @@
 //! loses by itself. So that is offered for a moment now and then.
 
 mod sample;
+pub(crate) mod watched;
 
 use std::time::Duration;
 

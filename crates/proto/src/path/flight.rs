@@ -7,6 +7,7 @@ use dfcp_wire::MARKS_MAX;
 use dfcp_wire::feedback::{Record, Records, Report};
 
 use crate::error::PeerMisbehaved;
+use crate::limits::REPORTS_LOST;
 use crate::path::arrivals::expand;
 use crate::path::credit::Spending;
 use crate::path::in_flight::{InFlight, Sent};
@@ -16,6 +17,7 @@ use crate::path::queue_delay::QueueDelay;
 use crate::path::rate_control::history::Mark;
 use crate::path::receiver_flow_control::{QueueReport, ReceiverFlowControl};
 use crate::path::rtt::RttEstimator;
+use crate::path::unjudged::{Cause, Judgement, Unjudged};
 
 /// The slowest probing of a silent peer.
 const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(1);
@@ -58,6 +60,12 @@ impl ReportedMarks {
         self.marks[at] = mark;
     }
 
+    /// Counts `lost` datagrams as arrived.
+    fn forgive(&mut self, lost: u64) {
+        let at = self.marks.len() - self.count;
+        self.marks[at..].iter_mut().for_each(|mark| mark.received += lost);
+    }
+
     pub(crate) fn as_slice(&self) -> &[Mark] {
         &self.marks[self.marks.len() - self.count..]
     }
@@ -70,6 +78,8 @@ pub(crate) struct Flight {
     receiver: ReceiverFlowControl,
     loss: LossEstimator,
     queue_delay: QueueDelay,
+    /// Once there is something that is not judged.
+    unjudged: Option<Box<Unjudged>>,
     /// Whether both ends have chosen that reports have the receiver's clock.
     reads_clock: bool,
     reported: Option<Reported>,
@@ -192,7 +202,7 @@ impl Flight {
     }
 
     /// Takes in what a report says of our datagrams: the fate of all up to the highest is known (\[data-4\]), and
-    /// `on_fate` is told of each. Returns the RTT sample, if there is one.
+    /// `on_fate` is told of each. Returns the RTT sample, if there is one, and whether losses are judged.
     ///
     /// # Errors
     /// It counts more than were sent.
@@ -201,11 +211,9 @@ impl Flight {
         now: Time,
         named: Named,
         report: &Report,
-        numbers: &DatagramNumbers,
+        (numbers, rtt): (&DatagramNumbers, &RttEstimator),
         on_fate: impl FnMut(Sent),
-    ) -> Result<Option<Duration>, PeerMisbehaved> {
-        self.last_report_at = now;
-        self.probes = 0;
+    ) -> Result<(Option<Duration>, Judgement), PeerMisbehaved> {
         let received = self.received(report);
         let sent = numbers.sent_before(numbers.end());
         if received > sent {
@@ -213,21 +221,49 @@ impl Flight {
         }
         let age = self.in_flight.sent_at(named.highest).map(|sent_at| now.since(sent_at));
         let passed = numbers.sent_before(named.highest + 1);
-        self.settle(Reported { number: named.number, highest: named.highest, passed, received }, on_fate);
+        let silence = self.silence(now, rtt);
+        if silence.is_some() || self.were_reports_missing(now, rtt) {
+            self.unjudged.get_or_insert_default().leave_out(Cause::Silence, sent);
+        }
+        let watched = now.since(self.last_report_at).saturating_sub(silence.unwrap_or_default());
+        (self.last_report_at, self.probes) = (now, 0);
+        let reported = Reported { number: named.number, highest: named.highest, passed, received };
+        let judgement = match self.settle(reported, watched, on_fate) {
+            Some(forgiven) => Judgement::Judged { silence: silence.unwrap_or_default(), forgiven },
+            None => Judgement::LeftOut,
+        };
         // A peer that claims to have held it for longer than it was gone says nothing about the path ([report-7]).
         let sample = age.and_then(|age| age.checked_sub(Duration::from_micros(report.hold_us.into())));
-        Ok(sample.filter(|sample| !sample.is_zero()))
+        Ok((sample.filter(|sample| !sample.is_zero()), judgement))
     }
 
-    fn settle(&mut self, report: Reported, mut on_fate: impl FnMut(Sent)) {
+    /// Returns how many losses are forgiven, or that none is judged.
+    fn settle(&mut self, report: Reported, watched: Duration, mut on_fate: impl FnMut(Sent)) -> Option<u64> {
         while let Some(sent) = self.in_flight.settle(report.highest) {
             on_fate(sent);
         }
         let (passed_before, before) = self.reported.map_or((0, 0), |newest| (newest.passed, newest.received));
         let passed = report.passed.saturating_sub(passed_before);
         let arrived = (report.received - before).min(passed.saturating_mul(2) + 1024);
-        self.loss.observe(passed, arrived);
         self.reported = Some(report);
+        let lost = passed.saturating_sub(arrived);
+        let forgiven = match &mut self.unjudged {
+            Some(unjudged) => unjudged.on_report(watched, passed_before, report.highest, lost)?,
+            None => 0,
+        };
+        self.loss.observe(passed - forgiven, arrived);
+        Some(forgiven)
+    }
+
+    /// What may be concluded from the marks of a report: nothing of losses that are not judged.
+    pub(crate) fn judged_marks(&self, mut marks: ReportedMarks, judgement: Judgement) -> ReportedMarks {
+        if judgement == Judgement::LeftOut {
+            return ReportedMarks::default();
+        }
+        if let Some(unjudged) = &self.unjudged {
+            marks.forgive(unjudged.lost());
+        }
+        marks
     }
 
     /// What the same report says of the queue in front of the receiver; `symbol_size` is that of the data in it.
@@ -244,9 +280,21 @@ impl Flight {
     }
 
     fn is_silent(&self, now: Time, rtt: &RttEstimator) -> bool {
-        let Some(oldest) = self.in_flight.oldest_sent_at() else { return false };
+        self.silence(now, rtt).is_some()
+    }
+
+    /// Whether more reports in a row have been missing than loss and a full queue make likely ([loss-3]).
+    fn were_reports_missing(&self, now: Time, rtt: &RttEstimator) -> bool {
+        let patience = || rtt.probe_timeout(rtt.report_interval()) + REPORTS_LOST;
+        self.unheard_since().is_some_and(|(since, _)| now.since(since) > patience())
+    }
+
+    /// For how long the peer has been silent, beyond what is waited for.
+    fn silence(&self, now: Time, rtt: &RttEstimator) -> Option<Duration> {
+        let oldest = self.in_flight.oldest_sent_at()?;
         let patience = (rtt.smoothed() * 4).max(rtt.report_interval() * 32).max(Duration::from_millis(100));
-        now.since(oldest.max(self.last_report_at)) > patience
+        let beyond = now.since(oldest.max(self.last_report_at)).checked_sub(patience)?;
+        (!beyond.is_zero()).then_some(beyond)
     }
 
     /// When the next probe is due (\[silence-2\]).
@@ -271,9 +319,14 @@ impl Flight {
         self.in_flight.len()
     }
 
+    /// Data datagrams in flight to the address that the peer has now.
+    pub(crate) fn on_path(&self) -> usize {
+        self.in_flight.on_path()
+    }
+
     /// Data datagrams that may be in flight in addition.
     pub(crate) fn room(&self) -> usize {
-        self.receiver.in_flight_max().saturating_sub(self.in_flight.len())
+        self.receiver.in_flight_max().saturating_sub(self.in_flight.on_path())
     }
 
     /// When the last data datagram left.
@@ -288,6 +341,19 @@ impl Flight {
     /// How long our datagrams wait on their way, if the peer's clock tells.
     pub(crate) fn queue_delay(&self) -> Option<Duration> {
         self.queue_delay.latest()
+    }
+
+    /// The peer has answered from another port. What is in flight went to the one before, and the silence since then was for that reason;
+    /// `sent` datagrams have been sent.
+    pub(crate) fn on_moved(&mut self, now: Time, sent: u64) {
+        self.unjudged.get_or_insert_default().leave_out(Cause::Move, sent);
+        self.in_flight.leave_path();
+        (self.last_report_at, self.probes) = (now, 0);
+    }
+
+    /// Datagram `number` goes to an address that is not proven.
+    pub(crate) fn on_sent_elsewhere(&mut self, number: u64) {
+        self.unjudged.get_or_insert_default().on_sent_elsewhere(number);
     }
 
     /// The path is another: what was known of its delay says nothing.
@@ -320,6 +386,7 @@ impl Flight {
     #[cfg(test)]
     pub(crate) fn all_arrived(&mut self, highest: u64, on_fate: impl FnMut(Sent)) {
         let number = self.reported.map_or(0, |newest| newest.number + 1);
-        self.settle(Reported { number, highest, passed: highest + 1, received: highest + 1 }, on_fate);
+        let reported = Reported { number, highest, passed: highest + 1, received: highest + 1 };
+        self.settle(reported, Duration::ZERO, on_fate);
     }
 }

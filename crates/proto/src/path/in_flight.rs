@@ -50,11 +50,23 @@ const KEPT_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     sent: VecDeque<Sent>,
+    /// So many of the oldest went to an address that the peer has left.
+    stray: usize,
 }
 
 impl InFlight {
     pub(crate) fn len(&self) -> usize {
         self.sent.len()
+    }
+
+    /// Those which may be on the path that is used now.
+    pub(crate) fn on_path(&self) -> usize {
+        self.sent.len() - self.stray
+    }
+
+    /// What was sent so far went to an address that the peer has left.
+    pub(crate) fn leave_path(&mut self) {
+        self.stray = self.sent.len();
     }
 
     pub(crate) fn oldest_sent_at(&self) -> Option<Time> {
@@ -63,7 +75,14 @@ impl InFlight {
 
     /// Nobody waits for the fate of the symbols in flight that belong to streams, or of those that belong to messages.
     pub(crate) fn forget(&mut self, messages: bool) {
+        let after_stray = self.sent.get(self.stray).map(|sent| sent.number);
         self.sent.retain(|sent| matches!(sent.what(), Carried::Message { .. }) != messages);
+        if self.stray > 0 {
+            self.stray = match after_stray {
+                Some(number) => self.sent.partition_point(|sent| sent.number < number),
+                None => self.sent.len(),
+            };
+        }
         self.sent.shrink_to(KEPT_MAX);
     }
 
@@ -77,7 +96,9 @@ impl InFlight {
 
     /// Takes out the oldest datagram whose number is at most `highest`: its fate is known now.
     pub(crate) fn settle(&mut self, highest: u64) -> Option<Sent> {
-        self.sent.front().is_some_and(|sent| sent.number <= highest).then(|| self.sent.pop_front()).flatten()
+        let settled = self.sent.front().is_some_and(|sent| sent.number <= highest).then(|| self.sent.pop_front())?;
+        self.stray = self.stray.saturating_sub(1);
+        settled
     }
 
     /// When the datagram numbered `number` was sent, if it is still in flight.

@@ -16,4 +16,5 @@ pub(crate) mod queue_delay;
 pub(crate) mod rate_control;
 pub(crate) mod receiver_flow_control;
 pub(crate) mod rtt;
+pub(crate) mod unjudged;
 pub(crate) mod windowed;

@@ -9,6 +9,7 @@ use crate::path::breaker::Snapshot;
 use crate::path::credit::Spending;
 use crate::path::flight::ReportedMarks;
 use crate::path::receiver_flow_control::{QUEUE_UNIT_BYTES, QueueReport};
+use crate::path::unjudged::Judgement;
 use crate::session::common::Common;
 use crate::session::open::Open;
 
@@ -47,7 +48,7 @@ impl Open {
         self.credit.on_report(sample);
     }
 
-    pub(super) fn feed_breaker(&mut self, now: Time, common: &Common, bytes: u64) {
+    pub(super) fn feed_breaker(&mut self, now: Time, common: &Common, bytes: u64, judgement: Judgement) {
         let is_credit_short = self.spending(common) != Spending::Freely;
         let Some(rate_bps) = self.guarded_bps(&common.config) else { return };
         let Some(reported) = common.streams.send.flight.reported() else { return };
@@ -67,6 +68,7 @@ impl Open {
             sent_bits: common.sent_bits,
             is_credit_short,
         };
+        let Some(snapshot) = self.watched.see(snapshot, judgement) else { return };
         self.breaker.observe(snapshot, common.rtt.smoothed(), rate_bps);
         self.update_rate(&common.config);
     }

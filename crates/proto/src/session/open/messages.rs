@@ -104,7 +104,7 @@ impl Open {
             messages.are_in_flight = false;
         }
         let Some(symbol) = symbol else { return Ok(None) };
-        let is_full = self.rate_control.as_ref().is_some_and(|control| flight.len() >= control.in_flight_max());
+        let is_full = self.rate_control.as_ref().is_some_and(|control| flight.on_path() >= control.in_flight_max());
         let is_blocked = is_full || flight.is_blocked(now, &common.rtt);
         let is_probe = is_blocked && now >= flight.probe_at(&common.rtt, Spending::Freely);
         if is_blocked && !is_probe {

@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::error::{ConnectionError, Dropped};
 use crate::limits::{KEEP_ALIVE_MIN, SHORT_PATH_RTT_MAX};
 use crate::path::breaker::Breaker;
+use crate::path::breaker::watched::Watched;
 use crate::path::credit::Credit;
 use crate::path::pacing::Pacer;
 use crate::path::packet_size::PacketSize;
@@ -57,6 +58,7 @@ pub(super) struct Open {
     /// The application had nothing to send since the last report.
     is_limited: bool,
     breaker: Breaker,
+    watched: Watched,
     packet_size: PacketSize,
     large_packets: LargePackets,
     /// The number of the peer's probe of a packet size which is to be answered.
@@ -106,6 +108,7 @@ impl Open {
             rate_control: None,
             is_limited: false,
             breaker: Breaker::new(),
+            watched: Watched::default(),
             packet_size,
             large_packets: LargePackets::default(),
             size_answer: None,

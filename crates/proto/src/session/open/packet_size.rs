@@ -6,8 +6,10 @@ use dfcp_time::Time;
 use dfcp_wire::segment::{Ack, Segment};
 use dfcp_wire::{DatagramBuffer, STREAM_ID_BYTES};
 
+use crate::limits::REPORTS_LOST;
 use crate::path::credit::Spending;
 use crate::path::packet_size::{BASE_BYTES, Pace, PacketSize, PathView};
+use crate::path::unjudged::Judgement;
 use crate::proof;
 use crate::session::common::Common;
 use crate::session::handshake::DISCOVERY;
@@ -20,10 +22,6 @@ const KNOWN_DATAGRAMS: u64 = 32;
 
 /// Packets that are shorter than permitted by less have no room for more: larger ones would serve.
 const NEARLY_FULL_BYTES: u16 = 128;
-
-/// So much longer than an answer takes, packets above the base size must be unheard of: a receiver which does not know the round trip
-/// reports every 10 ms, and at 50 % loss fifteen of its reports in a row are not lost by chance.
-const REPORTS_LOST: Duration = Duration::from_millis(150);
 
 /// So many probes of silence without a report make one.
 const SILENT_PROBES: u32 = 2;
@@ -91,10 +89,19 @@ impl Open {
     }
 
     /// A report that is news has passed datagrams by, `large` of them data in packets above the base size.
-    pub(super) fn on_sizes_reported(&mut self, now: Time, common: &mut Common, large: u64, before: (u64, u64)) {
+    pub(super) fn on_sizes_reported(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        large: u64,
+        before: (u64, u64),
+        judgement: Judgement,
+    ) {
         let Some(reported) = common.streams.send.flight.reported() else { return };
         let (passed, received) = (reported.passed.saturating_sub(before.0), reported.received - before.1);
-        self.large_packets.on_report(large, passed.saturating_sub(large), received);
+        if judgement != Judgement::LeftOut {
+            self.large_packets.on_report(large, passed.saturating_sub(large), received);
+        }
         let view = PathView {
             settled: Some(reported.highest),
             loss: two_way_loss(common),

@@ -5,7 +5,6 @@ use dfcp_secure::epoch_of;
 use dfcp_time::Time;
 use dfcp_wire::segment::{Ack, Data, Fin, KeyEpoch, Received, ReportHeader, Reset, ResetReason, Sealed, Segment};
 use dfcp_wire::{StreamId, feedback};
-use rand_chacha::rand_core::Rng;
 
 use crate::error::{ConnectionError, Dropped};
 use crate::path::ecn::Origin;
@@ -52,11 +51,14 @@ impl Open {
         link.arrivals.observe(now, number, bytes);
         link.marks.count(ecn);
         if newest {
-            link.paths.on_newest(remote, || common.random.with(|random| random.next_u64()));
+            link.paths.on_newest(remote);
         }
         self.handshake.stop_timer();
         self.third = None;
-        common.last_heard = now;
+        // Questions about the way, and answers to old ones, say that the peer is there, and nothing of whether it can be reached ([idle-1]).
+        if !matches!(segment, Segment::Ack(Ack::PathChallenge { .. } | Ack::PathResponse { .. })) {
+            common.last_heard = now;
+        }
         match segment {
             Segment::Reset(Reset { reason: ResetReason::NotAdmitted }) => {
                 Err(End::because(ConnectionError::NotAdmitted).into())
@@ -72,15 +74,21 @@ impl Open {
     }
 
     fn take_path_response(&mut self, now: Time, common: &mut Common, token: u64) -> Result<(), Stop> {
-        let sample = common.link.paths.on_response(now, token).ok_or(Dropped::Unexpected)?;
-        // What was known of the old path's delay says nothing about this one's. The peer may have kept the challenge.
-        common.rtt = RttEstimator::default();
-        common.rtt.guess(sample);
-        self.credit.on_new_path();
-        common.streams.send.flight.on_new_path();
-        self.on_new_path_size(now, common);
-        self.rate_control = None;
-        self.choose_rate(&common.config);
+        let moved = common.link.paths.on_response(now, token).ok_or(Dropped::Unexpected)?;
+        common.last_heard = now;
+        let numbers = &common.link.numbers;
+        common.streams.send.flight.on_moved(now, numbers.sent_before(numbers.end()));
+        // The network in front of another port of the same host is the same: what is known of it stays ([path-5]).
+        if moved.is_other_host {
+            // What was known of the old path's delay says nothing about this one's. The peer may have kept the challenge.
+            common.rtt = RttEstimator::default();
+            common.rtt.guess(moved.rtt);
+            self.credit.on_new_path();
+            common.streams.send.flight.on_new_path();
+            self.on_new_path_size(now, common);
+            self.rate_control = None;
+            self.choose_rate(&common.config);
+        }
         self.may_send = true;
         self.reporter.on_own_news(now);
         Ok(())
@@ -173,7 +181,7 @@ impl Open {
         let heard = heard.map_err(PushError::Misbehaved)?;
         common.counters.acks_received += 1;
         self.may_send = true;
-        if let Heard::News { rtt_sample, marks, large_passed } = heard {
+        if let Heard::News { rtt_sample, marks, large_passed, judgement } = heard {
             // FIN cannot be acknowledged before the last block is decoded, however long that takes. What was overtaken
             // on its way shows nothing.
             if !was_drained {
@@ -184,9 +192,9 @@ impl Open {
             let rtt_sample = rtt_sample.or_else(|| Self::asked_sample(now, common, &report));
             self.on_message_report(now, common, &report, &records)?;
             self.on_news(now, common, &report, (rtt_sample, &marks), header.receive_queue_kib);
-            self.on_sizes_reported(now, common, large_passed, reported);
+            self.on_sizes_reported(now, common, large_passed, reported, judgement);
             self.pay_off(now, common, proven);
-            self.feed_breaker(now, common, report.bytes_received);
+            self.feed_breaker(now, common, report.bytes_received, judgement);
             common.streams.on_peer_limits(report.streams);
         }
         Ok(())

@@ -14,6 +14,8 @@ use crate::shared::{Timer, earlier, earliest};
 
 /// How often a sender whose window is closed asks whether it still is.
 const WINDOW_PROBE: Duration = Duration::from_secs(1);
+/// The least silence after which a receiver asks for the rest of a block.
+const MISSING_MIN: Duration = Duration::from_millis(200);
 /// The same for news of a path on which no message seems to be in time: at least this, and the round trip.
 const PATH_PROBE_MIN: Duration = Duration::from_millis(20);
 
@@ -73,11 +75,19 @@ impl Open {
         // The report which opens a closed window, or permits a stream, may have been lost: ask for another ([silence-5]).
         let asks = common.streams.send.stuck().is_some() || common.streams.wants_more();
         let regular = earlier(regular, asks.then_some(self.last_keep_alive + WINDOW_PROBE));
+        let regular = earlier(regular, common.streams.recv.has_open_blocks().then(|| self.missing_at(common)));
         // What forbids to send is an estimate, which nothing else would correct ([message-14]).
         if common.messages.as_ref().is_some_and(|messages| messages.send.is_hopeless()) {
             return earlier(regular, Some(self.last_keep_alive + common.rtt.smoothed().max(PATH_PROBE_MIN)));
         }
         regular
+    }
+
+    /// When this side asks for what it lacks. A NAT that has given it another port lets nothing in until the peer has heard of that ([idle-2]).
+    fn missing_at(&self, common: &Common) -> Time {
+        let wait = MISSING_MIN.max(common.rtt.smoothed() * 4);
+        let asked = self.last_keep_alive.max(common.last_heard);
+        asked + wait.max(asked.since(common.last_heard) / 4).min(WINDOW_PROBE.max(wait))
     }
 
     /// When data may be sent, as far as is known.

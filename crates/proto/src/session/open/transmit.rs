@@ -7,6 +7,7 @@ use dfcp_wire::feedback::{Report, ReportWriter};
 use dfcp_wire::handshake::Payload;
 use dfcp_wire::segment::{self, Ack, Fin, ReportHeader, Segment, SynAck};
 use dfcp_wire::{DatagramBuffer, Features, StreamId};
+use rand_chacha::rand_core::Rng;
 
 use crate::limits;
 use crate::path::arrivals::MarksForReport;
@@ -59,6 +60,9 @@ impl Open {
         self.watch_packet_size(now, common);
         let mut remote = common.link.paths.active();
         let (length, data) = if let Some(control) = self.control(now, common, &mut remote) {
+            if remote != common.link.paths.active() {
+                common.streams.send.flight.on_sent_elsewhere(common.link.numbers.end());
+            }
             (self.write_control(now, common, &control, out)?, None)
         } else if let Some(probe) = self.size_probe(now, common, out)? {
             self.pacer.sent(now, common.ip_bytes(probe.length, 0));
@@ -282,7 +286,8 @@ impl Open {
         }
         let spending = self.spending(common);
         let send = &mut common.streams.send;
-        let is_full = self.rate_control.as_ref().is_some_and(|control| send.flight.len() >= control.in_flight_max());
+        let is_full =
+            self.rate_control.as_ref().is_some_and(|control| send.flight.on_path() >= control.in_flight_max());
         let Some(symbol) = send.next_symbol(now, &common.rtt, spending, is_full) else {
             self.note_limited(is_full);
             return if send.has_failed() { Err(EmitError::Code) } else { Ok(None) };
@@ -321,7 +326,8 @@ impl Open {
 }
 
 fn path_segment(now: Time, common: &mut Common, remote: &mut SocketAddr) -> Option<Segment> {
-    let (to, message) = common.link.paths.next_message(now)?;
+    let Common { link, random, .. } = common;
+    let (to, message) = link.paths.next_message(now, || random.with(|random| random.next_u64()))?;
     *remote = to;
     Some(Segment::Ack(match message {
         PathMessage::Challenge(token) => Ack::PathChallenge { token },

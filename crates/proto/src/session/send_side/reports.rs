@@ -13,6 +13,7 @@ use crate::path::in_flight::Carried;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::path::rtt::RttEstimator;
+use crate::path::unjudged::Judgement;
 use crate::stream::send::feedback::Listed;
 
 /// What a report was worth.
@@ -28,6 +29,8 @@ pub(crate) enum Heard {
         marks: ReportedMarks,
         /// Datagrams whose fate it tells with symbols that do not fit the least packets.
         large_passed: u64,
+        /// Whether its losses say something of the path.
+        judgement: Judgement,
     },
 }
 
@@ -58,7 +61,7 @@ impl SendSide {
         self.passed.clear();
         let mut large_passed = 0;
         let (streams, shared, passed) = (&mut self.streams, &self.shared, &mut self.passed);
-        let sample = self.flight.on_report(now, named, report, numbers, |sent| {
+        let (rtt_sample, judgement) = self.flight.on_report(now, named, report, (numbers, rtt), |sent| {
             let (id, block_id) = match sent.what() {
                 Carried::Symbol { stream, block_id } => (stream, block_id),
                 Carried::Message { is_large } => {
@@ -83,7 +86,8 @@ impl SendSide {
         self.check_counts(listed, numbers.sent_before(numbers.end()))?;
         self.wake_waiting();
         self.forget_if_idle();
-        Ok(Heard::News { rtt_sample: sample, marks, large_passed })
+        let marks = self.flight.judged_marks(marks, judgement);
+        Ok(Heard::News { rtt_sample, marks, large_passed, judgement })
     }
 
     /// Whether a report names as needed next, in any stream, what another has said to be there.
