@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use dfcp_estimate::probing::{Answer, Change, Reason, Request, Server, ServerConfig, Step};
@@ -144,6 +144,114 @@ fn sessions_are_bounded_and_one_address_has_one() {
     // Those which are there may go on.
     begin(&mut server, Time::from_s(1), address(2, 1_000), 2);
     assert_eq!(server.clients(), 3);
+}
+
+/// The clients of a server that are served out of these, which each ask as an honest client does.
+fn served(server: &mut Server, now: Time, from: &[SocketAddr]) -> Vec<SocketAddr> {
+    let asks = |&address: &SocketAddr| {
+        let own = cookie(server, now, address, 1);
+        ask(server, now, address, start(1, own)).is_none()
+    };
+    from.iter().copied().filter(asks).collect()
+}
+
+#[test]
+fn one_address_with_every_place_keeps_nobody_out() {
+    // [estimate-8]: 64 ports of one IPv4 address, of its mapped form, or 64 addresses of one IPv6 network.
+    let ports = |ip: std::net::IpAddr| (1..=64).map(|port| SocketAddr::from((ip, port))).collect::<Vec<_>>();
+    let mapped = Ipv4Addr::new(192, 0, 2, 66).to_ipv6_mapped();
+    let network = |host: u16| SocketAddr::from((Ipv6Addr::new(0x2001, 0xdb8, 0, 1, host, 2, 3, 4), 9));
+    for attacker in [ports(Ipv4Addr::new(192, 0, 2, 66).into()), ports(mapped.into()), (0..64).map(network).collect()] {
+        let mut server = server();
+        assert_eq!(served(&mut server, Time::ZERO, &attacker).len(), 64);
+        let honest: Vec<_> = (1..=20).map(|host| address(host, 1_000)).collect();
+        assert_eq!(served(&mut server, Time::from_ms(1), &honest), honest, "{}", attacker[0]);
+        // Those which made room ask again, and take nothing back.
+        served(&mut server, Time::from_ms(2), &attacker);
+        assert_eq!(server.clients(), 64);
+        let probes = sent(&mut server, Time::from_ms(990));
+        assert!(honest.iter().all(|client| probes.get(client) == Some(&10)), "{probes:?}");
+    }
+}
+
+#[test]
+fn addresses_share_the_places_alike_and_none_makes_room_for_one_that_has_as_many() {
+    let mut server = Server::new(ServerConfig { clients_max: 6, ..ServerConfig::default() }, [3; 32]);
+    let of = |host: u8, count: u16| (1..=count).map(|port| address(host, port)).collect::<Vec<_>>();
+    assert_eq!(served(&mut server, Time::ZERO, &of(1, 6)).len(), 6);
+    assert_eq!(served(&mut server, Time::ZERO, &of(2, 6)).len(), 3, "as many as are left to the first one");
+    assert_eq!(served(&mut server, Time::ZERO, &of(3, 6)).len(), 2);
+    for host in 4..7 {
+        assert_eq!(served(&mut server, Time::ZERO, &of(host, 6)).len(), 1);
+    }
+    assert_eq!(served(&mut server, Time::ZERO, &of(7, 6)).len(), 0, "each has one");
+    assert_eq!(server.clients(), 6);
+}
+
+#[test]
+fn the_client_which_has_been_silent_for_the_longest_makes_room_and_the_server_says_so() {
+    let mut server = Server::new(ServerConfig { clients_max: 3, ..ServerConfig::default() }, [3; 32]);
+    let all: Vec<_> = (1..=3).map(|port| address(1, port)).collect();
+    let cookies = all.iter().map(|&client| cookie(&mut server, Time::ZERO, client, 1)).collect::<Vec<_>>();
+    for (&client, &own) in all.iter().zip(&cookies) {
+        assert_eq!(ask(&mut server, Time::ZERO, client, start(1, own)), None);
+    }
+    for number in [0, 2] {
+        assert_eq!(ask(&mut server, Time::from_s(2), all[number], start(1, cookies[number])), None);
+    }
+    let newcomer = address(2, 1);
+    let own = cookie(&mut server, Time::from_s(3), newcomer, 1);
+    let received = server.receive(Time::from_s(3), newcomer, start(1, own).encode().as_ref());
+    assert_eq!((received.displaced, server.clients()), (Some(all[1]), 3));
+    // It hears so as soon as it asks for more.
+    let refused = Some(Answer::Refused { session: 1, reason: Reason::TooManyClients });
+    assert_eq!(ask(&mut server, Time::from_s(4), all[1], start(1, cookies[1])), refused);
+}
+
+#[test]
+fn a_session_is_prolonged_only_by_who_still_receives_at_its_address() {
+    // [estimate-6]: an attacker was at an address, has begun a session there, and prolongs it in the name of who is there now.
+    let mut server = server();
+    let victim = address(1, 1_000);
+    let stolen = cookie(&mut server, Time::ZERO, victim, 7);
+    assert_eq!(ask(&mut server, Time::ZERO, victim, start(7, stolen)), None);
+    let mut probes = 0;
+    for second in 0..120 {
+        let now = Time::from_s(second);
+        for forged in [stolen, [0; 17], [second as u8; 17]] {
+            let answer = server.receive(now, victim, start(7, forged).encode().as_ref()).answer;
+            // At most a challenge, which the victim gets.
+            assert!(
+                answer
+                    .is_none_or(|answer| answer.as_ref().len() < Request::Call { session: 7 }.encode().as_ref().len())
+            );
+        }
+        probes += sent(&mut server, now).into_values().sum::<usize>();
+    }
+    assert!(probes <= 400, "{probes} test packets, of ten a second, in the 40 s for which the cookie and a lease last");
+    assert_eq!(server.clients(), 0);
+}
+
+#[test]
+fn an_honest_session_lasts_although_each_of_its_cookies_does_not() {
+    let mut server = server();
+    let client = address(1, 1_000);
+    let mut own = cookie(&mut server, Time::ZERO, client, 7);
+    let mut probes = 0;
+    // A renewal each 2 s, of which every other one is lost, or else its answer.
+    for round in 0..150_u64 {
+        let now = Time::from_s(2 * round);
+        if round % 2 == 0
+            && let Some(answer) = ask(&mut server, now, client, start(7, own))
+        {
+            let Answer::Challenge { session: 7, cookie } = answer else { panic!("{answer:?}") };
+            if round % 4 == 0 {
+                own = cookie;
+            }
+        }
+        probes += sent(&mut server, now).into_values().sum::<usize>();
+    }
+    assert_eq!(probes, 2_981, "one each 100 ms for 298 s");
 }
 
 #[test]

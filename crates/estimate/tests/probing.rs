@@ -143,6 +143,27 @@ fn a_server_that_has_forgotten_its_client_is_called_again() {
 }
 
 #[test]
+fn a_measurement_goes_on_after_an_outage_longer_than_a_lease_and_shorter_than_a_cookie() {
+    // [estimate-11]: the server begins the session anew, by a cookie that still holds, and numbers from 0 on.
+    for dark_s in [3, 9, 11, 14, 20] {
+        let mut world = World::new(link(4_000_000), link(1_000_000));
+        world.run(Duration::from_secs(35), EVERY, 300_000).unwrap();
+        let before = world.periods.len();
+        for is_dark in [true, false] {
+            let loss = Loss::bernoulli(if is_dark { 1.0 } else { 0.0 });
+            world.down.set_loss(world.now, loss.clone()).unwrap();
+            world.up.set_loss(world.now, loss).unwrap();
+            world.run(Duration::from_secs(if is_dark { dark_s } else { 20 }), EVERY, 300_000).unwrap();
+        }
+        assert_eq!(world.forgotten, u32::from(dark_s > 10), "{dark_s} s");
+        assert!(world.periods.len() > before + 5, "{dark_s} s: {} after {before}", world.periods.len());
+        for period in &world.periods {
+            assert!((period.rate_bps() / 4e6 - 1.0).abs() < 0.01, "{dark_s} s: {period:?}");
+        }
+    }
+}
+
+#[test]
 fn a_round_trip_longer_than_the_first_wait_restarts_nothing() {
     let far = |rate_bps| link(rate_bps).with_delay(Duration::from_millis(900));
     let mut world = World::new(far(4_000_000), far(1_000_000));

@@ -56,6 +56,12 @@ impl CookieJar {
         cookie
     }
 
+    /// Whether `cookie` is one of time step `step`, if it is genuine: then it holds in the next step, too.
+    #[must_use]
+    pub fn is_of(step: u64, cookie: &Cookie) -> bool {
+        cookie.first() == Some(&(step as u8))
+    }
+
     /// A connection id for the initiator at `address` which chose `connection_id` for itself, and whose first Noise message
     /// is `message`: always the same one, so that copies are known without a table, and for others impossible to guess.
     /// Never 0.

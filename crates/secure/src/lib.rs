@@ -1,5 +1,5 @@
 //! The cryptography of a DFCP connection (`spec/security.md`), sans I/O: keys, the Noise handshake, the protection of
-//! datagrams, the replay window and the cookie that proves an address.
+//! datagrams, the replay window, the cookie that proves an address, and what counts as one address.
 //!
 //! Nothing here reads a clock or draws random numbers: time steps and seeds are arguments, and the same arguments give
 //! the same bytes. So a seed must be unpredictable in real use, **and never serve twice**: two handshakes with one seed
@@ -16,6 +16,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod address;
 mod cookie;
 mod handshake;
 mod keys;
@@ -25,6 +26,7 @@ mod schedule;
 #[cfg(test)]
 mod vectors;
 
+pub use address::{AddressPrefix, address_bytes};
 pub use cookie::{COOKIE_BYTES, Cookie, CookieJar};
 pub use handshake::{
     Answered, Established, HalfOpen, HandshakeError, Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, Pattern, Responder,

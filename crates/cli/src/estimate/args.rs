@@ -55,7 +55,7 @@ pub struct ServerArgs {
     /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
     #[arg(long, value_name = "[HOST:]PORT")]
     pub listen: ListenArg,
-    /// Clients served at once; others are told to come back
+    /// Clients served at once. Past that, the address with most of them makes room for others, or they are told to come back
     #[arg(long, value_name = "N", default_value_t = CLIENTS_DEFAULT, value_parser = count)]
     pub max_clients: usize,
     /// Who watches.

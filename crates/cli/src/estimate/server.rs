@@ -49,6 +49,7 @@ pub(super) struct Counts {
     clients: AtomicU64,
     began: AtomicU64,
     lost: AtomicU64,
+    displaced: AtomicU64,
     sent: AtomicU64,
     not_sent: AtomicU64,
     received: AtomicU64,
@@ -62,6 +63,8 @@ impl Source for Counts {
         text.counter("dfcp_estimate_measurements_total", help, read(&self.began));
         let help = "Clients which got no more test packets because they were not heard any more.";
         text.counter("dfcp_estimate_clients_lost_total", help, read(&self.lost));
+        let help = "Clients which got no more test packets because others of their address had most places, and another address none.";
+        text.counter("dfcp_estimate_clients_displaced_total", help, read(&self.displaced));
         text.counter("dfcp_estimate_datagrams_received_total", "Datagrams received.", read(&self.received));
         let help = "Test packets and answers sent.";
         text.counter("dfcp_estimate_datagrams_sent_total", help, read(&self.sent));
@@ -81,6 +84,7 @@ impl Counts {
         match event {
             Event::Changed(_, Change::Began(_)) => self.began.fetch_add(1, Ordering::Relaxed),
             Event::Lost(_) => self.lost.fetch_add(1, Ordering::Relaxed),
+            Event::Displaced(_) => self.displaced.fetch_add(1, Ordering::Relaxed),
             Event::Changed(_, Change::Ended) => return,
         };
     }
@@ -93,11 +97,13 @@ pub(super) enum Event {
     Changed(SocketAddr, Change),
     /// It was not heard any more.
     Lost(SocketAddr),
+    /// It made room for a client from another address.
+    Displaced(SocketAddr),
 }
 
 impl Event {
     fn tell(self, json: bool) {
-        let (Self::Changed(client, _) | Self::Lost(client)) = self;
+        let (Self::Changed(client, _) | Self::Lost(client) | Self::Displaced(client)) = self;
         // An IPv4 address at a socket of both versions.
         let client = SocketAddr::new(client.ip().to_canonical(), client.port());
         let (event, text) = match self {
@@ -106,6 +112,10 @@ impl Event {
             }
             Self::Changed(_, Change::Ended) => ("ended", "has ended its measurement".to_owned()),
             Self::Lost(_) => ("lost", "is not heard any more and gets no more test packets".to_owned()),
+            Self::Displaced(_) => (
+                "displaced",
+                "gets no more test packets: its address had most places, and another one needs one".to_owned(),
+            ),
         };
         if json {
             output::json(&json!({ "event": event, "client": client }));
@@ -161,9 +171,12 @@ pub(super) async fn serve(
             },
         };
         counts.received.fetch_add(1, Ordering::Relaxed);
-        let Received { answer, change } = server.receive(clock.now(), from, &buffer[..length]);
+        let Received { answer, change, displaced } = server.receive(clock.now(), from, &buffer[..length]);
         if let Some(answer) = answer {
             counts.send(socket, answer.as_ref(), from);
+        }
+        if let Some(displaced) = displaced {
+            on_event(Event::Displaced(displaced));
         }
         if let Some(change) = change {
             on_event(Event::Changed(from, change));

@@ -49,7 +49,7 @@ pub enum ClientError {
 pub enum Progress {
     /// A test packet, and the busy period that it ended.
     Probe(Option<BusyPeriod>),
-    /// The server has forgotten this client, which calls again. Open busy periods are lost.
+    /// A test packet, the first one after the server had forgotten this client. Open busy periods are lost.
     Forgotten,
 }
 
@@ -70,8 +70,8 @@ pub struct Client {
     next: Time,
     /// When the server was last heard: its test packets, or, before the first of these, its challenge.
     heard: Time,
-    /// Whether test packets of this session have come.
-    has_probes: bool,
+    /// Of the latest test packet.
+    number: Option<u32>,
     /// What the caller's counter said.
     counter_bytes: Option<u64>,
     estimator: Estimator,
@@ -85,7 +85,7 @@ impl Client {
     pub fn new(now: Time, config: Config, session: u64) -> Result<Self, ConfigError> {
         let estimator = Estimator::new(config)?;
         let phase = Phase::Calling { calls: 0 };
-        Ok(Self { session, phase, next: now, heard: now, has_probes: false, counter_bytes: None, estimator })
+        Ok(Self { session, phase, next: now, heard: now, number: None, counter_bytes: None, estimator })
     }
 
     /// When [`poll`](Self::poll) has something to do.
@@ -112,7 +112,7 @@ impl Client {
                 Ok(Some(Request::Call { session: self.session }.encode()))
             }
             Phase::Started { cookie } => {
-                self.next = now + if self.has_probes { RENEWAL } else { CALL_FIRST };
+                self.next = now + if self.number.is_some() { RENEWAL } else { CALL_FIRST };
                 let interval_us = u32::try_from(self.estimator.config().interval.as_micros()).unwrap_or(u32::MAX);
                 Ok(Some(Request::Start { session: self.session, interval_us, cookie: *cookie }.encode()))
             }
@@ -127,7 +127,10 @@ impl Client {
     pub fn receive(&mut self, now: Time, datagram: &[u8], counter_bytes: u64) -> Result<Option<Progress>, ClientError> {
         let Some(answer) = Answer::decode(datagram) else { return Ok(None) };
         match answer {
-            Answer::Challenge { session, cookie } if session == self.session => Ok(self.challenged(now, cookie)),
+            Answer::Challenge { session, cookie } if session == self.session => {
+                self.challenged(now, cookie);
+                Ok(None)
+            }
             Answer::Probe(probe) if probe.session == self.session => self.probed(now, &probe, counter_bytes),
             Answer::Refused { session, reason } if session == self.session => Err(match reason {
                 Reason::TooManyClients => ClientError::TooManyClients,
@@ -141,29 +144,16 @@ impl Client {
         }
     }
 
-    fn challenged(&mut self, now: Time, cookie: Cookie) -> Option<Progress> {
-        match self.phase {
-            Phase::Calling { .. } => {
-                (self.phase, self.next, self.heard) = (Phase::Started { cookie }, now, now);
-                None
-            }
-            // The cookie was too old. The next start comes when it is due, so that no two ends drive each other.
-            Phase::Started { .. } if !self.has_probes => {
-                self.phase = Phase::Started { cookie };
-                None
-            }
-            // Test packets come: it answers an earlier call of ours, or is a copy.
-            Phase::Started { .. } if now.since(self.heard) < self.missed() => None,
-            Phase::Started { .. } => {
-                self.session = self.session.wrapping_add(1);
-                (self.phase, self.next, self.has_probes) = (Phase::Calling { calls: 0 }, now, false);
-                self.estimator.restart();
-                Some(Progress::Forgotten)
-            }
+    /// The cookie holds for a while only: a server that goes on sends a new one in time (\[estimate-6\]).
+    fn challenged(&mut self, now: Time, cookie: Cookie) {
+        if matches!(self.phase, Phase::Calling { .. }) {
+            (self.next, self.heard) = (now, now);
         }
+        // Later on, the next start comes when it is due, so that no two ends drive each other.
+        self.phase = Phase::Started { cookie };
     }
 
-    /// After this time without test packets, a challenge says that there will be none.
+    /// After this time without test packets, one with an earlier number is no late one: the server has begun again.
     fn missed(&self) -> Duration {
         RENEWAL + self.estimator.config().interval
     }
@@ -177,11 +167,18 @@ impl Client {
         if matches!(self.phase, Phase::Calling { .. }) {
             return Ok(None);
         }
-        if !self.has_probes {
+        if self.number.is_none() {
             // Asked for often until now.
-            (self.has_probes, self.next) = (true, now + RENEWAL);
+            self.next = now + RENEWAL;
         }
-        self.heard = now;
+        let is_late = self.number.is_some_and(|latest| probe.number <= latest);
+        let is_anew = is_late && now.since(self.heard) >= self.missed();
+        if is_anew {
+            self.estimator.restart();
+        }
+        if is_anew || !is_late {
+            (self.number, self.heard) = (Some(probe.number), now);
+        }
         match self.counter_bytes.map(|before| counter_bytes.checked_sub(before)) {
             Some(Some(more)) => self.estimator.traffic(now, more)?,
             // A counter that begins anew: what came meanwhile is not known.
@@ -190,7 +187,8 @@ impl Client {
         }
         self.counter_bytes = Some(counter_bytes);
         let probe = Probe { number: probe.number.into(), sent: Some(probe.sent), at: now, size_bytes: 0 };
-        Ok(Some(Progress::Probe(self.estimator.probe(probe)?)))
+        let period = self.estimator.probe(probe)?;
+        Ok(Some(if is_anew { Progress::Forgotten } else { Progress::Probe(period) }))
     }
 
     /// What tells the server that no more test packets are wanted.

@@ -5,6 +5,7 @@
 
 mod client;
 mod datagram;
+mod places;
 mod server;
 
 pub use client::{Client, ClientError, Progress};

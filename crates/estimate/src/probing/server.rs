@@ -1,19 +1,20 @@
 //! The side that sends test packets (`spec/estimation.md` §2, §3), for many clients.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use dfcp_secure::{Cookie, CookieJar};
+use dfcp_secure::{Cookie, CookieJar, address_bytes};
 use dfcp_time::{Time, duration_ns};
 
 use super::datagram::{Answer, Datagram, ProbeDatagram, Reason, Request};
+use super::places::Places;
 use crate::limits::{CLIENTS_DEFAULT, COOKIE_STEP, LEASE, SERVER_INTERVAL_MAX, SERVER_INTERVAL_MIN};
 
 /// What a server permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// Clients which get test packets at the same time; others are refused.
+    /// Clients which get test packets at the same time. Past that, the address with most of them makes room for others.
     pub clients_max: usize,
     /// The shortest interval between two test packets.
     pub interval_min: Duration,
@@ -35,11 +36,13 @@ pub struct Received {
     pub answer: Option<Datagram>,
     /// What it changed.
     pub change: Option<Change>,
+    /// Who made room for the session that began, and gets no more test packets.
+    pub displaced: Option<SocketAddr>,
 }
 
 impl Received {
     fn answer(answer: Answer) -> Self {
-        Self { answer: Some(answer.encode()), change: None }
+        Self { answer: Some(answer.encode()), ..Self::default() }
     }
 }
 
@@ -69,7 +72,8 @@ struct Client {
     number: u32,
     /// When the next one is due, or the lease is over.
     next: Time,
-    lease_until: Time,
+    /// When it last asked, with a cookie that held.
+    heard: Time,
 }
 
 /// Sends test packets to clients that have proven their addresses. Keeps nothing of others.
@@ -80,13 +84,15 @@ pub struct Server {
     clients: BTreeMap<SocketAddr, Client>,
     /// When each has something to do.
     due: BTreeSet<(Time, SocketAddr)>,
+    places: Places,
 }
 
 impl Server {
     /// `seed`: 32 unpredictable bytes, for this server alone.
     #[must_use]
     pub fn new(config: ServerConfig, seed: [u8; 32]) -> Self {
-        Self { config, jar: CookieJar::new(seed), clients: BTreeMap::new(), due: BTreeSet::new() }
+        let (clients, due, places) = (BTreeMap::new(), BTreeSet::new(), Places::default());
+        Self { config, jar: CookieJar::new(seed), clients, due, places }
     }
 
     /// Takes a datagram that came from `from`. Anything that is no request changes nothing.
@@ -107,31 +113,45 @@ impl Server {
         Received::answer(Answer::Challenge { session, cookie })
     }
 
+    /// \[estimate-6\], \[estimate-8\]
     fn start(&mut self, now: Time, from: SocketAddr, session: u64, interval_us: u32, cookie: &Cookie) -> Received {
-        let known = self.clients.get_mut(&from);
-        if let Some(client) = known
-            && client.session == session
-        {
-            client.lease_until = now + LEASE;
-            return Received::default();
-        }
-        if !self.jar.verify(cookie_step(now), &address_bytes(from), 0, &session.to_be_bytes(), cookie) {
+        let step = cookie_step(now);
+        if !self.jar.verify(step, &address_bytes(from), 0, &session.to_be_bytes(), cookie) {
             return self.challenge(now, from, session);
         }
+        if let Some(client) = self.clients.get_mut(&from).filter(|client| client.session == session) {
+            self.places.hear(from, Some(client.heard), now);
+            client.heard = now;
+            // In time, or the client would be without one while it asks.
+            return if CookieJar::is_of(step, cookie) {
+                Received::default()
+            } else {
+                self.challenge(now, from, session)
+            };
+        }
+        self.begin(now, from, session, interval_us)
+    }
+
+    /// Begins a session at an address that has proven itself, if there is room.
+    fn begin(&mut self, now: Time, from: SocketAddr, session: u64, interval_us: u32) -> Received {
         let refused = |reason| Received::answer(Answer::Refused { session, reason });
         let interval = Duration::from_micros(interval_us.into());
         if !(self.config.interval_min..=self.config.interval_max).contains(&interval) {
             return refused(Reason::Interval);
         }
-        let former = self.clients.get(&from).map(|client| client.next);
+        let former = self.clients.get(&from).copied();
+        let mut displaced = None;
         if former.is_none() && self.clients.len() >= self.config.clients_max {
-            return refused(Reason::TooManyClients);
+            displaced = self.places.displaced_by(from);
+            let Some(victim) = displaced else { return refused(Reason::TooManyClients) };
+            self.forget(victim);
         }
         // One that begins anew waits for as long as before, or it would be sent more by that.
-        let next = former.unwrap_or(now);
-        self.clients.insert(from, Client { session, interval, number: 0, next, lease_until: now + LEASE });
+        let next = former.map_or(now, |client| client.next);
+        self.places.hear(from, former.map(|client| client.heard), now);
+        self.clients.insert(from, Client { session, interval, number: 0, next, heard: now });
         self.due.insert((next, from));
-        Received { answer: None, change: Some(Change::Began(interval)) }
+        Received { answer: None, change: Some(Change::Began(interval)), displaced }
     }
 
     fn stop(&mut self, from: SocketAddr, session: u64) -> Received {
@@ -139,12 +159,13 @@ impl Server {
             return Received::default();
         }
         self.forget(from);
-        Received { answer: None, change: Some(Change::Ended) }
+        Received { change: Some(Change::Ended), ..Received::default() }
     }
 
     fn forget(&mut self, address: SocketAddr) {
         if let Some(client) = self.clients.remove(&address) {
             self.due.remove(&(client.next, address));
+            self.places.release(address, client.heard);
         }
     }
 
@@ -159,7 +180,7 @@ impl Server {
     pub fn poll(&mut self, now: Time) -> Option<Step> {
         let &(next, address) = self.due.first().filter(|(next, _)| *next <= now)?;
         let client = self.clients.get_mut(&address)?;
-        if now >= client.lease_until {
+        if now >= client.heard + LEASE {
             self.forget(address);
             return Some(Step::Ended(address));
         }
@@ -188,16 +209,4 @@ impl Server {
 /// The time step of cookies.
 fn cookie_step(now: Time) -> u64 {
     now.as_ns() / duration_ns(COOKIE_STEP)
-}
-
-/// An address as cookies have it: IPv4 as the IPv6 address it is mapped to.
-fn address_bytes(address: SocketAddr) -> [u8; 18] {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-        IpAddr::V6(ip) => ip,
-    };
-    let mut bytes = [0; 18];
-    bytes[..16].copy_from_slice(&ip.octets());
-    bytes[16..].copy_from_slice(&address.port().to_be_bytes());
-    bytes
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp_secure::{
-    Cipher, CookieJar, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, ResponderKeys, StaticKey,
+    AddressPrefix, Cipher, CookieJar, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, ResponderKeys, StaticKey,
 };
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, Payload};
@@ -22,7 +22,7 @@ use rand_chacha::rand_core::Rng;
 
 use crate::config::Config;
 use crate::endpoint::accept::Cookies;
-use crate::endpoint::address::{Address, AddressPrefix};
+use crate::endpoint::address::Address;
 use crate::endpoint::rate_limit::RateLimit;
 use crate::endpoint::refused::RefusedMessages;
 use crate::limits;

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use dfcp_secure::AddressPrefix;
 use dfcp_time::Time;
 use dfcp_wire::handshake::Payload;
 use dfcp_wire::segment::{Address, Clear, Reset, ResetReason, Segment};
@@ -32,7 +33,6 @@ use crate::shared::reserve_bytes;
 use crate::spare::SpareBlocks;
 
 pub use accept::{Accept, Cookies};
-pub use address::AddressPrefix;
 pub use stats::EndpointStats;
 
 /// Names a connection of an endpoint. Reused after [`Endpoint::forget`].

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use dfcp_secure::AddressPrefix;
 use dfcp_time::Time;
 
-use crate::endpoint::address::AddressPrefix;
 use crate::limits;
 use crate::shared::bucket::Bucket;
 

@@ -1,6 +1,8 @@
 //! First messages: which of them are answered, and what it may cost to find out.
 
-use dfcp_secure::{Answered, Cipher, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Responder};
+use dfcp_secure::{
+    Answered, Cipher, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Responder, address_bytes,
+};
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, PARAMETERS_BYTES, Payload};
 use dfcp_wire::segment::ResetReason;
@@ -11,7 +13,6 @@ use rand_chacha::rand_core::Rng;
 use super::{HalfOpen, HalfOpens, Syn, Verdict, Waits, write_synack};
 use crate::config::Config;
 use crate::endpoint::accept::Cookies;
-use crate::endpoint::address::address_bytes;
 use crate::endpoint::rate_limit::share_of;
 use crate::limits;
 use crate::session::handshake::{features, symbol_size_max};
