@@ -8,17 +8,18 @@ pub mod line;
 mod tests;
 
 use std::env;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use dfcp::KeyLog;
 use dfcp_framing::printable_path;
 
 use crate::limits::KEY_LOG_CONNECTIONS_MAX;
 use crate::output;
+use crate::private_file::{self, Permits};
 
 /// Names the file.
 pub const VARIABLE: &str = "DFCP_KEYLOG";
@@ -72,8 +73,8 @@ struct State {
 impl Writer {
     fn open(path: &Path) -> anyhow::Result<Self> {
         let name = printable_path(path);
-        let (file, is_torn) =
-            open(path).with_context(|| format!("cannot write keys to {name}, let {VARIABLE} name another file"))?;
+        let (file, is_torn) = private_file::append(path, Permits::Files)
+            .with_context(|| format!("cannot write keys to {name}, let {VARIABLE} name another file"))?;
         Ok(Self { name, state: Mutex::new(State { file, is_torn, lines: 0, is_told: false }) })
     }
 
@@ -108,51 +109,4 @@ impl State {
             output::note(&format!("error: keys are missing in {name} ({why}); connections go on without: {advice}"));
         }
     }
-}
-
-/// The file for appending, made for its owner alone if it is missing, and whether it ends within a line. Everything is checked of the
-/// opened file, so that nothing can be exchanged meanwhile.
-fn open(path: &Path) -> anyhow::Result<(File, bool)> {
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        // A link leads where its maker wants; opening a pipe would wait for a reader.
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        options.mode(0o600).custom_flags(flags.bits() as i32);
-    }
-    let mut file = options.open(path).map_err(|error| explain(path, error))?;
-    let there = file.metadata()?;
-    ensure!(there.is_file(), "it is no file");
-    check_private(&there)?;
-    let mut last = [b'\n'];
-    if there.len() > 0 {
-        file.seek(SeekFrom::End(-1))?;
-        file.read_exact(&mut last)?;
-    }
-    Ok((file, last != *b"\n"))
-}
-
-/// What the system's word for a link that is not followed means.
-fn explain(path: &Path, error: io::Error) -> anyhow::Error {
-    let is_link = path.symlink_metadata().is_ok_and(|there| there.file_type().is_symlink());
-    if is_link { anyhow::anyhow!("it is a symbolic link, which is not followed") } else { error.into() }
-}
-
-/// Neither group nor others may do anything with it, it is this user's, and it has no other name.
-#[cfg(unix)]
-fn check_private(there: &std::fs::Metadata) -> anyhow::Result<()> {
-    use std::os::unix::fs::MetadataExt;
-    let (user, mode) = (rustix::process::geteuid().as_raw(), there.mode() & 0o7777);
-    ensure!(there.uid() == user, "it belongs to user {}, and you are {user}", there.uid());
-    ensure!(mode & 0o077 == 0, "it has mode {mode:04o}, so others can use it: run chmod 600 on it");
-    ensure!(there.nlink() == 1, "it has {} names (hard links)", there.nlink());
-    Ok(())
-}
-
-/// There are no such owners and modes on this system.
-#[cfg(not(unix))]
-fn check_private(_: &std::fs::Metadata) -> anyhow::Result<()> {
-    Ok(())
 }

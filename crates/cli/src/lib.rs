@@ -34,6 +34,7 @@ pub mod output;
 pub mod pairing;
 pub mod perf;
 pub mod pipe;
+mod private_file;
 pub mod progress;
 pub mod qlog;
 pub mod receive;

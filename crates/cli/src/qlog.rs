@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use dfcp::{Beginning, ConnectionObserver, Observed, Observer, Profile};
 use dfcp_framing::printable_path;
 
@@ -26,6 +26,7 @@ use self::event::Event;
 use self::writer::{RECORD_SEPARATOR, Writer};
 use crate::limits::{QLOG_CONNECTIONS_MAX, QLOG_FINISH_MAX, QLOG_QUEUE_MAX};
 use crate::output;
+use crate::private_file::{self, Permits};
 
 /// Which side a command is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +73,7 @@ impl Trace {
     /// Begins a trace of the connections of a `side`'s command in the file at `path`. One that is there is replaced if it is a trace.
     ///
     /// # Errors
-    /// The file cannot be written, or is something else.
+    /// The file cannot be written, is something else, or others can use it.
     pub fn begin(path: &Path, side: Side) -> anyhow::Result<Self> {
         let name = printable_path(path);
         let advice = || format!("cannot write the trace {name}, choose another --qlog");
@@ -182,35 +183,18 @@ impl ConnectionObserver for Connection {
 
 /// The file, made for its owner alone if it is missing, and emptied if it is a trace.
 fn open(path: &Path) -> anyhow::Result<File> {
-    // Opening a pipe would wait for a reader.
-    if let Ok(there) = path.metadata() {
-        ensure!(!is_pipe_or_socket(&there), "it is a pipe or a socket");
-    }
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    let there = file.metadata()?;
-    if there.is_file() && there.len() > 0 {
+    let (mut file, there) = private_file::open(path, OpenOptions::new().write(true))?;
+    let is_old = there.is_file() && there.len() > 0;
+    if is_old {
         let mut first = [0];
         file.read_exact(&mut first)?;
-        if first != [RECORD_SEPARATOR] {
-            bail!("it is there, and no trace");
-        }
+        // First of all: whoever has named a film by mistake must not be told to change its mode.
+        ensure!(first == [RECORD_SEPARATOR], "it is there, and no trace");
+    }
+    private_file::check(&there, Permits::FilesAndDevices)?;
+    if is_old {
         file.seek(SeekFrom::Start(0))?;
         file.set_len(0)?;
     }
     Ok(file)
-}
-
-#[cfg(unix)]
-fn is_pipe_or_socket(there: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    there.file_type().is_fifo() || there.file_type().is_socket()
-}
-
-#[cfg(not(unix))]
-fn is_pipe_or_socket(_: &std::fs::Metadata) -> bool {
-    false
 }

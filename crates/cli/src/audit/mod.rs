@@ -10,19 +10,19 @@ pub(crate) mod utc;
 pub(crate) mod tests;
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use dfcp_framing::printable_path;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::limits::{STRANGERS_LOGGED_MAX, STRANGERS_LOGGED_SPAN};
 use crate::output;
+use crate::private_file::{self, Permits};
 
 /// The file.
 pub struct AuditLog {
@@ -54,11 +54,11 @@ impl AuditLog {
     /// Opens the file, makes it if it is missing, for its owner alone, and writes the `first` line.
     ///
     /// # Errors
-    /// It cannot be opened or written, or it is neither a file nor a device.
+    /// It cannot be opened or written, it is neither a file nor a device, or it is a file that others can use.
     pub fn open(path: &Path, first: Value) -> anyhow::Result<Self> {
         let name = printable_path(path);
         let advice = || format!("cannot write the audit log {name}, choose another --log-json or make room");
-        let (out, is_torn) = open(path).with_context(advice)?;
+        let (out, is_torn) = private_file::append(path, Permits::FilesAndDevices).with_context(advice)?;
         let log = Self::over(Box::new(out), name.clone(), is_torn);
         let mut state = log.lock();
         state.append(&line(first)).with_context(advice)?;
@@ -198,35 +198,4 @@ impl State {
 fn line(mut event: Value) -> String {
     event["time"] = utc::rfc3339(SystemTime::now()).into();
     event.to_string()
-}
-
-/// The file for appending, and whether it ends within a line.
-fn open(path: &Path) -> anyhow::Result<(File, bool)> {
-    // Opening a pipe would wait for a reader.
-    if let Ok(there) = path.metadata() {
-        ensure!(!is_pipe_or_socket(&there), "it is a pipe or a socket");
-    }
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    let there = file.metadata()?;
-    let mut last = [b'\n'];
-    if there.is_file() && there.len() > 0 {
-        file.seek(SeekFrom::End(-1))?;
-        file.read_exact(&mut last)?;
-    }
-    Ok((file, last != *b"\n"))
-}
-
-#[cfg(unix)]
-fn is_pipe_or_socket(there: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    there.file_type().is_fifo() || there.file_type().is_socket()
-}
-
-#[cfg(not(unix))]
-fn is_pipe_or_socket(_: &std::fs::Metadata) -> bool {
-    false
 }

@@ -1,5 +1,6 @@
 //! What must not be lost, and what must not get in.
 
+use std::fs::OpenOptions;
 use std::sync::Arc;
 
 use super::*;
@@ -117,6 +118,14 @@ fn a_file_is_appended_to_and_a_line_that_was_cut_off_ends_before_the_next() {
         .map(|line| serde_json::from_str(line).map_or(Value::Null, |value: Value| value["event"].clone()))
         .collect();
     assert_eq!(events, [json!("listening"), json!("stopped"), Value::Null, json!("again"), json!("stopped")]);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_others_can_use_or_have_put_there_is_not_written_to() {
+    private_file::tests::refuses_what_others_can_use("{}\n", |path| {
+        AuditLog::open(path, json!({ "event": "listening" })).err().map(|error| format!("{error:#}"))
+    });
 }
 
 #[cfg(target_os = "linux")]

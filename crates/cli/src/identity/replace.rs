@@ -24,7 +24,16 @@ pub fn lock_path(path: &Path) -> PathBuf {
 pub(super) fn lock(path: &Path) -> Result<File, IdentityError> {
     let path = lock_path(path);
     let failed = |error| IdentityError::io("lock", &path, error);
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // A link would have a file made where its maker wants, and a pipe be waited for.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.mode(0o600).custom_flags(flags.bits() as i32);
+    }
+    let file = options.open(&path).map_err(failed)?;
     file.lock().map_err(failed)?;
     Ok(file)
 }
@@ -55,4 +64,23 @@ pub(super) fn append_line(content: &mut Vec<u8>, line: &str) {
     }
     content.extend_from_slice(line.as_bytes());
     content.push(b'\n');
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_made_for_its_owner_alone_and_never_through_a_link() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        let directory = tempfile::tempdir().unwrap();
+        let list = directory.path().join("list");
+        drop(lock(&list).unwrap());
+        assert_eq!(fs::metadata(lock_path(&list)).unwrap().permissions().mode() & 0o7777, 0o600);
+        fs::remove_file(lock_path(&list)).unwrap();
+        symlink(directory.path().join("elsewhere"), lock_path(&list)).unwrap();
+        assert!(lock(&list).is_err());
+        assert!(!directory.path().join("elsewhere").exists());
+    }
 }

@@ -1,3 +1,5 @@
+use std::fs::OpenOptions;
+
 use proptest::prelude::*;
 
 use super::line::{Line, parse};

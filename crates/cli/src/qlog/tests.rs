@@ -184,6 +184,14 @@ async fn a_trace_tells_of_so_many_connections_and_says_so() {
     assert_eq!(count("dfcp:connections_cut"), 1);
 }
 
+#[cfg(unix)]
+#[test]
+fn what_others_can_use_or_have_put_there_is_not_written_to() {
+    private_file::tests::refuses_what_others_can_use("\u{1e}{}\n", |path| {
+        Trace::begin(path, Side::Client).err().map(|error| format!("{error:#}"))
+    });
+}
+
 #[test]
 fn only_traces_are_replaced_and_pipes_are_not_waited_for() {
     let directory = tempfile::tempdir().unwrap();
@@ -202,7 +210,7 @@ fn only_traces_are_replaced_and_pipes_are_not_waited_for() {
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(fs::metadata(path("x.sqlog")).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
-        assert!(told(&path("pipe")).contains("is a pipe"), "{}", told(&path("pipe")));
+        assert!(told(&path("pipe")).contains("neither a file"), "{}", told(&path("pipe")));
     }
     #[cfg(target_os = "linux")]
     assert!(told(Path::new("/dev/full")).contains("No space left"), "{}", told(Path::new("/dev/full")));
