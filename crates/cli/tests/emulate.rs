@@ -195,6 +195,33 @@ fn in_a_machine_of_its_own(script: &str) -> Output {
     command.output().unwrap()
 }
 
+/// A neighbour with a route to the emulated network, which this machine would lead there.
+#[test]
+fn nobody_gets_in_by_the_outside_who_was_not_asked() {
+    if is_left_out() || Command::new("nft").arg("--version").output().is_err() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!(
+        "cd {}; head -c 1000 /dev/zero > film.mkv; echo 1 > /proc/sys/net/ipv4/ip_forward
+        ip netns add beyond; ip link add v0 type veth peer name v1 netns beyond
+        ip addr add 10.77.0.1/24 dev v0; ip link set v0 up
+        ip -n beyond addr add 10.77.0.2/24 dev v1; ip -n beyond link set v1 up
+        ip -n beyond route add 198.18.0.0/24 via 10.77.0.1
+        export XDG_CONFIG_HOME=$PWD/config
+        $DFCP emulate --outside -- $DFCP receive --listen 4433 --output got --allow-any 2> in.log & emulation=$!
+        until grep -q listening in.log; do sleep 0.05; done
+        send() {{ XDG_CONFIG_HOME=$PWD/$1 timeout $2 $3 $DFCP send film.mkv 198.18.0.1:4433 --accept-new-key; }}
+        ! send beyond 3 'ip netns exec beyond' || echo a neighbour got in
+        test ! -e got/film.mkv; send here 20 ''; test -e got/film.mkv
+        kill $emulation; wait $emulation || true",
+        dir.path().display()
+    );
+    let output = in_a_machine_of_its_own(&script);
+    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && !out.contains("got in"), "{out}\n{error}");
+}
+
 /// The machine, a network behind it, and what neither must let through.
 #[test]
 fn the_far_end_can_be_this_machines_own_network() {

@@ -36,7 +36,8 @@ impl Drop for Translation<'_> {
     }
 }
 
-/// Only what has the command's address gets out: it is root in its own network, and could send from any.
+/// Only what has the command's address gets out: it is root in its own network, and could send from any. Nothing gets in from other hosts
+/// that it has not asked for: this machine passes packets on, and to a neighbour with a route the command would be one more host.
 fn rules() -> String {
     let (device, ipv4, ipv6) = (OUTSIDE.device, NEAR.ipv4, NEAR.ipv6);
     format!(
@@ -47,6 +48,10 @@ fn rules() -> String {
              type filter hook prerouting priority raw; policy accept;\n\
              iifname \"{device}\" ip saddr != {ipv4} drop\n\
              iifname \"{device}\" ip6 saddr != {{ {ipv6}, fe80::/10, :: }} drop\n\
+           }}\n\
+           chain entering {{\n\
+             type filter hook forward priority filter; policy accept;\n\
+             oifname \"{device}\" ct state != {{ established, related }} drop\n\
            }}\n\
            chain leaving {{\n\
              type nat hook postrouting priority srcnat; policy accept;\n\

@@ -1,10 +1,12 @@
 //! The arguments of `dfcp pipe`.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use super::Order;
+use super::answers::InFrom;
 use crate::args::{
     AdmissionArgs, AuditArgs, HostArgs, ListenArg, MetricsArgs, PathArgs, host_port, local_address, target_ppm, within,
 };
@@ -40,17 +42,21 @@ pub enum PipeSide {
 #[command(after_help = "\
 Examples:
   dfcp pipe udp --in 5004 --to there.example:4433 --deadline 80ms --code -
-  dfcp pipe udp --in 192.0.2.7:5004 --to there.example:4433 --deadline 200ms --target 99.99 --order steady
+  dfcp pipe udp --in 192.0.2.7:5004 --in-from 192.0.2.8 --to there.example:4433 --deadline 200ms --target 99.99 --order steady
 
 Each datagram is sent so often, or with as much repair, that --target percent of them are there in time, and not more. What is late is not \
 handed on. The longer the deadline, the less is sent: with one round trip and more beside the way itself, only what is lost is \
-repaired. Answers go back the same way, with the same deadline, to whoever has sent here last.
+repaired. Answers go back the same way, with the same deadline, to the program that sends here. Another one gets them when that has been silent \
+for five seconds, or never with --in-from.
 
 When the connection breaks, it is opened again until you press Ctrl-C, unless it was opened with a code.")]
 pub struct PipeUdpArgs {
     /// Where to take datagrams in: a port, which only programs of this machine reach, or an address with one
     #[arg(long = "in", value_name = "[ADDRESS:]PORT", value_parser = local_address)]
     pub input: String,
+    /// Take datagrams of this address alone, or of this port of it, which then gets answers even before it has sent anything
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = in_from)]
+    pub in_from: Option<InFrom>,
     /// Where `dfcp pipe serve` listens
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
     pub to: String,
@@ -72,6 +78,17 @@ pub struct PipeUdpArgs {
     /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
+}
+
+/// An address, or one with a port.
+fn in_from(text: &str) -> Result<InFrom, String> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    match (bare.parse(), text.parse::<SocketAddr>()) {
+        (Ok(ip), _) => Ok(InFrom::Address(ip)),
+        (_, Ok(address)) if address.port() != 0 => Ok(InFrom::Port(address)),
+        _ => Err("expected an address such as 192.0.2.8 or 2001:db8::8, or one with a port such as 192.0.2.8:5006"
+            .to_owned()),
+    }
 }
 
 /// `dfcp pipe serve`

@@ -25,11 +25,17 @@ use crate::{contact, output};
 pub(super) async fn run(mut args: PipeUdpArgs, stop: Stop) -> anyhow::Result<()> {
     args.path.messages = true;
     anyhow::ensure!(!args.path.insecure_classic, "a classic connection has no messages: leave --insecure-classic away");
-    let local = Arc::new(Local::listen(&args.input).await?);
+    let local = Arc::new(Local::listen(&args.input, args.in_from).await?);
     Recording::begin(&mut args.path, Side::Client)?;
     net::announce(&args.path, args.json);
     if !args.json {
         output::note(&format!("taking datagrams at {}; Ctrl-C ends", local.address()?));
+    }
+    if args.in_from.is_none() && !local.address()?.ip().to_canonical().is_loopback() {
+        output::note(
+            "warning: every host that reaches this port can put datagrams into the pipe, and have answers sent to it, or to an address that it \
+             forges, when it is the first, or the program here is silent: name that program's address in --in-from",
+        );
     }
     let mut was_open = false;
     loop {

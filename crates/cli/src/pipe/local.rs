@@ -2,29 +2,47 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use tokio::net::UdpSocket;
-use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::answers::{Answers, InFrom, Verdict};
 
 /// One end's socket.
 #[derive(Debug)]
 pub(super) struct Local {
     socket: UdpSocket,
-    /// Where datagrams of the other end go: to whoever has sent the last one, or always to the same address.
-    to: watch::Sender<Option<SocketAddr>>,
-    is_fixed: bool,
+    peer: Peer,
+}
+
+/// Where datagrams of the other end go.
+#[derive(Debug)]
+enum Peer {
+    /// To the address that the socket is connected to, the only one that is heard.
+    Fixed(SocketAddr),
+    /// To who sends here.
+    Heard(Mutex<Answers>),
 }
 
 impl Local {
-    /// Takes datagrams at `address`, and answers whoever has sent the last one.
+    /// Takes datagrams at `address`, of `only` that source if it names one, and answers the source which sends.
     ///
     /// # Errors
-    /// It cannot be used.
-    pub(super) async fn listen(address: &str) -> anyhow::Result<Self> {
+    /// It cannot be used, or the source can never send there.
+    pub(super) async fn listen(address: &str, only: Option<InFrom>) -> anyhow::Result<Self> {
         let socket = UdpSocket::bind(address).await;
         let socket = socket.with_context(|| format!("cannot take datagrams at {address}, choose another --in"))?;
-        Ok(Self { socket, to: watch::Sender::default(), is_fixed: false })
+        let own = socket.local_addr()?;
+        if let Some(only) = only {
+            let is_ipv4 = only.ip().to_canonical().is_ipv4();
+            ensure!(
+                is_ipv4 || own.is_ipv6(),
+                "no datagrams come from {only} to {own}: name two IPv4 or two IPv6 addresses in --in and --in-from"
+            );
+        }
+        Ok(Self { socket, peer: Peer::Heard(Mutex::new(Answers::new(only, own))) })
     }
 
     /// Sends to `address`, and takes what comes back from there.
@@ -39,7 +57,7 @@ impl Local {
         let socket = UdpSocket::bind(any).await.context("cannot make a socket")?;
         // Nobody else is heard.
         socket.connect(to).await.with_context(|| format!("cannot send to {to}, check --out"))?;
-        Ok(Self { socket, to: watch::Sender::new(Some(to)), is_fixed: true })
+        Ok(Self { socket, peer: Peer::Fixed(to) })
     }
 
     /// Its address.
@@ -58,10 +76,9 @@ impl Local {
         loop {
             match self.socket.recv_from(buffer).await {
                 Ok((length, from)) => {
-                    if !self.is_fixed {
-                        self.to.send_if_modified(|to| to.replace(from) != Some(from));
+                    if self.takes(from) {
+                        return Ok(length);
                     }
-                    return Ok(length);
                 }
                 Err(error) if is_of_the_past(&error) => {}
                 Err(error) => return Err(error),
@@ -69,18 +86,39 @@ impl Local {
         }
     }
 
+    /// Whether a datagram from there goes through the pipe.
+    fn takes(&self, from: SocketAddr) -> bool {
+        match &self.peer {
+            Peer::Fixed(_) => true,
+            Peer::Heard(answers) => {
+                let verdict = lock(answers).heard(from, Instant::now());
+                if verdict == Verdict::Dropped {
+                    tracing::debug!(%from, "a datagram was not taken");
+                }
+                verdict == Verdict::Carried
+            }
+        }
+    }
+
     /// Sends a datagram on; `false` if there is nobody yet, or the system refuses it.
     pub(super) async fn send(&self, datagram: &[u8]) -> bool {
-        let Some(to) = *self.to.borrow() else { return false };
-        let sent = async {
-            if self.is_fixed { self.socket.send(datagram).await } else { self.socket.send_to(datagram, to).await }
+        let (to, sent) = match &self.peer {
+            Peer::Fixed(to) => (*to, self.socket.send(datagram).await),
+            Peer::Heard(answers) => {
+                let Some(to) = lock(answers).to() else { return false };
+                (to, self.socket.send_to(datagram, to).await)
+            }
         };
-        let sent = sent.await;
         if let Err(error) = &sent {
             tracing::debug!(%error, %to, "a datagram was not handed on");
         }
         sent.is_ok()
     }
+}
+
+fn lock(answers: &Mutex<Answers>) -> MutexGuard<'_, Answers> {
+    // Every change is complete before the lock is let go.
+    answers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An ICMP message about something sent earlier.

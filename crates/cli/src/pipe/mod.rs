@@ -1,5 +1,6 @@
 //! `dfcp pipe`: carries any UDP stream, each datagram as a message with a deadline. Specified in `spec/file-transfer.md` §7.
 
+mod answers;
 pub mod args;
 mod caller;
 mod carry;

@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
+use super::answers::InFrom;
 use super::carry::{Carried, Carrying};
 use super::local::Local;
 use super::{Order, caller, server};
@@ -50,7 +51,7 @@ fn serve(
 async fn datagrams_go_through_whole_and_answers_come_back() {
     let (here, there) = pair(true).await;
     let (program, player) = (socket().await, socket().await);
-    let local = Arc::new(Local::listen("127.0.0.1:0").await.unwrap());
+    let local = Arc::new(Local::listen("127.0.0.1:0", None).await.unwrap());
     program.connect(local.address().unwrap()).await.unwrap();
     let (ask, stop) = Stop::new();
     let served = tokio::spawn(serve(there, &player, Stop::never()));
@@ -84,9 +85,54 @@ async fn datagrams_go_through_whole_and_answers_come_back() {
 }
 
 #[tokio::test]
+async fn answers_stay_with_the_source_whatever_strangers_send() {
+    let (here, there) = pair(true).await;
+    let (program, stranger, player) = (socket().await, socket().await, socket().await);
+    let local = Arc::new(Local::listen("127.0.0.1:0", None).await.unwrap());
+    let (address, (ask, stop)) = (local.address().unwrap(), Stop::new());
+    let served = tokio::spawn(serve(there, &player, Stop::never()));
+    let called = tokio::spawn(async move { caller::session(here, local, &carrying(LONG), stop).await });
+    program.send_to(b"play", address).await.unwrap();
+    let mut buffer = [0; 100];
+    let (_, way_back) = timeout(PATIENCE, player.recv_from(&mut buffer)).await.unwrap().unwrap();
+    // As one with the stranger's address as its source, whoever has sent it.
+    stranger.send_to(b"x", address).await.unwrap();
+    assert_eq!(receive(&player).await, b"x", "it is carried");
+    for number in 0..100_u8 {
+        player.send_to(&[number; 1_200], way_back).await.unwrap();
+        assert_eq!(receive(&program).await, [number; 1_200]);
+    }
+    let nothing = stranger.try_recv(&mut buffer).unwrap_err();
+    assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
+    ask.send(true).unwrap();
+    assert_eq!(called.await.unwrap().unwrap().received.in_time, 100);
+    served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn only_the_named_source_is_heard() {
+    let (here, there) = pair(true).await;
+    let (program, stranger, player) = (socket().await, socket().await, socket().await);
+    let only = InFrom::Port(program.local_addr().unwrap());
+    let local = Arc::new(Local::listen("127.0.0.1:0", Some(only)).await.unwrap());
+    let (address, (ask, stop)) = (local.address().unwrap(), Stop::new());
+    let served = tokio::spawn(serve(there, &player, Stop::never()));
+    let called = tokio::spawn(async move { caller::session(here, local, &carrying(LONG), stop).await });
+    stranger.send_to(b"x", address).await.unwrap();
+    program.send_to(b"play", address).await.unwrap();
+    assert_eq!(receive(&player).await, b"play");
+    ask.send(true).unwrap();
+    assert_eq!(called.await.unwrap().unwrap().sent.offered, 1);
+    served.await.unwrap().unwrap();
+    // A source of the other version of IP is never heard.
+    let never = Local::listen("127.0.0.1:0", Some(InFrom::Address("2001:db8::1".parse().unwrap()))).await;
+    assert!(never.unwrap_err().to_string().contains("--in-from"));
+}
+
+#[tokio::test]
 async fn a_served_end_that_is_stopped_ends_both_in_order() {
     let (here, there) = pair(true).await;
-    let (local, player) = (Arc::new(Local::listen("127.0.0.1:0").await.unwrap()), socket().await);
+    let (local, player) = (Arc::new(Local::listen("127.0.0.1:0", None).await.unwrap()), socket().await);
     let (ask, stop) = Stop::new();
     let served = tokio::spawn(serve(there, &player, stop));
     let called = tokio::spawn(async move { caller::session(here, local, &carrying(LONG), Stop::never()).await });
@@ -131,7 +177,7 @@ async fn a_caller_which_lies_is_turned_away() {
 #[tokio::test]
 async fn a_peer_that_is_gone_is_an_error_and_not_an_end() {
     let (here, mut there) = pair(true).await;
-    let local = Arc::new(Local::listen("127.0.0.1:0").await.unwrap());
+    let local = Arc::new(Local::listen("127.0.0.1:0", None).await.unwrap());
     let called = tokio::spawn(async move { caller::session(here, local, &carrying(LONG), Stop::never()).await });
     let mut opening = [0; 8];
     there.read_exact(&mut opening).await.unwrap();

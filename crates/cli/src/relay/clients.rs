@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use dfcp::AddressPrefix;
 use dfcp_time::Time;
 
 use super::limits::{CLIENT_CHECK_INTERVAL, CLIENT_IDLE_MAX, CLIENTS_MAX};
@@ -45,7 +46,8 @@ impl Clients {
         self.entries.len()
     }
 
-    /// The client with this address, admitted if it is new; `None` when the table is full.
+    /// The client with this address, admitted if it is new; `None` when the table is full, or it cannot be answered. In a full table the
+    /// address with most clients gives up the one which has been silent for the longest, for an address with two fewer.
     ///
     /// # Errors
     /// When no socket can be made for it.
@@ -59,8 +61,13 @@ impl Clients {
             entry.last_seen = entry.last_seen.max(now);
             return Ok(Some(Arc::clone(&entry.client)));
         }
-        if self.entries.len() >= CLIENTS_MAX {
+        // Source port 0 says that no answer is wanted (RFC 768).
+        if addr.port() == 0 {
             return Ok(None);
+        }
+        if self.entries.len() >= CLIENTS_MAX {
+            let Some(victim) = self.victim(addr) else { return Ok(None) };
+            self.entries.remove(&victim);
         }
         let socket = Socket::bind(any_address_like(self.target), Local::One)?;
         let client = Arc::new(Client { addr, reply_from, socket });
@@ -68,6 +75,18 @@ impl Clients {
         self.admitted += 1;
         tracing::debug!(%addr, "new client");
         Ok(Some(client))
+    }
+
+    /// Who makes room for `newcomer`.
+    fn victim(&self, newcomer: SocketAddr) -> Option<SocketAddr> {
+        let mut held = BTreeMap::<AddressPrefix, usize>::new();
+        for addr in self.entries.keys() {
+            *held.entry((*addr).into()).or_default() += 1;
+        }
+        let own = held.get(&newcomer.into()).copied().unwrap_or(0);
+        let most = held.values().copied().max().filter(|&most| most > own + 1)?;
+        let of_most = self.entries.iter().filter(|(addr, _)| held.get(&AddressPrefix::from(**addr)) == Some(&most));
+        of_most.min_by_key(|(_, entry)| entry.last_seen).map(|(addr, _)| *addr)
     }
 
     /// All clients, each with when it last sent or received something.
@@ -114,5 +133,26 @@ mod tests {
         assert_eq!(clients.iter().map(|client| client.addr).collect::<Vec<_>>(), [addr(7)]);
         assert!(clients.of(addr(CLIENTS_MAX), None, Time::from_s(310)).unwrap().is_some());
         assert_eq!((clients.len(), clients.admitted), (2, CLIENTS_MAX as u64 + 1));
+    }
+
+    #[tokio::test]
+    async fn one_address_with_every_place_makes_room_for_others_and_not_for_itself() {
+        let mut clients = Clients::new((Ipv4Addr::LOCALHOST, 9).into());
+        let stranger = |port: usize| SocketAddr::from((Ipv4Addr::new(192, 0, 2, 66), 1000 + port as u16));
+        for port in 0..CLIENTS_MAX {
+            clients.of(stranger(port), None, Time::from_ms(port as u64)).unwrap();
+        }
+        let honest = |host: u8| SocketAddr::from((Ipv4Addr::new(192, 0, 2, host), 9));
+        for host in 1..=20 {
+            assert!(clients.of(honest(host), None, Time::from_s(1)).unwrap().is_some(), "{host}");
+        }
+        // The longest silent ones are gone, and come back only in place of their own.
+        assert!(clients.of(stranger(3), None, Time::from_s(2)).unwrap().is_none());
+        let left: Vec<_> = clients.iter().map(|client| client.addr).collect();
+        assert!((1..=20).all(|host| left.contains(&honest(host))));
+        assert!((0..CLIENTS_MAX).all(|port| left.contains(&stranger(port)) == (port >= 20)));
+        assert!(
+            clients.of(SocketAddr::from((Ipv4Addr::new(192, 0, 2, 99), 0)), None, Time::from_s(2)).unwrap().is_none()
+        );
     }
 }
