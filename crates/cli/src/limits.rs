@@ -187,12 +187,6 @@ pub const PIPE_CALLERS_DEFAULT: usize = 16;
 /// from another port, and no less than the pauses of RTCP (5 s, RFC 3550 §6.2).
 pub const PIPE_SOURCE_SILENCE: Duration = Duration::from_secs(5);
 
-/// Who connects again takes the place of its own session that has not been heard for this long. Peers that are there are heard each second.
-pub const SEAT_SILENCE: Duration = Duration::from_secs(5);
-
-/// How often it is looked at whether a peer is heard.
-pub const PULSE_INTERVAL: Duration = Duration::from_secs(1);
-
 /// How often both ends of a pipe tell each other what has come.
 pub const PIPE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
