@@ -329,6 +329,9 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 /// each, strangers write 35 MB a day.
 pub const STRANGERS_LOGGED_MAX: u32 = 60;
 
+/// Of these, lines about peers at one address.
+pub const STRANGER_LOGGED_MAX: u32 = 15;
+
 /// As [`STRANGERS_LOGGED_MAX`].
 pub const STRANGERS_LOGGED_SPAN: Duration = Duration::from_secs(60);
 

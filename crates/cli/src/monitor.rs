@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dfcp::Endpoint;
+use dfcp::{AddressPrefix, Endpoint};
 use dfcp_framing::frame::Service;
 use dfcp_framing::printable;
 use dfcp_secure::PublicKey;
@@ -191,10 +191,13 @@ impl Monitor {
     pub fn turned_away(&self, peer: &str, key: Option<PublicKey>, cause: Cause, message: &str) {
         self.counts().refused[cause as usize] += 1;
         if let Some(audit) = self.audit.as_ref().filter(|_| cause != Cause::Silent) {
-            audit.record_stranger(json!({
+            let event = json!({
                 "event": "turned_away", "peer": printable(peer), "peer_key": fingerprint(key), "cause": cause.word(),
                 "message": printable(message),
-            }));
+            });
+            // Of a peer that is named otherwise there is no address.
+            let address = peer.parse::<SocketAddr>().ok().map(AddressPrefix::from);
+            audit.record_stranger(event, address);
         }
     }
 

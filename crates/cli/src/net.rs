@@ -4,6 +4,7 @@ mod attempts;
 mod closed;
 #[cfg(test)]
 mod tests;
+pub mod told;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

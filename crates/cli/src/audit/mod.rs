@@ -9,6 +9,7 @@ pub(crate) mod utc;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
@@ -16,11 +17,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use anyhow::Context;
+use dfcp::AddressPrefix;
 use dfcp_framing::printable_path;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::limits::{STRANGERS_LOGGED_MAX, STRANGERS_LOGGED_SPAN};
+use crate::limits::{STRANGER_LOGGED_MAX, STRANGERS_LOGGED_MAX, STRANGERS_LOGGED_SPAN};
 use crate::output;
 use crate::private_file::{self, Permits};
 
@@ -46,8 +48,34 @@ struct State {
 struct Strangers {
     since: Instant,
     lines: u32,
+    /// By address, of which there are no more than lines.
+    by_address: BTreeMap<AddressPrefix, u32>,
     /// Left out since the last line about that.
     omitted: u64,
+}
+
+impl Strangers {
+    /// Another span begins.
+    fn begin(&mut self) {
+        (self.since, self.lines) = (Instant::now(), 0);
+        self.by_address.clear();
+    }
+
+    /// Takes a line for somebody at this address, if one is left.
+    fn permit(&mut self, address: Option<AddressPrefix>) -> bool {
+        if self.lines >= STRANGERS_LOGGED_MAX {
+            return false;
+        }
+        if let Some(address) = address {
+            let lines = self.by_address.entry(address).or_default();
+            if *lines >= STRANGER_LOGGED_MAX {
+                return false;
+            }
+            *lines += 1;
+        }
+        self.lines += 1;
+        true
+    }
 }
 
 impl AuditLog {
@@ -67,7 +95,7 @@ impl AuditLog {
     }
 
     fn over(out: Box<dyn Write + Send>, name: String, is_torn: bool) -> Self {
-        let strangers = Strangers { since: Instant::now(), lines: 0, omitted: 0 };
+        let strangers = Strangers { since: Instant::now(), lines: 0, by_address: BTreeMap::new(), omitted: 0 };
         Self { name, state: Mutex::new(State { out, is_torn, lost: 0, is_failing: false, strangers }) }
     }
 
@@ -88,18 +116,18 @@ impl AuditLog {
     }
 
     /// As [`record`](Self::record), about somebody who is not let in: at most [`STRANGERS_LOGGED_MAX`] lines in each
-    /// [`STRANGERS_LOGGED_SPAN`], and then one with the number of others.
-    pub fn record_stranger(&self, event: Value) {
+    /// [`STRANGERS_LOGGED_SPAN`], of one address [`STRANGER_LOGGED_MAX`], and then one with the number of others. So nobody can hide
+    /// what another one tries, or he himself from elsewhere, behind attempts from one address.
+    pub fn record_stranger(&self, event: Value, address: Option<AddressPrefix>) {
         let mut state = self.lock();
         if state.strangers.since.elapsed() >= STRANGERS_LOGGED_SPAN {
             self.tell_omitted(&mut state);
-            (state.strangers.since, state.strangers.lines) = (Instant::now(), 0);
+            state.strangers.begin();
         }
-        if state.strangers.lines >= STRANGERS_LOGGED_MAX {
+        if !state.strangers.permit(address) {
             state.strangers.omitted += 1;
             return;
         }
-        state.strangers.lines += 1;
         self.record_line(&mut state, event);
     }
 

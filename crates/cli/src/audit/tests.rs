@@ -1,6 +1,7 @@
 //! What must not be lost, and what must not get in.
 
 use std::fs::OpenOptions;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::*;
@@ -88,7 +89,7 @@ fn a_full_disk_loses_nothing_silently_and_lets_nobody_in_until_there_is_room() {
 async fn strangers_do_not_fill_the_disk() {
     let disk = Disk::with_room(10 << 20);
     let log = disk.log();
-    let stranger = || log.record_stranger(json!({ "event": "turned_away" }));
+    let stranger = || log.record_stranger(json!({ "event": "turned_away" }), None);
     (0..10_000).for_each(|_| stranger());
     assert_eq!(disk.lines().len(), STRANGERS_LOGGED_MAX as usize);
     tokio::time::advance(STRANGERS_LOGGED_SPAN).await;
@@ -97,6 +98,27 @@ async fn strangers_do_not_fill_the_disk() {
     let omitted = 10_000 - u64::from(STRANGERS_LOGGED_MAX);
     assert_eq!(lines[lines.len() - 2], Some(json!({ "event": "turned_away_unlogged", "count": omitted })));
     assert_eq!(lines.last().unwrap(), &Some(json!({ "event": "turned_away" })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_hides_what_others_try_behind_attempts_from_one_address() {
+    let disk = Disk::with_room(10 << 20);
+    let log = disk.log();
+    let stranger = |host: u8| {
+        log.record_stranger(
+            json!({ "event": "turned_away", "host": host }),
+            Some(IpAddr::from([192, 0, 2, host]).into()),
+        );
+    };
+    let lines = |host: u8| disk.lines().iter().flatten().filter(|line| line["host"] == host).count();
+    (0..10_000).for_each(|_| stranger(66));
+    (0..5).for_each(|_| stranger(7));
+    assert_eq!((lines(66), lines(7)), (STRANGER_LOGGED_MAX as usize, 5));
+    (0..=255).for_each(&stranger);
+    assert_eq!(disk.lines().len(), STRANGERS_LOGGED_MAX as usize);
+    tokio::time::advance(STRANGERS_LOGGED_SPAN).await;
+    stranger(66);
+    assert_eq!(lines(66), STRANGER_LOGGED_MAX as usize + 1);
 }
 
 #[test]

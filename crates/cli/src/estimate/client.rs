@@ -15,6 +15,7 @@ use tokio::time::sleep_until;
 use super::Clock;
 use super::args::ClientArgs;
 use super::figures::{Figures, Periods};
+use crate::net::told::is_of_the_past;
 use crate::output;
 use crate::stop::Stop;
 use crate::units::{human_duration, human_rate};
@@ -136,9 +137,11 @@ async fn measure(
             biased;
             received = socket.recv(&mut buffer) => match received {
                 Ok(length) => length,
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                // Later on the server may be started again, or somebody has forged it.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && began.is_none() => {
                     bail!("nothing listens there: check that `dfcp estimate server` runs, and that the port is its --listen port")
                 }
+                Err(error) if is_of_the_past(&error) => continue,
                 Err(error) => return Err(error).context("the socket failed; check the network"),
             },
             () = stop.requested() => break,

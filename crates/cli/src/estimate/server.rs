@@ -17,6 +17,7 @@ use super::args::ServerArgs;
 use crate::args::ListenArg;
 use crate::metrics::text::Text;
 use crate::metrics::{Exporter, Source};
+use crate::net::told::is_of_the_past;
 use crate::output;
 use crate::stop::Stop;
 use crate::units::human_duration;
@@ -166,7 +167,7 @@ pub(super) async fn serve(
             received = socket.recv_from(&mut buffer) => match received {
                 Ok(received) => received,
                 // What an earlier answer met.
-                Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused) => continue,
+                Err(error) if is_of_the_past(&error) => continue,
                 Err(error) => return Err(error).context("the socket failed; start the server again"),
             },
         };

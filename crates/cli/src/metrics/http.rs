@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use dfcp::AddressPrefix;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE};
 use hyper::server::conn::http1;
@@ -22,21 +23,23 @@ use crate::limits::{ACCEPT_PAUSE, SCRAPE_HEAD_BYTES_MAX, SCRAPE_TIME_MAX, SCRAPE
 /// Where the page is.
 pub(super) const PATH: &str = "/metrics";
 
-/// Answers for ever. When all places are taken the oldest connection makes room for the newest: a scrape takes milliseconds, and
-/// one that has lasted longer waits for its client.
+/// Answers for ever. When all places are taken the oldest connection of the address which has most makes room for the newest: a scrape takes
+/// milliseconds, and one that has lasted longer waits for its client. A host that connects faster than that is in its own way only.
 pub(super) async fn serve(listener: TcpListener, page: Arc<Page>) -> Infallible {
     // Dropped with this future, they end.
     let mut connections = JoinSet::new();
-    let mut places: VecDeque<AbortHandle> = VecDeque::new();
+    let mut places: VecDeque<(AddressPrefix, AbortHandle)> = VecDeque::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    places.retain(|place| !place.is_finished());
-                    if places.len() >= SCRAPES_MAX && let Some(oldest) = places.pop_front() {
+                Ok((stream, from)) => {
+                    places.retain(|(_, place)| !place.is_finished());
+                    if places.len() >= SCRAPES_MAX
+                        && let Some((_, oldest)) = victim(&places).and_then(|victim| places.remove(victim))
+                    {
                         oldest.abort();
                     }
-                    places.push_back(connections.spawn(answer(stream, Arc::clone(&page))));
+                    places.push_back((from.into(), connections.spawn(answer(stream, Arc::clone(&page)))));
                 }
                 Err(error) => {
                     // No descriptor is free, most likely: the transfers need them more.
@@ -47,6 +50,13 @@ pub(super) async fn serve(listener: TcpListener, page: Arc<Page>) -> Infallible 
             Some(_ended) = connections.join_next() => {}
         }
     }
+}
+
+/// Which connection makes room: the oldest one of an address that has most.
+fn victim<T>(places: &VecDeque<(AddressPrefix, T)>) -> Option<usize> {
+    let held = |prefix| places.iter().filter(|(other, _)| *other == prefix).count();
+    let most = places.iter().map(|&(prefix, _)| held(prefix)).max()?;
+    places.iter().position(|&(prefix, _)| held(prefix) == most)
 }
 
 /// Answers one request, and closes.
@@ -82,4 +92,21 @@ fn respond(page: &Page, method: &Method, path: &str) -> Response<String> {
         response.headers_mut().insert(ALLOW, value);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[test]
+    fn a_host_that_connects_again_and_again_is_in_its_own_way_only() {
+        let host = |number: u8| AddressPrefix::from(IpAddr::from([192, 0, 2, number]));
+        let mut places: VecDeque<_> = [(host(1), 0), (host(2), 1), (host(2), 2), (host(3), 3)].into();
+        assert_eq!(victim(&places), Some(1));
+        places.remove(1);
+        assert_eq!(victim(&places), Some(0), "among equals the oldest");
+        assert_eq!(victim::<()>(&VecDeque::new()), None);
+    }
 }

@@ -9,6 +9,7 @@ use tokio::net::UdpSocket;
 use tokio::time::Instant;
 
 use super::answers::{Answers, InFrom, Verdict};
+use crate::net::told::is_of_the_past;
 
 /// One end's socket.
 #[derive(Debug)]
@@ -119,9 +120,4 @@ impl Local {
 fn lock(answers: &Mutex<Answers>) -> MutexGuard<'_, Answers> {
     // Every change is complete before the lock is let go.
     answers.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// An ICMP message about something sent earlier.
-fn is_of_the_past(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset)
 }

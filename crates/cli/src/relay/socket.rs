@@ -10,6 +10,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::limits::{RECEIVE_BYTES_MAX, SEND_BYTES_MAX, SOCKET_BUFFER_BYTES};
+use crate::net::told::is_of_the_past;
 
 /// The socket and what is known of its abilities.
 #[derive(Debug)]
@@ -128,10 +129,7 @@ impl Socket {
                 Ok(messages > 0)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            // An ICMP message about something sent earlier.
-            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset) => {
-                Ok(false)
-            }
+            Err(error) if is_of_the_past(&error) => Ok(false),
             Err(error) => Err(error),
         }
     }
