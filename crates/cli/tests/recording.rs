@@ -69,8 +69,8 @@ fn both_sides_trace_the_same_connections() {
     let site = Site::new();
     let [mine, theirs] = ["mine.sqlog", "theirs.sqlog"].map(|name| site.path(name));
     let receiver = receiver(&site, None, &["--qlog", theirs.to_str().unwrap()]);
-    let file = site.write("small.txt", &"small".repeat(10_000));
-    for _ in 0..2 {
+    for (name, content) in [("small.txt", "small"), ("other.txt", "other")] {
+        let file = site.write(name, &content.repeat(10_000));
         run(&site, None, &["send", &file, &receiver.address, "--accept-new-key", "--qlog", mine.to_str().unwrap()])
             .ok();
     }
