@@ -36,7 +36,7 @@ use crate::stats::Stats;
 /// does, then sleep until [`next_timeout`](Self::next_timeout) or the next input. Time only ever enters as an argument.
 #[derive(Debug)]
 pub struct Connection {
-    inner: Inner,
+    pub(crate) inner: Inner,
     /// `None` without an observer.
     watch: Option<Box<Watch>>,
 }

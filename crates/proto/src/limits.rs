@@ -374,6 +374,10 @@ pub const CLASSIC_GRAPHS_BYTES_MAX: u64 = (24 << 10) * CLASSIC_GRAPHS_MAX as u64
 /// proof. Of others it is told only that they are gone.
 pub const GONE_STREAMS_MAX: usize = 256;
 
+/// Streams of one kind (with a turn, waiting for a report, stuck, not written to their end) which are looked at to estimate something of
+/// all of them: what that costs does not grow with their number.
+pub(crate) const STREAMS_LOOKED_AT_MAX: usize = 64;
+
 /// Answers about streams that wait to be sent, one for each stream. A peer which gets none asks again.
 pub const STREAM_ANSWERS_MAX: usize = 64;
 
@@ -382,15 +386,18 @@ pub(crate) const STREAM_END_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 /// Streams which a peer may open anew in a second in place of those which were reset: each costs both ends work and brings nothing.
 /// Those which were read give their place back at once.
-pub const STREAM_RESETS_PER_S: u32 = 100;
+pub const STREAM_RESETS_PER_S: u32 = 250;
 
 /// How many of these may come at once, when none came before.
 pub const STREAM_RESETS_BURST: u32 = 32;
 
+/// Reports are never closer together than this.
+pub(crate) const REPORT_SPACING_MIN: Duration = Duration::from_millis(1);
+
 /// What reading a report is taken to cost …
 pub const REPORT_READING: Duration = Duration::from_micros(2);
 
-/// … and each block and stream which it may speak of, besides.
+/// … and each block which it may speak of and each stream that waits for it, besides.
 pub const REPORT_PER_ITEM: Duration = Duration::from_nanos(30);
 
 /// One part in this many of the time goes to a peer's reports at the most.

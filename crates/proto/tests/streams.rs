@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
-#[expect(dead_code, reason = "another test binary needs more of it")]
 #[path = "support/liar.rs"]
 mod liar;
 #[expect(dead_code, reason = "the other test binaries need more of it")]
@@ -274,6 +273,55 @@ fn a_stream_of_ours_for_which_there_is_no_memory_was_never_opened() {
     assert_eq!(liar.streams().read(now, opened[0], &mut [0; 10]), Err(StreamError::Reset(7)));
     let next = liar.streams().open(StreamKind::Bidirectional).unwrap();
     assert_eq!(next.index() as usize, opened.len());
+}
+
+/// A peer that opens and resets `per_s` streams a second, evenly, for two seconds, as far as it may; it never asks for credit. How many it has
+/// opened, and the longest time for which it had to wait for one, ms.
+fn resets(per_s: u32) -> (u32, u32) {
+    let mut liar = Liar::new();
+    let (mut opened, mut waiting_since, mut longest_ms) = (0, None, 0);
+    for ms in 1..=2_000_u32 {
+        let due = u64::from(per_s) * u64::from(ms) / 1_000;
+        while u64::from(opened) < due && opened < liar.permitted.bidirectional {
+            opened += 1;
+            longest_ms = longest_ms.max(waiting_since.take().map_or(0, |since| ms - since));
+            liar.reset(theirs(StreamKind::Bidirectional, opened));
+        }
+        if u64::from(opened) < due {
+            waiting_since.get_or_insert(ms);
+        }
+        let now = liar.server.now;
+        while let Some(id) = liar.streams().accept() {
+            assert_eq!(liar.streams().read(now, id, &mut [0; 9]), Err(StreamError::Reset(7)));
+            liar.streams().reset(now, id, 0);
+        }
+        liar.events();
+        for datagram in liar.server.sent(liar.handle) {
+            let (_, received) = decode(&datagram);
+            match received.segment {
+                Segment::Report(_) => liar.permitted = dfcp_wire::feedback::decode(received.payload).unwrap().0.streams,
+                Segment::Ack(Ack::ResetStream { stream, .. }) => liar.ack(Ack::OfReset { stream, served: 0 }),
+                _ => {}
+            }
+        }
+        liar.server.wait(MS);
+    }
+    (opened, longest_ms)
+}
+
+#[test]
+fn resets_at_an_honest_pace_never_wait_and_faster_ones_get_their_credit_as_soon_as_it_is_there() {
+    for per_s in [110, 150, 200] {
+        assert_eq!(resets(per_s), (2 * per_s, 0), "{per_s} a second");
+    }
+    for per_s in [300, 1_000] {
+        let (opened, longest_ms) = resets(per_s);
+        println!("{per_s} resets a second: {opened} in two, the longest wait {longest_ms} ms");
+        let permitted = LIMIT + limits::STREAM_RESETS_BURST + 2 * limits::STREAM_RESETS_PER_S;
+        assert!((permitted.min(2 * per_s) - 10..=permitted).contains(&opened), "{opened} of {permitted}");
+        let interval_ms = 1_000 / limits::STREAM_RESETS_PER_S;
+        assert!(longest_ms <= interval_ms + 2, "{longest_ms} ms between two");
+    }
 }
 
 /// Each report visits every open block. `cargo test --release -p dfcp-proto --test streams reports -- --nocapture` prints what a second of

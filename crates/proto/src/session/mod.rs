@@ -298,6 +298,8 @@ impl Session {
 }
 
 #[cfg(test)]
+mod many_streams_tests;
+#[cfg(test)]
 mod opening_tests;
 #[cfg(test)]
 mod sealed_tests;

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
-/// Reports are never closer together than this.
-const SPACING_MIN: Duration = Duration::from_millis(1);
+use crate::limits::REPORT_SPACING_MIN;
 
 /// How often news that nothing would repeat by itself is repeated: three copies survive a path that loses many.
 const REPEATS: u8 = 2;
@@ -91,16 +90,21 @@ impl Reporter {
         self.again_at = Some(at);
     }
 
+    /// When news which come at `at` are to be reported; `None` if a report is already wanted as soon as the spacing allows.
+    pub(crate) fn due_for(&self, at: Time) -> Option<Time> {
+        (!self.urgent).then(|| at.max(self.last.map_or(Time::ZERO, |last| last + REPORT_SPACING_MIN)))
+    }
+
     /// When the next report is due, if `interval` after the last one suffices, or `of_much` while much arrives.
     pub(crate) fn due_at(&self, interval: Duration, of_much: Duration) -> Option<Time> {
-        let earliest = self.last.map_or(Time::ZERO, |last| last + SPACING_MIN);
+        let earliest = self.last.map_or(Time::ZERO, |last| last + REPORT_SPACING_MIN);
         let regular = if self.urgent {
             Some(earliest)
         } else if self.pending_since.is_some() {
             let interval = if self.unreported >= MUCH { of_much } else { interval };
             Some(self.last.map_or(Time::ZERO, |last| last + interval))
         } else if self.repeats > 0 {
-            self.last.map(|last| last + if self.pauses >= PAUSES_MIN { self.pause * 2 } else { SPACING_MIN })
+            self.last.map(|last| last + if self.pauses >= PAUSES_MIN { self.pause * 2 } else { REPORT_SPACING_MIN })
         } else {
             None
         };

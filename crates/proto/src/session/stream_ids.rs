@@ -67,6 +67,10 @@ impl Credits {
         Self { bidirectional: Credit::new(first, limits.bidirectional), one_way: Credit::new(0, limits.one_way) }
     }
 
+    const fn permitted(&self) -> StreamLimits {
+        StreamLimits { bidirectional: self.bidirectional.permitted, one_way: self.one_way.permitted }
+    }
+
     const fn of(&self, kind: StreamKind) -> &Credit {
         match kind {
             StreamKind::Bidirectional => &self.bidirectional,
@@ -91,6 +95,8 @@ pub(crate) struct StreamIds {
     /// What reset streams give back faster than this permits is held back.
     resets: Bucket,
     held_back: StreamLimits,
+    /// What the peer was told last that it may have opened.
+    told: StreamLimits,
 }
 
 impl StreamIds {
@@ -100,12 +106,14 @@ impl StreamIds {
             Role::Initiator => (Opener::Initiator, Opener::Acceptor),
             Role::Acceptor => (Opener::Acceptor, Opener::Initiator),
         };
+        let theirs = Credits::new(peer, granted);
         Self {
             us,
             ours: Credits::new(us, StreamLimits::default()),
-            theirs: Credits::new(peer, granted),
+            theirs,
             resets: Bucket::default(),
             held_back: StreamLimits::default(),
+            told: theirs.permitted(),
         }
     }
 
@@ -186,9 +194,29 @@ impl StreamIds {
         id.kind() == StreamKind::Bidirectional || self.is_ours(id)
     }
 
-    /// How many streams of each kind the peer may have opened until `now` (\[stream-9\]). Gives back what was held back for as long as it
-    /// had to be.
+    /// How many streams of each kind the peer may have opened until `now` (\[stream-9\]), to tell it. Gives back what was held back for as
+    /// long as it had to be.
     pub(crate) fn granted(&mut self, now: Time) -> StreamLimits {
+        self.give_back(now);
+        self.told = self.theirs.permitted();
+        self.told
+    }
+
+    /// When the peer, which has used up what it was told, is to be told of more (\[end-4\]); a time in the past means now. One that has
+    /// credit left learns of more when it uses that.
+    pub(crate) fn credit_at(&self) -> Option<Time> {
+        let is_awaited = |kind, held_back: u32, told: u32| {
+            let credit = self.theirs.of(kind);
+            held_back > 0 && credit.next >= credit.first + told
+        };
+        let (held_back, told) = (self.held_back, self.told);
+        let is_any = is_awaited(StreamKind::Bidirectional, held_back.bidirectional, told.bidirectional)
+            || is_awaited(StreamKind::OneWay, held_back.one_way, told.one_way);
+        is_any.then(|| self.resets.token_at(RESET_INTERVAL, STREAM_RESETS_BURST))
+    }
+
+    /// Gives back what was held back, as far as it may be.
+    fn give_back(&mut self, now: Time) {
         while self.held_back != StreamLimits::default()
             && self.resets.has_token(now, RESET_INTERVAL, STREAM_RESETS_BURST)
         {
@@ -202,8 +230,6 @@ impl StreamIds {
             *held_back -= 1;
             self.grant_one(kind);
         }
-        let Credits { bidirectional, one_way } = self.theirs;
-        StreamLimits { bidirectional: bidirectional.permitted, one_way: one_way.permitted }
     }
 
     /// The first index of each of the peer's kinds which it has never named.
@@ -225,7 +251,7 @@ impl StreamIds {
             StreamKind::Bidirectional => self.held_back.bidirectional += 1,
             StreamKind::OneWay => self.held_back.one_way += 1,
         }
-        self.granted(now);
+        self.give_back(now);
     }
 
     fn grant_one(&mut self, kind: StreamKind) {

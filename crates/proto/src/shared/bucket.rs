@@ -16,6 +16,11 @@ impl Bucket {
         self.full_at <= now + interval * burst.saturating_sub(1)
     }
 
+    /// When there is a token, in such a bucket.
+    pub(crate) fn token_at(&self, interval: Duration, burst: u32) -> Time {
+        self.full_at - interval * burst.saturating_sub(1)
+    }
+
     /// Takes a token, which comes back last of all that are missing.
     pub(crate) fn take(&mut self, now: Time, interval: Duration) {
         self.full_at = self.full_at.max(now) + interval;

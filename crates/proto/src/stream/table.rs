@@ -1,73 +1,83 @@
 //! The streams of one direction of a session, by id.
 
-use dfcp_wire::StreamId;
+use std::collections::BTreeMap;
 
-use crate::shared::room::Room;
+use dfcp_wire::StreamId;
 
 /// Streams in the order of their ids, which is also the order in which they are walked through: never that of a hash, so
 /// that a seed tells what happens. Each has a place of its own in memory, so that only pointers move.
+///
+/// Finding, adding and removing one takes the logarithm of their number: those of a session that has thousands come and go one by one.
 #[derive(Debug)]
 pub(crate) struct StreamTable<T> {
-    streams: Vec<(StreamId, Box<T>)>,
+    /// Most sessions have this one alone, and it is the first in the order.
+    first: Option<Box<T>>,
+    others: BTreeMap<StreamId, Box<T>>,
+    #[cfg(test)]
+    pub(crate) visits: std::cell::Cell<u64>,
 }
 
 impl<T> StreamTable<T> {
     /// A table with the one stream that every session has.
     pub(crate) fn with_first(first: T) -> Self {
-        Self { streams: vec![(StreamId::FIRST, Box::new(first))] }
-    }
-
-    fn place(&self, id: StreamId) -> Result<usize, usize> {
-        // Most sessions have one stream, and most datagrams are for the first or the newest.
-        match self.streams.last() {
-            Some(&(last, _)) if last == id => Ok(self.streams.len() - 1),
-            Some(&(last, _)) if last < id => Err(self.streams.len()),
-            _ => self.streams.binary_search_by_key(&id, |&(id, _)| id),
+        Self {
+            first: Some(Box::new(first)),
+            others: BTreeMap::new(),
+            #[cfg(test)]
+            visits: std::cell::Cell::new(0),
         }
     }
 
+    /// Counts, in tests, how often a stream is looked at.
+    fn visit(&self) {
+        #[cfg(test)]
+        self.visits.update(|visits| visits + 1);
+    }
+
     pub(crate) fn get(&self, id: StreamId) -> Option<&T> {
-        let place = self.place(id).ok()?;
-        self.streams.get(place).map(|(_, stream)| &**stream)
+        self.visit();
+        let stream = if id == StreamId::FIRST { self.first.as_ref() } else { self.others.get(&id) };
+        stream.map(|stream| &**stream)
     }
 
     pub(crate) fn get_mut(&mut self, id: StreamId) -> Option<&mut T> {
-        let place = self.place(id).ok()?;
-        self.streams.get_mut(place).map(|(_, stream)| &mut **stream)
+        self.visit();
+        let stream = if id == StreamId::FIRST { self.first.as_mut() } else { self.others.get_mut(&id) };
+        stream.map(|stream| &mut **stream)
     }
 
     /// Adds a stream; one with the same id is replaced.
     pub(crate) fn insert(&mut self, id: StreamId, stream: T) {
-        match self.place(id) {
-            Ok(place) => *self.streams[place].1 = stream,
-            Err(place) => self.streams.insert(place, (id, Box::new(stream))),
+        self.visit();
+        if id == StreamId::FIRST {
+            self.first = Some(Box::new(stream));
+        } else {
+            self.others.insert(id, Box::new(stream));
         }
     }
 
     pub(crate) fn remove(&mut self, id: StreamId) -> Option<Box<T>> {
-        let place = self.place(id).ok()?;
-        let (_, stream) = self.streams.remove(place);
-        self.streams.give_back();
-        Some(stream)
+        self.visit();
+        if id == StreamId::FIRST { self.first.take() } else { self.others.remove(&id) }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.streams.len()
-    }
-
-    /// The id of the one in this place of the order.
-    pub(crate) fn id_at(&self, place: usize) -> Option<StreamId> {
-        self.streams.get(place).map(|&(id, _)| id)
+        usize::from(self.first.is_some()) + self.others.len()
     }
 
     /// All of them, by id.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (StreamId, &T)> {
-        self.streams.iter().map(|(id, stream)| (*id, &**stream))
+        let first = self.first.as_ref().map(|stream| (StreamId::FIRST, &**stream));
+        let others = self.others.iter().map(|(&id, stream)| (id, &**stream));
+        first.into_iter().chain(others).inspect(|_| self.visit())
     }
 
     /// All of them, by id.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (StreamId, &mut T)> {
-        self.streams.iter_mut().map(|(id, stream)| (*id, &mut **stream))
+        #[cfg(test)]
+        self.visits.update(|visits| visits + self.others.len() as u64 + 1);
+        let first = self.first.as_mut().map(|stream| (StreamId::FIRST, &mut **stream));
+        first.into_iter().chain(self.others.iter_mut().map(|(&id, stream)| (id, &mut **stream)))
     }
 }
 

@@ -12,7 +12,7 @@ pub(super) struct ReadingTime {
 }
 
 impl ReadingTime {
-    /// Whether there is time for a report while `items` blocks and streams are under way, which it then takes.
+    /// Whether there is time for a report while `items` blocks are under way and streams wait for it, which it then takes.
     pub(super) fn take(&mut self, now: Time, items: usize) -> bool {
         // It runs into debt by one report, so that the longest one is read, too.
         if !self.bucket.is_full(now + REPORTS_AT_ONCE * REPORTS_SHARE) {

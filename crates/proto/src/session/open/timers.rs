@@ -58,7 +58,13 @@ impl Open {
     }
 
     pub(super) fn report_due_at(&self, common: &Common) -> Option<Time> {
-        self.reporter.due_at(common.rtt.report_interval(), common.rtt.report_interval_of_much())
+        let regular = self.reporter.due_at(common.rtt.report_interval(), common.rtt.report_interval_of_much());
+        earlier(regular, self.credit_report_at(common))
+    }
+
+    /// When a peer which waits for it is to be told of more streams that it may open.
+    pub(super) fn credit_report_at(&self, common: &Common) -> Option<Time> {
+        common.streams.ids.credit_at().and_then(|at| self.reporter.due_for(at))
     }
 
     pub(super) fn keep_alive_at(&self, common: &Common) -> Option<Time> {

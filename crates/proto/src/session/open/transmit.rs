@@ -193,6 +193,9 @@ impl Open {
     }
 
     fn report(&mut self, now: Time, common: &mut Common) -> Option<Control> {
+        if self.credit_report_at(common).is_some_and(|at| at <= now) {
+            self.reporter.on_own_news(now);
+        }
         if self.report_due_at(common).is_none_or(|due| now < due) {
             return None;
         }

@@ -5,6 +5,7 @@ mod half;
 mod memory;
 mod naming;
 mod stops;
+mod untold;
 
 use std::collections::VecDeque;
 
@@ -20,6 +21,7 @@ use crate::limits::STREAM_BYTES_MAX;
 use crate::session::recv_side::ends::{Ended, Ends};
 use crate::session::recv_side::half::Half;
 use crate::session::recv_side::naming::Naming;
+use crate::session::recv_side::untold::Untold;
 use crate::shared::room::Room;
 use crate::shared::{PushError, Read, Role};
 use crate::spare::SpareBlocks;
@@ -64,8 +66,8 @@ pub(crate) struct RecvSide {
     gone: VecDeque<(StreamId, bool)>,
     /// Halves with open blocks.
     open_halves: usize,
-    /// Bytes read which no report has told, and the memory which the newest report told.
-    untold_bytes: u64,
+    /// What was read and no report has told, and the memory which the newest report told.
+    untold: Untold,
     told_memory_bytes: u64,
     own_news: OwnNews,
 }
@@ -101,7 +103,7 @@ impl RecvSide {
             events: VecDeque::new(),
             gone: VecDeque::new(),
             open_halves: 0,
-            untold_bytes: 0,
+            untold: Untold::default(),
             told_memory_bytes: config.offer().receive_memory_bytes,
             own_news: OwnNews::None,
         }
@@ -169,6 +171,7 @@ impl RecvSide {
         self.gone.give_back();
         self.events.give_back();
         self.naming.give_back_room();
+        self.untold.give_back();
         self.ends.give_back_room();
     }
 
@@ -182,8 +185,7 @@ impl RecvSide {
         self.common.memory.on_delivered_change(delivered_bytes, delivered_now);
         self.open_halves -= usize::from(was_open);
         self.open_halves += usize::from(half.stream.has_open_blocks());
-        self.untold_bytes -= untold_bytes;
-        self.untold_bytes += half.stream.untold_bytes();
+        self.untold.change(id, untold_bytes, half.stream.untold_bytes());
         Some(done)
     }
 
@@ -202,7 +204,7 @@ impl RecvSide {
         let Some(half) = self.halves.remove(id) else { return };
         self.ends.on_gone(id, Ended::of(&half.stream));
         self.gone.push_back((id, half.stream.is_reset() || half.is_other_reset));
-        self.untold_bytes -= half.stream.untold_bytes();
+        self.untold.change(id, half.stream.untold_bytes(), 0);
         self.open_halves -= usize::from(half.stream.has_open_blocks());
         self.common.memory.on_delivered_change(half.stream.delivered_bytes(&self.common), 0);
         half.stream.close(&mut self.common);
@@ -344,7 +346,7 @@ impl RecvSide {
         let _is_written = self.permits_streams && writer.unseen(unseen);
         self.told_memory_bytes = self.common.memory.told_bytes();
         self.own_news = OwnNews::None;
-        self.naming.write(&mut self.halves, writer, &mut self.untold_bytes);
+        self.naming.write(&mut self.halves, writer, &mut self.untold);
         while let Some(id) = self.naming.take_told() {
             self.settle(id);
         }
@@ -386,7 +388,7 @@ impl RecvSide {
             return;
         }
         let memory = &self.common.memory;
-        let is_wider = self.untold_bytes.saturating_add(memory.told_bytes())
+        let is_wider = self.untold.bytes().saturating_add(memory.told_bytes())
             >= self.told_memory_bytes.saturating_add(memory.bytes() / 4);
         let has_untold_blocks = self.halves.get(id).is_some_and(|half| half.stream.has_untold_blocks(&self.common));
         if !is_wider && !has_untold_blocks {
@@ -394,8 +396,10 @@ impl RecvSide {
         }
         self.own_news = OwnNews::Fresh;
         // Whichever stream it is that the peer waits for.
-        for (id, half) in self.halves.iter_mut().filter(|(_, half)| half.stream.untold_bytes() > 0) {
-            self.naming.on_news(id, half);
+        for id in self.untold.streams() {
+            if let Some(half) = self.halves.get_mut(id) {
+                self.naming.on_news(id, half);
+            }
         }
     }
 
@@ -482,6 +486,14 @@ const fn of_kind(limits: &mut StreamLimits, kind: StreamKind) -> &mut u32 {
     match kind {
         StreamKind::Bidirectional => &mut limits.bidirectional,
         StreamKind::OneWay => &mut limits.one_way,
+    }
+}
+
+#[cfg(test)]
+impl RecvSide {
+    /// How often a stream was looked at.
+    pub(crate) fn visits(&self) -> u64 {
+        self.halves.visits.get()
     }
 }
 

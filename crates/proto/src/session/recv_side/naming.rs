@@ -6,6 +6,7 @@ use dfcp_wire::StreamId;
 use dfcp_wire::feedback::{ReportWriter, STREAM_RECORD_BYTES_MIN};
 
 use crate::session::recv_side::half::Half;
+use crate::session::recv_side::untold::Untold;
 use crate::shared::room::Room;
 use crate::stream::table::StreamTable;
 
@@ -17,8 +18,9 @@ const COPIES: u8 = 3;
 pub(super) struct Named {
     /// Reports which are still to name it for its news.
     news: u8,
-    /// Whether it waits in each of the two queues.
-    waits_with_news: bool,
+    /// Whether it waits in each of the three queues.
+    waits_fresh: bool,
+    waits_again: bool,
     waits_open: bool,
     /// The report which has named it last.
     report: u32,
@@ -28,7 +30,11 @@ pub(super) struct Named {
 /// not worth naming any more leaves its queue when it comes to the front.
 #[derive(Debug, Default)]
 pub(super) struct Naming {
-    news: VecDeque<StreamId>,
+    /// Streams with news which no report has told. They go before copies: of thousands that end at once the last must not wait until
+    /// the first have been named three times, or their senders ask for each of them.
+    fresh: VecDeque<StreamId>,
+    /// Streams of whose news copies are left.
+    again: VecDeque<StreamId>,
     open: VecDeque<StreamId>,
     /// Streams which reports still owe news of.
     owing: usize,
@@ -40,7 +46,8 @@ pub(super) struct Naming {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reason {
-    News,
+    Fresh,
+    Again,
     Open,
 }
 
@@ -50,9 +57,9 @@ impl Naming {
         let named = &mut half.named;
         self.owing += usize::from(named.news == 0);
         named.news = COPIES;
-        if !named.waits_with_news {
-            named.waits_with_news = true;
-            self.news.push_back(id);
+        if !named.waits_fresh {
+            named.waits_fresh = true;
+            self.fresh.push_back(id);
         }
         if half.stream.has_open_blocks() && !half.named.waits_open {
             half.named.waits_open = true;
@@ -74,19 +81,16 @@ impl Naming {
     /// Writes as many records as there is room for, each stream's at most once. Streams with news and streams with open blocks
     /// get half of the room each in turn, and what the others leave: of two reports, each kind comes first in one, and the
     /// first record may be as long as the room.
-    pub(super) fn write(
-        &mut self,
-        halves: &mut StreamTable<Half>,
-        writer: &mut ReportWriter<'_>,
-        untold_bytes: &mut u64,
-    ) {
+    pub(super) fn write(&mut self, halves: &mut StreamTable<Half>, writer: &mut ReportWriter<'_>, untold: &mut Untold) {
         self.report = self.report.wrapping_add(1);
-        let (first, second) =
-            if self.report.is_multiple_of(2) { (Reason::Open, Reason::News) } else { (Reason::News, Reason::Open) };
         let half_room = writer.room_bytes() / 2;
-        self.write_some(first, half_room, halves, writer, untold_bytes);
-        self.write_some(second, 0, halves, writer, untold_bytes);
-        self.write_some(first, 0, halves, writer, untold_bytes);
+        let (news, open) = ([Reason::Fresh, Reason::Again].as_slice(), [Reason::Open].as_slice());
+        let (first, second) = if self.report.is_multiple_of(2) { (open, news) } else { (news, open) };
+        for (reasons, room_left) in [(first, half_room), (second, 0), (first, 0)] {
+            for &reason in reasons {
+                self.write_some(reason, room_left, halves, writer, untold);
+            }
+        }
     }
 
     /// Names the streams of one queue until only `room_left` bytes are left.
@@ -96,7 +100,7 @@ impl Naming {
         room_left: usize,
         halves: &mut StreamTable<Half>,
         writer: &mut ReportWriter<'_>,
-        untold_bytes: &mut u64,
+        untold: &mut Untold,
     ) {
         for _ in 0..self.queue(reason).len() {
             if writer.room_bytes() < room_left.max(STREAM_RECORD_BYTES_MIN) {
@@ -104,16 +108,17 @@ impl Naming {
             }
             let Some(id) = self.queue(reason).pop_front() else { return };
             let Some(half) = halves.get_mut(id) else { continue };
-            let untold = half.stream.untold_bytes();
+            let untold_bytes = half.stream.untold_bytes();
             if half.is_worth_naming(reason) && half.named.report != self.report && half.stream.write_record(id, writer)
             {
-                *untold_bytes -= untold;
+                untold.change(id, untold_bytes, 0);
                 half.named.report = self.report;
                 self.on_named(id, half);
             }
             let waits = half.is_worth_naming(reason);
             match reason {
-                Reason::News => half.named.waits_with_news = waits,
+                Reason::Fresh => half.named.waits_fresh = waits,
+                Reason::Again => half.named.waits_again = waits,
                 Reason::Open => half.named.waits_open = waits,
             }
             if waits {
@@ -130,6 +135,10 @@ impl Naming {
             }
         }
         half.named.news = half.named.news.saturating_sub(1);
+        if half.is_worth_naming(Reason::Again) && !half.named.waits_again {
+            half.named.waits_again = true;
+            self.again.push_back(id);
+        }
     }
 
     /// The next stream that is done with, and whose last news has been told.
@@ -138,14 +147,16 @@ impl Naming {
     }
 
     pub(super) fn give_back_room(&mut self) {
-        self.news.give_back();
+        self.fresh.give_back();
+        self.again.give_back();
         self.open.give_back();
         self.told.give_back();
     }
 
     const fn queue(&mut self, reason: Reason) -> &mut VecDeque<StreamId> {
         match reason {
-            Reason::News => &mut self.news,
+            Reason::Fresh => &mut self.fresh,
+            Reason::Again => &mut self.again,
             Reason::Open => &mut self.open,
         }
     }
@@ -154,7 +165,8 @@ impl Naming {
 impl Half {
     fn is_worth_naming(&self, reason: Reason) -> bool {
         match reason {
-            Reason::News => self.named.news > 0,
+            Reason::Fresh => self.named.news == COPIES,
+            Reason::Again => (1..COPIES).contains(&self.named.news),
             Reason::Open => self.stream.has_open_blocks(),
         }
     }

@@ -636,7 +636,7 @@ proptest! {
             prop_assert_eq!(side.has_open_blocks(), open > 0);
             prop_assert_eq!(side.open_halves, open);
             let untold: u64 = side.halves.iter().map(|(_, half)| half.stream.untold_bytes()).sum();
-            prop_assert_eq!(side.untold_bytes, untold);
+            prop_assert_eq!(side.untold.bytes(), untold);
             let owing = side.halves.iter().filter(|(_, half)| half.owes_news()).count();
             prop_assert_eq!(side.owes_naming(), owing > 0);
             let held: u64 = side.halves.iter().map(|(_, half)| half.stream.shared_bytes(&side.common)).sum();

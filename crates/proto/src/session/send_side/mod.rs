@@ -3,8 +3,9 @@
 mod reports;
 mod scheduler;
 mod streams;
+mod timed;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_time::Time;
@@ -16,6 +17,7 @@ pub(crate) use self::reports::Heard;
 pub use self::scheduler::Priority;
 use self::scheduler::{Scheduler, Work};
 pub(crate) use self::streams::SendEvent;
+use self::timed::TimedStreams;
 use crate::config::{Config, Traffic};
 use crate::path::credit::Spending;
 use crate::path::flight::Flight;
@@ -26,7 +28,7 @@ use crate::stream::send::parts::Parts;
 use crate::stream::send::proofs::Secrets;
 use crate::stream::send::shared::SendShared;
 use crate::stream::send::symbol::{Reason, Symbol};
-use crate::stream::send::{SendContext, SendStream};
+use crate::stream::send::{Due, SendContext, SendStream};
 use crate::stream::table::StreamTable;
 
 /// What a session sends, and what it knows of it.
@@ -40,12 +42,14 @@ pub(crate) struct SendSide {
     shared: SendShared,
     streams: StreamTable<SendStream>,
     scheduler: Scheduler,
-    /// Streams that wait for a time: to cut a block, to ask the peer, or to say where they end; and before when none of them
-    /// has anything to do.
-    timed: Vec<StreamId>,
-    timed_from: Time,
+    /// Streams that wait for a time: to cut a block, to ask the peer, or to say where they end.
+    timed: TimedStreams,
     /// Streams that have data, but the windows had no room for them, or all had been sent for now: a report may change that.
     waiting: Vec<StreamId>,
+    /// Those among them which may be stuck.
+    stuck: BTreeSet<StreamId>,
+    /// Streams whose writers have more than they could write.
+    writers: Vec<StreamId>,
     /// Streams whose symbols the report at hand has passed by.
     passed: Vec<StreamId>,
     /// What applications are to be told of them.
@@ -93,9 +97,10 @@ impl SendSide {
             shared,
             streams: StreamTable::with_first(first),
             scheduler: Scheduler::new(),
-            timed: Vec::new(),
-            timed_from: Time::MAX,
+            timed: TimedStreams::default(),
             waiting: Vec::new(),
+            stuck: BTreeSet::new(),
+            writers: Vec::new(),
             passed: Vec::new(),
             events: VecDeque::new(),
             is_exhausted: false,
@@ -162,7 +167,9 @@ impl SendSide {
         if let Some(part) = self.next_part() {
             return Some(part);
         }
-        self.wake_timed(now);
+        if self.timed.is_due(now) {
+            self.wake_timed(now);
+        }
         self.shared.is_thrifty = spending != Spending::Freely;
         let is_blocked = is_full || self.flight.is_blocked(now, rtt);
         let due = if is_blocked { None } else { self.question(now).or_else(|| self.due_symbol(now, rtt, spending)) };
@@ -210,20 +217,15 @@ impl SendSide {
 
     /// Streams whose partial block is due to be cut get their turn.
     fn wake_timed(&mut self, now: Time) {
-        if now < self.timed_from {
-            return;
-        }
-        self.timed_from = Time::MAX;
-        for &id in &self.timed {
-            let Some(stream) = self.streams.get(id) else { continue };
-            let cut_at = stream.cut_at(&self.shared);
-            if cut_at.is_some_and(|at| at <= now) {
+        while let Some(id) = self.timed.cut(now) {
+            let Some(stream) = self.streams.get_mut(id) else { return };
+            let due = stream.due(&self.shared);
+            if due.cut.is_some_and(|at| at <= now) {
                 self.scheduler.wake(id);
             }
-            // A stream that has a turn need not be looked at again; what else is due is so until it is done.
-            let later = cut_at.filter(|&at| at > now);
-            let due_at = [later, stream.ask_at(), stream.ending_at()].into_iter().flatten().min();
-            self.timed_from = due_at.map_or(self.timed_from, |at| at.min(self.timed_from));
+            // A stream that has a turn need not be looked at again.
+            let later = Due { cut: due.cut.filter(|&at| at > now), ..due };
+            self.timed.list(id, &mut stream.listed_in.timed, later);
         }
     }
 
@@ -234,19 +236,23 @@ impl SendSide {
         if stream.has_data_to_send() && !std::mem::replace(&mut stream.listed_in.waiting, true) {
             self.waiting.push(id);
         }
-        if stream.cut_at(&self.shared).is_some() {
-            self.note_timed(id);
+        if stream.is_stuck(&self.shared) {
+            self.stuck.insert(id);
         }
+        self.note_timed(id);
     }
 
     /// A symbol that asks a peer which has not told of a stream's newest blocks (\[silence-4\]).
     fn question(&mut self, now: Time) -> Option<Symbol> {
-        if now < self.timed_from {
-            return None;
+        while let Some(id) = self.timed.ask(now) {
+            let stream = self.streams.get(id)?;
+            if stream.ask_at().is_some_and(|at| at <= now) {
+                return stream.probe_symbol();
+            }
+            // It has been asked, or told of, since.
+            self.note_timed(id);
         }
-        let is_due = |id: &&StreamId| self.streams.get(**id).and_then(SendStream::ask_at).is_some_and(|at| at <= now);
-        let id = *self.timed.iter().find(is_due)?;
-        self.streams.get(id)?.probe_symbol()
+        None
     }
 
     /// A symbol to make a silent peer speak, if that is due.
@@ -259,7 +265,8 @@ impl SendSide {
 
     /// The stream whose oldest block was begun before all others' ([credit-2], [sched-4]).
     fn oldest_stream(&self) -> Option<StreamId> {
-        let begun = self.streams.iter().filter_map(|(id, stream)| Some((stream.oldest_begun()?, id)));
+        let first = self.streams.get(StreamId::FIRST).and_then(|first| Some((first.oldest_begun()?, StreamId::FIRST)));
+        let begun = first.into_iter().chain(self.shared.oldest.first().copied());
         begun.min().map(|(_, id)| id)
     }
 
@@ -271,8 +278,7 @@ impl SendSide {
             Spending::Trickle { not_before } => Some(not_before),
             Spending::Freely | Spending::Needed | Spending::OldestBlock => None,
         };
-        let timed = (self.timed_from < Time::MAX).then_some(self.timed_from);
-        probe.into_iter().chain(trickle).chain(timed).filter(|&at| at > asked).min()
+        probe.into_iter().chain(trickle).filter(|&at| at > asked).chain(self.timed.next_after(asked)).min()
     }
 
     /// A symbol, or a part of one, has been sent as datagram `number`.
@@ -315,17 +321,15 @@ impl SendSide {
 
     /// What a stream has to say of its end at `now`.
     pub(crate) fn next_ending(&mut self, now: Time, rtt: &RttEstimator) -> Option<Segment> {
-        if now < self.timed_from {
-            return None;
+        while let Some(id) = self.timed.end(now) {
+            let segment = self.streams.get_mut(id)?.ending_segment(now, rtt.probe_timeout(rtt.report_interval()));
+            // Its next copy is due later, or none is.
+            self.note_timed(id);
+            if segment.is_some() {
+                return segment;
+            }
         }
-        let is_due =
-            |id: &&StreamId| self.streams.get(**id).and_then(SendStream::ending_at).is_some_and(|at| at <= now);
-        let Some(&id) = self.timed.iter().find(is_due) else {
-            let due = self.timed.iter().filter_map(|&id| self.streams.get(id)?.due_at(&self.shared));
-            self.timed_from = due.min().unwrap_or(Time::MAX);
-            return None;
-        };
-        self.streams.get_mut(id)?.ending_segment(now, rtt.probe_timeout(rtt.report_interval()))
+        None
     }
 
     /// Symbols which the oldest open block may take on credit ([credit-2]), and the bytes of one; 0 without an open block.
@@ -337,6 +341,14 @@ impl SendSide {
     /// What the peer has reported as waste, in all.
     pub(crate) fn wasted(&self) -> WastedSymbols {
         self.waste.total
+    }
+}
+
+#[cfg(test)]
+impl SendSide {
+    /// How often a stream was looked at.
+    pub(crate) fn visits(&self) -> u64 {
+        self.streams.visits.get() + self.scheduler.visits()
     }
 }
 

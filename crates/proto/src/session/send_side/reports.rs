@@ -8,6 +8,7 @@ use dfcp_wire::{StreamKind, StreamLimits};
 
 use super::SendSide;
 use crate::error::PeerMisbehaved;
+use crate::limits::{REPORT_SPACING_MIN, STREAM_END_INTERVAL_MAX};
 use crate::path::flight::ReportedMarks;
 use crate::path::in_flight::Carried;
 use crate::path::numbers::DatagramNumbers;
@@ -82,7 +83,7 @@ impl SendSide {
         self.waste.on_report(report.wasted);
         self.shared.on_report(report);
         let listed = self.take_records(records)?;
-        self.note_unnamed(now + rtt.probe_timeout(rtt.report_interval()));
+        self.note_unnamed(now + rtt.probe_timeout(rtt.report_interval()), listed.streams);
         self.check_counts(listed, numbers.sent_before(numbers.end()))?;
         self.wake_waiting();
         self.forget_if_idle();
@@ -110,7 +111,11 @@ impl SendSide {
         let mut all = Listed::default();
         for record in records.clone() {
             match record {
-                Record::Stream(state, runs) => self.take_record(&state, runs, &mut all)?,
+                Record::Stream(state, runs) => {
+                    // Also of those that are gone: they take room from others.
+                    all.streams += 1;
+                    self.take_record(&state, runs, &mut all)?;
+                }
                 Record::Unseen(first) => self.take_unseen(first, &mut all)?,
                 // Of features which are not chosen ([open-40]).
                 _ => {}
@@ -130,12 +135,16 @@ impl SendSide {
         let listed = stream.on_record(state, runs, self.flight.loss(), &mut self.shared)?;
         all.symbols += listed.symbols;
         all.served_max += listed.served_max;
+        let was_to_ask = stream.listed_in.timed.ask.is_some();
         if stream.is_delivered() {
             // What the application has not read of it, the peer has taken off the memory which it tells.
             stream.release(&mut self.shared);
             self.finish(id);
         } else if !stream.is_idle() || stream.has_data_to_send() {
             self.scheduler.wake(id);
+        }
+        if was_to_ask {
+            self.note_timed(id);
         }
         Ok(())
     }
@@ -160,13 +169,17 @@ impl SendSide {
         Ok(())
     }
 
-    /// Streams whose symbols the report has passed by, and which it does not name, ask for themselves at `at`.
-    fn note_unnamed(&mut self, at: Time) {
+    /// Streams whose symbols the report has passed by, and which it does not name, ask for themselves at `at`, or when it is their turn
+    /// to be named: the peer may have news of more streams than it can name at once, as this report does with `named`.
+    fn note_unnamed(&mut self, at: Time, named: u32) {
         let passed = std::mem::take(&mut self.passed);
         for &id in &passed {
+            // Half of a report's room may go to others, which have open blocks.
+            let reports = (2 * self.timed.asking()).checked_div(named as usize).unwrap_or_default();
+            let turn = (REPORT_SPACING_MIN * u32::try_from(reports).unwrap_or(u32::MAX)).min(STREAM_END_INTERVAL_MAX);
             if let Some(stream) = self.streams.get_mut(id) {
                 stream.listed_in.passed = false;
-                stream.on_unnamed(at);
+                stream.on_unnamed(at + turn);
                 if stream.ask_at().is_some() {
                     self.note_timed(id);
                 }
@@ -193,21 +206,13 @@ impl SendSide {
 
     /// Windows may have opened, and time has passed: streams that waited are asked again.
     fn wake_waiting(&mut self) {
+        self.stuck.clear();
         for id in self.waiting.drain(..) {
             self.scheduler.wake(id);
             if let Some(stream) = self.streams.get_mut(id) {
                 stream.listed_in.waiting = false;
             }
         }
-        let (streams, shared) = (&mut self.streams, &self.shared);
-        self.timed_from = Time::MAX;
-        self.timed.retain(|&id| {
-            let Some(stream) = streams.get_mut(id) else { return false };
-            let due_at = stream.due_at(shared);
-            stream.listed_in.timed = due_at.is_some();
-            self.timed_from = due_at.map_or(self.timed_from, |at| at.min(self.timed_from));
-            due_at.is_some()
-        });
         self.wake_writers();
     }
 

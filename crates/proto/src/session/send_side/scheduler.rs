@@ -7,6 +7,7 @@ use std::collections::BinaryHeap;
 
 use dfcp_wire::StreamId;
 
+use crate::limits::STREAMS_LOOKED_AT_MAX;
 use crate::shared::room::Room;
 use crate::stream::table::StreamTable;
 
@@ -136,6 +137,17 @@ impl Scheduler {
         }
     }
 
+    /// The streams which have a turn, in no order.
+    pub(super) fn streams(&self) -> impl Iterator<Item = StreamId> {
+        let is_valid = |turn: &Turn| self.shares.get(turn.id).is_some_and(|share| share.turn == Some(*turn));
+        self.turns.iter().take(TURNS_LOOKED_AT_MAX).map(|Reverse(turn)| *turn).filter(is_valid).map(|turn| turn.id)
+    }
+
+    /// Whether the stream is among them.
+    pub(super) fn has_turn(&self, id: StreamId) -> bool {
+        self.shares.get(id).is_some_and(|share| share.turn.is_some())
+    }
+
     /// Whose turn it is, and for what.
     pub(super) fn next(&mut self) -> Option<(StreamId, Work)> {
         loop {
@@ -210,8 +222,18 @@ impl Scheduler {
     }
 }
 
+/// Void turns and others which are looked at to find some streams that have one.
+const TURNS_LOOKED_AT_MAX: usize = 4 * STREAMS_LOOKED_AT_MAX;
+
 /// At least this many void turns are kept, however few streams there are.
 const VOID_TURNS_MAX: usize = 16;
+
+#[cfg(test)]
+impl Scheduler {
+    pub(super) fn visits(&self) -> u64 {
+        self.shares.visits.get()
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -6,12 +6,12 @@ use dfcp_wire::StreamId;
 use super::{Priority, SendSide};
 use crate::config::{SendBuffering, Traffic};
 use crate::error::PeerMisbehaved;
-use crate::limits::PEER_QUEUE_DATAGRAMS_MIN;
+use crate::limits::{self, PEER_QUEUE_DATAGRAMS_MIN};
 use crate::session::sharing::WriteAllowance;
 use crate::shared::room::Room;
 use crate::spare::SpareBlocks;
-use crate::stream::send::SendStream;
 use crate::stream::send::counters::SendCounters;
+use crate::stream::send::{Due, SendStream};
 
 /// What an application is told of a stream which it sends (\[end-8\]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,9 @@ impl SendSide {
     pub(crate) fn write(&mut self, now: Time, id: StreamId, data: &[u8]) -> Option<usize> {
         let stream = self.streams.get_mut(id).filter(|stream| !stream.is_shut_down())?;
         let taken = stream.write(now, data, &self.flight, &mut self.shared);
+        if stream.has_more_to_come() && !std::mem::replace(&mut stream.listed_in.writers, true) {
+            self.writers.push(id);
+        }
         if taken > 0 {
             self.scheduler.wake(id);
         }
@@ -163,6 +166,8 @@ impl SendSide {
         let Some(mut stream) = self.streams.remove(id) else { return };
         stream.release(&mut self.shared);
         let by_reset = stream.is_peer_reset();
+        self.timed.list(id, &mut stream.listed_in.timed, Due::default());
+        self.stuck.remove(&id);
         self.scheduler.remove(id);
         self.gone.push((id, by_reset));
         self.forget_if_idle();
@@ -185,6 +190,7 @@ impl SendSide {
     /// Streams have gone, and with them what queues held room for.
     pub(crate) fn give_back_room(&mut self) {
         self.timed.give_back();
+        self.writers.give_back();
         self.waiting.give_back();
         self.passed.give_back();
         self.gone.give_back();
@@ -262,7 +268,7 @@ impl SendSide {
     /// A stream that waits for room, with nothing under way that would be answered.
     pub(crate) fn stuck(&self) -> Option<StreamId> {
         let stuck = |id: &&StreamId| self.streams.get(**id).is_some_and(|it| it.is_stuck(&self.shared));
-        self.waiting.iter().find(stuck).copied()
+        self.stuck.iter().take(limits::STREAMS_LOOKED_AT_MAX).find(stuck).copied()
     }
 
     /// Blocks which the peer has not acknowledged.
@@ -274,14 +280,11 @@ impl SendSide {
         &self.shared.counters
     }
 
-    /// Notes that a stream may have to wait for a time.
+    /// Notes what a stream waits for that only time brings.
     pub(super) fn note_timed(&mut self, id: StreamId) {
-        let Some(stream) = self.streams.get_mut(id) else { return };
-        if let Some(at) = stream.due_at(&self.shared) {
-            self.timed_from = self.timed_from.min(at);
-        }
-        if !std::mem::replace(&mut stream.listed_in.timed, true) {
-            self.timed.push(id);
+        if let Some(stream) = self.streams.get_mut(id) {
+            let due = stream.due(&self.shared);
+            self.timed.list(id, &mut stream.listed_in.timed, due);
         }
     }
 
@@ -298,13 +301,18 @@ impl SendSide {
         }
     }
 
-    /// The same for all.
+    /// The same for all, in the order of their ids.
     pub(crate) fn wake_writers(&mut self) {
-        for place in 0..self.streams.len() {
-            if let Some(id) = self.streams.id_at(place) {
-                self.tell_if_writable(id);
-            }
-        }
+        let mut writers = std::mem::take(&mut self.writers);
+        writers.sort_unstable();
+        writers.retain(|&id| {
+            self.tell_if_writable(id);
+            self.streams.get_mut(id).is_some_and(|stream| {
+                stream.listed_in.writers = stream.has_more_to_come();
+                stream.listed_in.writers
+            })
+        });
+        self.writers = writers;
     }
 
     /// Memory of blocks comes from `spare`.
@@ -335,28 +343,37 @@ impl SendSide {
     /// Whether all that may be written has been, or all that there was.
     pub(crate) fn has_used_allowance(&self) -> bool {
         self.shared.allowance == WriteAllowance::Bytes(0)
-            || !self.streams.iter().any(|(_, stream)| stream.has_more_to_come())
+            || !self.unfinished_writers().any(SendStream::has_more_to_come)
     }
 
     /// Whether an application waits to write to a stream which may begin a block.
     pub(crate) fn is_writer_held_up(&self) -> bool {
-        self.streams.iter().any(|(_, stream)| stream.is_write_blocked() && stream.next_fits(&self.shared))
+        self.unfinished_writers().any(|stream| stream.is_write_blocked() && stream.next_fits(&self.shared))
     }
 
-    /// Blocks and streams which a report may speak of.
+    /// Some of the streams whose writers had more when they were last asked: enough to tell whether there are any.
+    fn unfinished_writers(&self) -> impl Iterator<Item = &SendStream> {
+        self.writers.iter().take(limits::STREAMS_LOOKED_AT_MAX).filter_map(|&id| self.streams.get(id))
+    }
+
+    /// Blocks which a report may speak of, and streams which it may wake.
     pub(crate) fn items_under_way(&self) -> usize {
-        self.shared.blocks_open + self.streams.len()
+        self.shared.blocks_open + self.waiting.len() + self.writers.len()
     }
 
     /// Whether more datagrams are in flight, or wait to be as far as the windows permit it, than always may be in flight.
     pub(crate) fn is_under_way(&self) -> bool {
         let least = PEER_QUEUE_DATAGRAMS_MIN as u64;
         let mut datagrams = self.flight.len() as u64;
-        for (_, stream) in self.streams.iter() {
+        // What a stream has to send waits for its turn, or for a report. Of many streams some tell enough.
+        let with_turns = self.scheduler.streams().take(limits::STREAMS_LOOKED_AT_MAX);
+        let waiting = self.waiting.iter().copied().filter(|&id| !self.scheduler.has_turn(id));
+        for id in with_turns.chain(waiting.take(limits::STREAMS_LOOKED_AT_MAX)) {
             if datagrams > least {
                 break;
             }
-            datagrams += stream.waiting_datagrams(least - datagrams, &self.shared);
+            let waiting = self.streams.get(id).map(|it| it.waiting_datagrams(least - datagrams, &self.shared));
+            datagrams += waiting.unwrap_or_default();
         }
         datagrams > least
     }

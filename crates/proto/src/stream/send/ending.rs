@@ -195,6 +195,7 @@ impl SendStream {
         shared.write_turns.leave(&mut self.write_turn);
         self.repairs.clear();
         self.active.clear();
+        self.list_oldest(shared);
         served_max
     }
 }

@@ -12,6 +12,8 @@ use crate::proof::Layout;
 /// What the lists of a report say of blocks which are not acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Listed {
+    /// Streams that are named.
+    pub(crate) streams: u32,
     /// Symbols which the open ones have.
     pub(crate) symbols: u64,
     /// Symbols which these, and the empty ones, could have.
@@ -127,7 +129,7 @@ impl SendStream {
     /// All blocks before `cumulative` are acknowledged.
     fn advance(&mut self, cumulative: u32, shared: &mut SendShared) {
         while self.first_id < cumulative {
-            let Some(mut block) = self.blocks.pop_front() else { return };
+            let Some(mut block) = self.blocks.pop_front() else { break };
             shared.blocks_open -= 1;
             let served_max = block.served_max();
             if let Some(memory) = block.complete() {
@@ -141,6 +143,7 @@ impl SendStream {
             self.repairs.clear();
             self.active.clear();
         }
+        self.list_oldest(shared);
     }
 
     fn on_acknowledged(&mut self, layout: Layout, served_max: u32, memory: Vec<u8>, shared: &mut SendShared) {

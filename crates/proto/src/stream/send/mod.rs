@@ -62,11 +62,26 @@ pub(crate) struct SendContext<'a> {
     pub(crate) spending: Spending,
 }
 
+/// What only time brings to a stream, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// A partial block is cut.
+    pub(crate) cut: Option<Time>,
+    /// The peer is asked for what it has.
+    pub(crate) ask: Option<Time>,
+    /// Its end is said, perhaps again.
+    pub(crate) end: Option<Time>,
+}
+
 /// Lists of its session in which a stream is once at the most.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lists {
-    /// Those that wait for a time.
-    pub(crate) timed: bool,
+    /// Those that wait for a time, and for which.
+    pub(crate) timed: Due,
+    /// Those whose writer has more than it could write.
+    pub(crate) writers: bool,
+    /// Those that have blocks, by the oldest one's number ([`SendShared::oldest`]).
+    pub(crate) oldest: Option<u64>,
     /// Those that wait for a report.
     pub(crate) waiting: bool,
     /// Those whose symbols the report at hand has passed by.
@@ -310,6 +325,7 @@ impl SendStream {
             self.blocks.reserve_exact(1);
         }
         self.blocks.push_back(block);
+        self.list_oldest(shared);
         shared.blocks_open += 1;
         if end_of_stream {
             self.ending.on_last_block();
@@ -424,11 +440,25 @@ impl SendStream {
         self.blocks.front().map(|block| block.begun)
     }
 
-    /// When something of it is due that only time brings: a partial block, a question, or a copy of its end.
-    pub(crate) fn due_at(&self, shared: &SendShared) -> Option<Time> {
+    /// Its oldest block may be another one. That of the first stream is not listed: most sessions have no other.
+    fn list_oldest(&mut self, shared: &mut SendShared) {
+        let oldest = self.oldest_begun();
+        if self.is_first() || self.listed_in.oldest == oldest {
+            return;
+        }
+        if let Some(before) = std::mem::replace(&mut self.listed_in.oldest, oldest) {
+            shared.oldest.remove(&(before, self.id));
+        }
+        if let Some(begun) = oldest {
+            shared.oldest.insert((begun, self.id));
+        }
+    }
+
+    /// What is due that only time brings.
+    pub(crate) fn due(&self, shared: &SendShared) -> Due {
         // What has been flushed waits for its turn alone.
-        let cut_at = self.cut_at(shared).filter(|&at| at > Time::ZERO);
-        [cut_at, self.ask_at, self.ending_at()].into_iter().flatten().min()
+        let cut = self.cut_at(shared).filter(|&at| at > Time::ZERO);
+        Due { cut, ask: self.ask_at, end: self.ending_at() }
     }
 
     /// When the peer is to be asked for what it has.

@@ -1,6 +1,9 @@
 //! What the streams of a session send with together: the peer's memory, the send buffer, and the counts.
 
+use std::collections::BTreeSet;
+
 use dfcp_fountain::kernel::Kernel;
+use dfcp_wire::StreamId;
 use dfcp_wire::feedback::Report;
 
 use crate::config::{Config, Content, SendBuffering};
@@ -84,6 +87,8 @@ pub(crate) struct SendShared {
     pub(crate) busy_streams: u64,
     /// Blocks of all of them from the oldest that is not acknowledged on.
     pub(crate) blocks_open: usize,
+    /// Streams with blocks besides the first one, by the number of their oldest block.
+    pub(crate) oldest: BTreeSet<(u64, StreamId)>,
     /// Blocks begun by all of them.
     pub(crate) blocks_begun: u64,
     /// A block was cut and could not be coded, which is a fault of this program.
@@ -123,6 +128,7 @@ impl SendShared {
             write_turns: WriteTurns::default(),
             busy_streams: 0,
             blocks_open: 0,
+            oldest: BTreeSet::new(),
             blocks_begun: 0,
             has_failed: false,
             is_thrifty: false,
