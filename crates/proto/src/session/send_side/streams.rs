@@ -267,6 +267,9 @@ impl SendSide {
 
     /// A stream that waits for room, with nothing under way that would be answered.
     pub(crate) fn stuck(&self) -> Option<StreamId> {
+        if self.stuck.is_empty() {
+            return None;
+        }
         let stuck = |id: &&StreamId| self.streams.get(**id).is_some_and(|it| it.is_stuck(&self.shared));
         self.stuck.iter().take(limits::STREAMS_LOOKED_AT_MAX).find(stuck).copied()
     }
