@@ -21,9 +21,11 @@ pub struct Exclude {
 struct Pattern {
     text: Vec<u8>,
     steps: Vec<Step>,
-    /// A pattern without a slash is one for last components.
+    /// A pattern with neither a slash nor `**`, which may stand for slashes, is one for last components.
     is_last_component: bool,
     is_for_directories: bool,
+    /// It ends with `***`: a directory is compared with a slash behind its name, so that `t/***` stands for `t` and all in it.
+    is_with_contents: bool,
 }
 
 /// A step through a name.
@@ -47,8 +49,8 @@ enum Step {
 
 impl Exclude {
     /// From patterns: `*` and `?` stand for anything but slashes, `**` also for these, `[..]` for one of several. One that ends with a slash is for
-    /// directories. One that begins with a slash is for whole names, as they are stored at the receiver; any other for the ends of
-    /// names.
+    /// directories, one that ends with `/***` for a directory and all in it. One that begins with a slash is for whole names, as they are
+    /// stored at the receiver; one with neither another slash nor `**` for last components; any other for the ends of names.
     ///
     /// # Errors
     /// The first that is no pattern, or is beyond the bounds, in a sentence.
@@ -82,8 +84,11 @@ impl Exclude {
     pub fn matches(&self, name: &Path, is_directory: bool) -> bool {
         let (whole, last) = (name.as_os_str(), name.file_name().unwrap_or_default());
         self.patterns.iter().filter(|pattern| is_directory || !pattern.is_for_directories).any(|pattern| {
-            let name = if pattern.is_last_component { last } else { whole };
-            matches(&pattern.steps, name.as_encoded_bytes())
+            let name = if pattern.is_last_component { last } else { whole }.as_encoded_bytes();
+            if pattern.is_with_contents && is_directory {
+                return matches(&pattern.steps, &[name, b"/"].concat());
+            }
+            matches(&pattern.steps, name)
         })
     }
 }
@@ -97,7 +102,8 @@ impl Pattern {
         if pattern.is_empty() || text.len() > PATTERN_BYTES_MAX {
             return Err(format!("a pattern has 1 to {PATTERN_BYTES_MAX} bytes"));
         }
-        let is_last_component = !pattern.contains(&b'/');
+        let is_last_component = !pattern.contains(&b'/') && !pattern.windows(2).any(|two| two == b"**");
+        let is_with_contents = pattern.ends_with(b"***");
         let mut steps = Vec::new();
         let rest = match pattern.strip_prefix(b"/") {
             Some(anchored) => anchored,
@@ -108,7 +114,7 @@ impl Pattern {
             }
         };
         parse_steps(rest, &mut steps)?;
-        Ok(Self { text: text.to_vec(), steps, is_last_component, is_for_directories })
+        Ok(Self { text: text.to_vec(), steps, is_last_component, is_for_directories, is_with_contents })
     }
 }
 
@@ -254,6 +260,8 @@ mod tests {
             ("[a\\]-]", &["a", "]", "-"], &["b"]),
             ("{a,b}", &["{a,b}"], &["a", "b"]),
             ("a\\*b", &["a*b"], &["axb"]),
+            ("s**f", &["sf", "s/x/f", "t/s/x/f"], &["s/x/fg", "xs/x/f"]),
+            ("t/***", &["t/x", "s/t/x/y"], &["t", "s/t"]),
         ] {
             let exclude = Exclude::new(&[pattern.to_owned()]).unwrap();
             for name in matching {
@@ -266,6 +274,12 @@ mod tests {
         }
         let directories = Exclude::new(&["cache/".to_owned(), "x".to_owned()]).unwrap();
         assert!(directories.matches(Path::new("t/cache"), true) && !directories.matches(Path::new("t/cache"), false));
+        let with_contents = Exclude::new(&["t/***".to_owned(), "/a/b/***".to_owned()]).unwrap();
+        for (name, is_left_out) in
+            [("t", true), ("s/t", true), ("a/b", true), ("a", false), ("s/a/b", false), ("tt", false)]
+        {
+            assert_eq!(with_contents.matches(Path::new(name), true), is_left_out, "{name}");
+        }
         assert!(!Exclude::default().matches(Path::new("t"), true));
     }
 
