@@ -301,7 +301,7 @@ fn dry_summary(report: &Report) -> String {
     let mut text = format!("dry run: {files} ({}) would be sent", human_bytes(report.wanted_bytes));
     for (count, what) in [
         (report.deleted, "would be deleted"),
-        (report.unnamed, "that this key has not stored would be deleted, too"),
+        (report.unnamed, "that this key has not stored would be deleted, too, unless a pattern protects them"),
         (report.unchanged, "unchanged"),
         (report.failed, "would fail"),
         (report.skipped, "skipped"),

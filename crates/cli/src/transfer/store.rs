@@ -37,7 +37,6 @@ pub use self::batch::{Finished, Unpublished};
 pub use self::changed::{Changed, Place};
 pub use self::existing::{Completed, Existing};
 use self::open_directories::{OpenDirectories, OpenDirectory};
-use self::opened_up::OpenedUp;
 pub use self::partial::{Checkpoint, Found, Partials, Slot, UnfinishedFile};
 #[cfg(test)]
 pub(crate) use self::readings::READ_BYTES;
@@ -96,8 +95,6 @@ pub struct Store {
 pub struct Made {
     open: OpenDirectory,
     set_metadata: bool,
-    /// One to which its owner may not write otherwise.
-    opened_up: Option<OpenedUp>,
 }
 
 impl Store {
@@ -171,8 +168,10 @@ impl Store {
         let status = opened.own_status().map_err(|error| Failure::from_io("look it up", &error))?;
         self.note(changed, &place);
         let open = self.open_directories.open(status.identity);
-        let opened_up = if is_new { None } else { self.open_up(name, parent, last, &status)? };
-        Ok(Made { open, set_metadata: is_new || self.options.replace, opened_up })
+        if !is_new && let Some(opened_up) = self.open_up(name, parent, last, &status)? {
+            open.keep(opened_up);
+        }
+        Ok(Made { open, set_metadata: is_new || self.options.replace })
     }
 
     /// Sets the metadata of a directory, once nothing more is written to it, if they are ours to set. Its names and its own
@@ -183,7 +182,7 @@ impl Store {
     fn finish_directory(
         &self,
         name: &RelativeName,
-        mut made: Made,
+        made: Made,
         entry: &Entry,
         changed: &mut Changed,
     ) -> Result<(), Failure> {
@@ -191,7 +190,7 @@ impl Store {
             return Ok(());
         }
         let (parent, last) = self.place(name, changed)?;
-        let mut finish = |changed: &mut Changed| {
+        let finish = |changed: &mut Changed| {
             let place = changed.share(name.path(), parent.directory().directory(Path::new(last))?, &self.held)?;
             if place.identity() != made.open.identity {
                 return Err(io::Error::other("another directory has its name now"));
@@ -200,9 +199,7 @@ impl Store {
             let readable = if self.options.sync { place.directory().flushable()? } else { None };
             if made.set_metadata {
                 place.directory().set_metadata(self.mode(entry), mtime(entry))?;
-                if let Some(opened_up) = made.opened_up.take() {
-                    opened_up.forget();
-                }
+                made.open.forget_mode();
             }
             if self.options.sync {
                 changed.note(&place, readable);

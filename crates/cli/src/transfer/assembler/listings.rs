@@ -12,7 +12,7 @@ use crate::transfer::error::TransferError;
 use crate::transfer::exclude::Exclude;
 use crate::transfer::known_directories::KnownDirectories;
 use crate::transfer::owner::Owner;
-use crate::transfer::store::{Fate, Sweep, SweepRules, Swept};
+use crate::transfer::store::{Fate, Over, Sweep, SweepRules, Swept};
 use crate::transfer::{EntryOutcome, Skipped};
 
 /// What is known of a session in which directories are to be listed.
@@ -45,8 +45,8 @@ impl Deletions {
     }
 
     /// Whose files may be named to a sender that only asks: those of all if there is none.
-    fn rules<'a>(&'a self, owner: Option<&'a Owner>) -> SweepRules<'a> {
-        SweepRules { asks_only: self.asks_only, exclude: &self.exclude, owner }
+    fn rules<'a>(&'a self, owner: Option<&'a Owner>, over: &'a Over) -> SweepRules<'a> {
+        SweepRules { asks_only: self.asks_only, exclude: &self.exclude, owner, over }
     }
 }
 
@@ -147,7 +147,7 @@ impl Assembler {
     /// Deletes some of what is to be deleted; whether there is more, before anything else is taken.
     ///
     /// # Errors
-    /// The names that are left cannot be flushed; the session is over then.
+    /// The names that are left cannot be flushed; the session is over then, or was.
     pub fn sweep_some(&mut self) -> Result<bool, TransferError> {
         let Some(mut listed) = self.deletions.as_mut().and_then(|deletions| deletions.listed.take()) else {
             return Ok(false);
@@ -160,6 +160,11 @@ impl Assembler {
             let swept = self.step(&mut sweep);
             if let Some(swept) = swept {
                 self.swept(swept);
+            }
+            if self.readings.over().is_set() {
+                // Nobody waits for the rest.
+                self.end_sweep(&sweep)?;
+                return Err(TransferError::PeerClosed);
             }
             if !sweep.is_under_way() {
                 break;
@@ -185,7 +190,7 @@ impl Assembler {
     fn step(&self, sweep: &mut Sweep) -> Option<Swept> {
         let (deletions, store) = (self.deletions.as_ref()?, self.target.store().ok()?);
         let owner = self.owner.as_ref().filter(|_| !store.tells_of_all());
-        sweep.step(store, &deletions.rules(owner))
+        sweep.step(store, &deletions.rules(owner, self.readings.over()))
     }
 
     fn end_sweep(&mut self, sweep: &Sweep) -> Result<(), TransferError> {

@@ -816,7 +816,7 @@ fn what_the_sender_says_it_has_sent_is_what_came() {
 
 /// Runs as a user who may not do everything.
 #[cfg(target_os = "linux")]
-fn as_other_user(run: impl FnOnce() + Send + 'static) {
+pub(super) fn as_other_user(run: impl FnOnce() + Send + 'static) {
     let running = std::thread::spawn(move || {
         if rustix::process::geteuid().is_root() {
             let nobody = rustix::process::Uid::from_raw(65534);
@@ -828,13 +828,13 @@ fn as_other_user(run: impl FnOnce() + Send + 'static) {
 }
 
 #[cfg(target_os = "linux")]
-fn mode_of(path: &Path) -> u32 {
+pub(super) fn mode_of(path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt;
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
 #[cfg(target_os = "linux")]
-fn set_mode_of(path: &Path, mode: u32) {
+pub(super) fn set_mode_of(path: &Path, mode: u32) {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
@@ -883,6 +883,32 @@ fn a_session_that_breaks_gives_directories_their_modes_back() {
         drop(assembler);
         assert_eq!((mode_of(&directory), unfinished(output.path())), (0o555, 0));
         set_mode_of(&directory, 0o755);
+    });
+}
+
+/// Second review after the third: the session that had made it writable took that from the others when it ended.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_stays_writable_as_long_as_any_session_stores_in_it() {
+    as_other_user(|| {
+        let output = tempfile::tempdir().unwrap();
+        let directory = output.path().join("d");
+        fs::create_dir(&directory).unwrap();
+        set_mode_of(&directory, 0o555);
+        let store = Arc::new(Store::open(output.path(), StoreOptions::default()).unwrap());
+        let [mut one, mut other] = [(); 2].map(|()| Player::new(Arc::clone(&store)));
+        for player in [&mut one, &mut other] {
+            player.handle(&ToReceiver::Directory(entry("d"))).unwrap();
+        }
+        store_file(&mut one, "d/f", b"new");
+        drop(one);
+        store_file(&mut other, "d/g", b"new");
+        other.handle(&ToReceiver::End { entries: 2, streams: 0 }).unwrap();
+        let verdicts = verdicts(&mut other);
+        let after = mode_of(&directory);
+        set_mode_of(&directory, 0o755);
+        assert!(verdicts.iter().all(|(_, failure)| failure.is_none()), "{verdicts:?}");
+        assert_eq!(after, 0o555);
     });
 }
 

@@ -18,6 +18,7 @@ use filetime::FileTime;
 use super::Store;
 use super::changed::Changed;
 use super::listed_names::ListedNames;
+use super::readings::Over;
 use crate::transfer::beneath::{Directory, Identity, Kind, Status, is_mount, is_sender, status_of};
 use crate::transfer::exclude::Exclude;
 use crate::transfer::owner::Owner;
@@ -51,8 +52,10 @@ struct Level {
     names: Box<dyn Iterator<Item = io::Result<OsString>> + Send>,
     /// Whether something in it stays.
     stays: bool,
-    /// Whether the sender was told of something in it.
+    /// Whether something in it is a file of the sender's, which only asks: it knows these names.
     is_named: bool,
+    /// Whether a pattern protects it and all in it, and it is only counted.
+    is_excluded: bool,
     /// The mode that it had before it was made writable.
     mode: Option<u32>,
 }
@@ -66,6 +69,15 @@ pub struct SweepRules<'a> {
     pub exclude: &'a Exclude,
     /// The sender. One that only asks is told the names of files which it has stored itself, and of no others.
     pub owner: Option<&'a Owner>,
+    /// Nothing more is deleted then.
+    pub over: &'a Over,
+}
+
+impl SweepRules<'_> {
+    /// Whether names of others' files are not told, nor what would tell them: which patterns match them, and what is in the way of deleting them.
+    fn is_discreet(&self) -> bool {
+        self.asks_only && self.owner.is_some()
+    }
 }
 
 /// What became of one name.
@@ -203,6 +215,7 @@ impl Sweep {
             names: Box::new(self.directory.names().map_err(failed)?),
             stays: true,
             is_named: false,
+            is_excluded: false,
             mode: None,
         });
         Ok(())
@@ -213,20 +226,25 @@ impl Sweep {
         self.is_last
     }
 
-    /// Deletes the next thing; none if all that can be told from the names so far is done.
+    /// Deletes the next thing; none if all that can be told from the names so far is done, or if the session is over.
     pub fn step(&mut self, store: &Store, rules: &SweepRules<'_>) -> Option<Swept> {
-        loop {
+        while !rules.over.is_set() {
+            let is_known = self.levels.len() == 1;
             let level = self.levels.last_mut()?;
             let swept = match level.names.next() {
-                Some(Ok(name)) => self.one(store, rules, &name),
+                Some(Ok(name)) => {
+                    let swept = self.one(store, rules, &name);
+                    swept.filter(|swept| !rules.is_discreet() || !matches!(swept.fate, Fate::Stays(_)))
+                }
                 Some(Err(error)) => {
                     (level.stays, level.names) = (true, Box::new(std::iter::empty()));
-                    Some(stays(&level.name, Failure::from_io("list the directory", &error)))
+                    let swept = stays(&level.name, Failure::from_io("list the directory", &error));
+                    Some(swept).filter(|_| is_known || !rules.is_discreet())
                 }
                 None => {
                     let level = self.levels.pop()?;
                     if self.levels.is_empty() {
-                        self.end_piece(&level);
+                        self.end_piece();
                         return None;
                     }
                     self.leave(store, rules, level)
@@ -236,10 +254,10 @@ impl Sweep {
                 return swept;
             }
         }
+        None
     }
 
-    fn end_piece(&mut self, level: &Level) {
-        restore(level);
+    fn end_piece(&mut self) {
         self.above = self.listed.last().map(<[u8]>::to_vec).or_else(|| self.above.take());
         self.listed.clear();
     }
@@ -261,16 +279,22 @@ impl Sweep {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => return Some(level.keep(&name, Failure::from_io("look it up", &error))),
         };
-        if rules.exclude.matches(Path::new(&name), status.kind == Kind::Directory) {
+        let is_excluded = rules.exclude.matches(Path::new(&name), status.kind == Kind::Directory);
+        if is_excluded && !rules.is_discreet() {
             level.stays = true;
             return None;
         }
+        let is_excluded = is_excluded || level.is_excluded;
         if status.kind == Kind::Directory {
-            return self.enter(store, last, name);
+            return self.enter(store, last, name, is_excluded);
         }
         let may_grant = is_inside || store.options.replace;
         let level = self.levels.last_mut()?;
-        let fate = level.file(rules, (last, &name), &status, may_grant)?;
+        let fate = if rules.asks_only {
+            level.ask(rules, (last, &name), &status, is_excluded)?
+        } else {
+            level.file((last, &name), &status, may_grant)?
+        };
         self.has_deleted |= matches!(fate.fate, Fate::Deleted) && !rules.asks_only;
         Some(fate)
     }
@@ -282,7 +306,7 @@ impl Sweep {
         is_before || is_behind || self.listed.find(name).is_some()
     }
 
-    fn enter(&mut self, store: &Store, last: &OsStr, name: OsString) -> Option<Swept> {
+    fn enter(&mut self, store: &Store, last: &OsStr, name: OsString, is_excluded: bool) -> Option<Swept> {
         let depth = self.levels.len();
         let level = self.levels.last_mut()?;
         if depth > DEPTH_MAX {
@@ -297,7 +321,8 @@ impl Sweep {
             Ok((_, identity, _)) if store.open_directories.has(identity) => Some(level.keep(&name, under_way())),
             Ok((directory, _, names)) => {
                 let last = last.to_owned();
-                self.levels.push(Level { directory, last, name, names, stays: false, is_named: false, mode: None });
+                let (stays, is_named, mode) = (false, false, None);
+                self.levels.push(Level { directory, last, name, names, stays, is_named, is_excluded, mode });
                 None
             }
             Err(error) if is_mount(&error) => Some(level.keep(&name, mounted())),
@@ -307,29 +332,29 @@ impl Sweep {
     }
 
     /// A directory was gone through. If nothing in it stays, it is deleted.
-    fn leave(&mut self, store: &Store, rules: &SweepRules<'_>, inside: Level) -> Option<Swept> {
+    fn leave(&mut self, store: &Store, rules: &SweepRules<'_>, mut inside: Level) -> Option<Swept> {
         let may_grant = self.levels.len() > 1 || store.options.replace;
         let level = self.levels.last_mut()?;
         level.is_named |= inside.is_named;
+        let name = std::mem::take(&mut inside.name);
         if inside.stays {
-            restore(&inside);
-            return Some(level.keep(&inside.name, not_empty()));
+            let swept = level.keep(&name, not_empty());
+            let is_told = !rules.is_discreet() || (inside.is_named && !inside.is_excluded);
+            return Some(swept).filter(|_| is_told);
         }
         if rules.asks_only {
             let fate = if rules.owner.is_none() || inside.is_named { Fate::Deleted } else { Fate::Unnamed };
-            return Some(Swept { name: inside.name.into_encoded_bytes(), fate });
+            return Some(Swept { name: name.into_encoded_bytes(), fate });
         }
         match level.remove(may_grant, |directory| directory.remove_directory(&inside.last)) {
             Ok(()) => {
-                self.has_deleted = true;
-                Some(Swept { name: inside.name.into_encoded_bytes(), fate: Fate::Deleted })
+                (self.has_deleted, inside.mode) = (true, None);
+                Some(Swept { name: name.into_encoded_bytes(), fate: Fate::Deleted })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             // Something was stored in it meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                Some(level.keep(&inside.name, not_empty()))
-            }
-            Err(error) => Some(level.keep(&inside.name, Failure::from_io("delete it", &error))),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Some(level.keep(&name, not_empty())),
+            Err(error) => Some(level.keep(&name, Failure::from_io("delete it", &error))),
         }
     }
 }
@@ -341,14 +366,35 @@ impl Level {
         stays(name, failure)
     }
 
-    /// Deletes a file, or a link and not where it leads.
-    fn file(
+    /// What is told of a file to a sender that only asks. What a pattern protects is told as nothing if it is the sender's own, and counts if not:
+    /// else names could be found out by patterns.
+    fn ask(
         &mut self,
         rules: &SweepRules<'_>,
         (last, name): (&OsStr, &OsStr),
         status: &Status,
-        may_grant: bool,
+        is_excluded: bool,
     ) -> Option<Swept> {
+        if let Err(error) = self.lock_temporary(last, status) {
+            tracing::debug!(%error, "an unfinished file would not be deleted");
+            return Some(self.keep(name, under_way()));
+        }
+        let is_own = |owner: &Owner| {
+            let file = self.directory.file(Path::new(last)).ok().filter(|_| status.kind == Kind::File);
+            file.is_some_and(|file| is_sender(&file, owner.as_str()))
+        };
+        let is_named = rules.owner.is_none_or(is_own);
+        self.is_named |= is_named;
+        if is_named && is_excluded {
+            self.stays = true;
+            return None;
+        }
+        let fate = if is_named { Fate::Deleted } else { Fate::Unnamed };
+        Some(Swept { name: name.as_encoded_bytes().to_vec(), fate })
+    }
+
+    /// Deletes a file, or a link and not where it leads.
+    fn file(&mut self, (last, name): (&OsStr, &OsStr), status: &Status, may_grant: bool) -> Option<Swept> {
         // One of an earlier session goes with its directory. Its lock is held, so that no other session goes on with it meanwhile.
         let _locked = match self.lock_temporary(last, status) {
             Ok(locked) => locked,
@@ -357,16 +403,6 @@ impl Level {
                 return Some(self.keep(name, under_way()));
             }
         };
-        if rules.asks_only {
-            let is_own = |owner: &Owner| {
-                let file = self.directory.file(Path::new(last)).ok().filter(|_| status.kind == Kind::File);
-                file.is_some_and(|file| is_sender(&file, owner.as_str()))
-            };
-            let is_named = rules.owner.is_none_or(is_own);
-            self.is_named |= is_named;
-            let fate = if is_named { Fate::Deleted } else { Fate::Unnamed };
-            return Some(Swept { name: name.as_encoded_bytes().to_vec(), fate });
-        }
         match self.remove(may_grant, |directory| directory.remove_file(last)) {
             Ok(()) => Some(Swept { name: name.as_encoded_bytes().to_vec(), fate: Fate::Deleted }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -401,12 +437,14 @@ impl Level {
     }
 }
 
-/// Gives a directory that stays the mode which it had.
-fn restore(level: &Level) {
-    if let Some(mode) = level.mode
-        && let Err(error) = level.directory.set_mode(mode)
-    {
-        tracing::warn!(%error, "a directory which was made writable stays so");
+/// Gives a directory that stays the mode which it had, also when a session breaks.
+impl Drop for Level {
+    fn drop(&mut self) {
+        if let Some(mode) = self.mode
+            && let Err(error) = self.directory.set_mode(mode)
+        {
+            tracing::warn!(%error, "a directory which was made writable stays so");
+        }
     }
 }
 
