@@ -3,7 +3,8 @@
 //! UDP proves no address: a datagram that names somebody else as its source would lead a whole stream of answers there. So answers
 //! stay with one source until that has been silent for a while, and `--in-from` names the only one that there may be.
 
-use std::net::{IpAddr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use tokio::time::Instant;
 
@@ -63,17 +64,19 @@ pub(super) struct Answers {
     present: Option<(SocketAddr, Instant)>,
     /// This socket's own address.
     own: SocketAddr,
+    /// The address that had this socket's port last, and whether it is one of this machine.
+    looked_up: Option<(SocketAddr, bool)>,
 }
 
 impl Answers {
     pub(super) fn new(only: Option<InFrom>, own: SocketAddr) -> Self {
-        Self { only, present: None, own }
+        Self { only, present: None, own, looked_up: None }
     }
 
     /// Notes that a datagram came from `from`.
     pub(super) fn heard(&mut self, from: SocketAddr, now: Instant) -> Verdict {
         // One in our own name would have our answers go round in a circle.
-        if from == self.own || self.only.is_some_and(|only| !only.is(from)) {
+        if self.is_own(from) || self.only.is_some_and(|only| !only.is(from)) {
             return Verdict::Dropped;
         }
         match &mut self.present {
@@ -83,6 +86,22 @@ impl Answers {
             _ => self.present = Some((from, now)),
         }
         Verdict::Carried
+    }
+
+    /// Whether it is the address of this socket, which may be at all addresses of this machine. Linux drops a datagram from elsewhere that names
+    /// an IPv4 address of this machine as its source, and takes one that names an IPv6 address.
+    fn is_own(&mut self, from: SocketAddr) -> bool {
+        if from.port() != self.own.port() || !self.own.ip().is_unspecified() {
+            return from == self.own;
+        }
+        match self.looked_up {
+            Some((known, is_own)) if known == from => is_own,
+            _ => {
+                let is_own = is_of_this_machine(from);
+                self.looked_up = Some((from, is_own));
+                is_own
+            }
+        }
     }
 
     /// Where answers go now, if there is anybody.
@@ -95,6 +114,18 @@ impl Answers {
             _ => self.present.map(|(present, _)| present),
         }
     }
+}
+
+/// Whether an address is one of this machine: what it sends there comes from there, too. Nothing is sent.
+fn is_of_this_machine(address: SocketAddr) -> bool {
+    let source = || -> io::Result<IpAddr> {
+        let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(address)?;
+        Ok(socket.local_addr()?.ip())
+    };
+    // What cannot be reached gets no answers either.
+    address.ip().to_canonical().is_loopback() || source().is_ok_and(|source| source == address.ip())
 }
 
 /// Whether an answer would reach one host, and one that wants it: source port 0 says that none is wanted (RFC 768).
@@ -185,5 +216,31 @@ mod tests {
         assert_eq!((answers.heard(at(OWN), now), answers.to()), (Verdict::Dropped, None));
         answers.heard(at("192.0.2.7:1"), now);
         assert_eq!(answers.to(), Some(at("192.0.2.7:1")));
+    }
+
+    /// Second review after the third: one forged datagram made the answers of `--in [::]:5004` go round in a circle.
+    #[test]
+    fn a_socket_at_all_addresses_is_known_by_each_of_them() {
+        let now = Instant::now();
+        for (own, from) in [
+            ("[::]:5004", "[::1]:5004"),
+            ("[::]:5004", "[::ffff:127.0.0.1]:5004"),
+            ("0.0.0.0:5004", "127.0.0.1:5004"),
+            ("0.0.0.0:5004", "127.0.0.2:5004"),
+        ] {
+            let mut answers = Answers::new(None, at(own));
+            for _ in 0..2 {
+                assert_eq!((answers.heard(at(from), now), answers.to()), (Verdict::Dropped, None), "{from} at {own}");
+            }
+            let other = SocketAddr::new(at(from).ip(), 5005);
+            assert_eq!((answers.heard(other, now), answers.to()), (Verdict::Carried, Some(other)));
+        }
+        let mut answers = Answers::new(None, at("0.0.0.0:5004"));
+        let far = at("192.0.2.7:5004");
+        assert_eq!(
+            (answers.heard(far, now), answers.to()),
+            (Verdict::Carried, Some(far)),
+            "many use one port at both ends"
+        );
     }
 }
