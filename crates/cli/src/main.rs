@@ -44,7 +44,15 @@ fn main() -> ExitCode {
         return code;
     }
     match start(cli) {
-        Ok(true) => ExitCode::SUCCESS,
+        Ok(true) => match output::lost() {
+            None => ExitCode::SUCCESS,
+            Some(error) => {
+                output::note(&format!(
+                    "dfcp: the work is done, but standard output cannot be written ({error}); write it elsewhere"
+                ));
+                ExitCode::from(EXIT_FAILURE)
+            }
+        },
         Ok(false) => {
             output::note("dfcp: interrupted; start again when ready");
             ExitCode::from(EXIT_INTERRUPTED)

@@ -1,16 +1,29 @@
 //! Standard output and standard error. A closed pipe is not an error: its reader wants no more lines, and the work
-//! goes on. (`println!` would panic.)
+//! goes on. (`println!` would panic.) Any other failure loses what a command has found out, so the command fails by it at its end.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::Value;
 
+/// The first line that standard output did not take.
+static LOST: OnceLock<io::Error> = OnceLock::new();
+
 /// One line on standard output.
 pub fn line(text: &str) {
     let mut out = io::stdout().lock();
-    // Nobody is left to be told about a failure here.
-    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush())
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        // Later ones are lost for the same reason.
+        let _ = LOST.set(error);
+    }
+}
+
+/// Why lines that were for standard output are missing there, if any are.
+pub fn lost() -> Option<&'static io::Error> {
+    LOST.get()
 }
 
 /// One JSON object as a line on standard output.
@@ -20,7 +33,7 @@ pub fn json(value: &Value) {
 
 /// One line on standard error.
 pub fn note(text: &str) {
-    // As in `line`.
+    // Nobody is left to be told about a failure here.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 

@@ -42,3 +42,21 @@ fn help_has_an_example() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text.contains("Example") && text.contains("authorized_keys"), "{text}");
 }
+
+/// A script that keeps the output would otherwise go on with an empty file.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_is_lost_to_a_full_disk_is_a_failure_and_a_reader_that_has_gone_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let into = |out: std::process::Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dfcp"));
+        command.args(["id", "--json"]).env("DFCP_CONFIG_DIR", directory.path()).stdout(out).output().unwrap()
+    };
+    let full = into(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into());
+    let said = String::from_utf8(full.stderr).unwrap();
+    assert!(full.status.code() == Some(1) && said.contains("No space left"), "{:?}: {said}", full.status);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let gone = into(writer.into());
+    assert!(gone.status.success() && gone.stderr.is_empty(), "{gone:?}");
+}
