@@ -212,7 +212,8 @@ pub struct Config {
     pub streams: StreamLimits,
     /// Whether messages may be sent and received ([`Connection::messages`](crate::Connection::messages)); both ends must have it on.
     /// Default off. A receiver holds up to [`MESSAGES_HELD_BYTES_MAX`](crate::limits::MESSAGES_HELD_BYTES_MAX) for them, and as much
-    /// that its application has not taken. Modern only.
+    /// that its application has not taken; an accepted connection reserves 144 KiB (plaintext: 80) of its endpoint's memory for their ids.
+    /// Modern only.
     pub messages: bool,
     /// The part of the session's rate which messages may take beside streams, in percent, 1 to 100. Default 90.
     pub message_share_percent: u8,

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use dfcp_proto::{Config, Connection, Deadline, Event, MessageError, Rate, Stats};
+use dfcp_proto::{Accept, Config, Connection, Deadline, Event, MessageError, Rate, Stats};
 pub use dfcp_sim::messages::Losses;
 use dfcp_testkit::{Host, Received, Trust, seed32};
 use dfcp_time::Time;
@@ -47,6 +47,8 @@ pub struct MessagesConfig {
     pub drift_ppm: i64,
     /// The sender ends the session when it has handed over all.
     pub closes: bool,
+    /// The receiving endpoint's budget, bytes; the default if `None`.
+    pub memory_bytes_max: Option<u64>,
     /// What is lost, and every key.
     pub seed: u64,
 }
@@ -71,6 +73,7 @@ impl Default for MessagesConfig {
             stall: Duration::ZERO,
             drift_ppm: 0,
             closes: false,
+            memory_bytes_max: None,
             seed: 1,
         }
     }
@@ -165,7 +168,8 @@ impl World {
         let now = Time::from_s(1);
         let mut sender = Host::new(addresses[0], None, seed32(config.seed, 1));
         sender.connect(now, addresses[1], modern(own))?;
-        let receiver = Host::new(addresses[1], Some(modern(accepting).into()), seed32(config.seed, 2));
+        let accept = Accept { memory_bytes_max: config.memory_bytes_max, ..modern(accepting).into() };
+        let receiver = Host::new(addresses[1], Some(accept), seed32(config.seed, 2));
         let losses = if config.both_ways { config.losses } else { Losses::Independent(0.0) };
         let mut world = Self {
             config,

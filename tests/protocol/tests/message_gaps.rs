@@ -106,6 +106,24 @@ fn an_outage_while_the_last_messages_are_under_way_is_no_wait_for_their_deadline
     }
 }
 
+/// The receiver has its reserve, and nothing of what is shared. Each of these was repeated without end once 256 younger ones had come.
+#[test]
+fn what_is_reliable_comes_also_where_the_receiver_has_no_memory() {
+    for share in [0.01, 0.2] {
+        let (within, lasting) = (Duration::from_secs(10), Duration::from_secs(2));
+        let deadline = Deadline::RELIABLE;
+        let config =
+            MessagesConfig { deadline, memory_bytes_max: Some(1_000_000), ..config(10_000, within, share, lasting) };
+        let outcome = run(config).unwrap();
+        let told = format!(
+            "{} of {} came, closed after {:?}, {} refused, {} dropped by the receiver",
+            outcome.in_time, outcome.messages, outcome.closed_after, outcome.refused, outcome.receiver.segments_dropped
+        );
+        assert_eq!(outcome.in_time + outcome.refused, outcome.messages, "{told}");
+        assert!(outcome.refused == 0 && outcome.closed_after.is_some(), "{told}");
+    }
+}
+
 #[test]
 fn whatever_the_path_and_the_messages_none_stand_still() {
     for seed in 0..12 {

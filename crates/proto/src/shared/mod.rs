@@ -19,7 +19,7 @@ use dfcp_wire::{Opener, Profile};
 use crate::config::Config;
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::path::ecn::Ecn;
-use crate::{classic, stream::recv};
+use crate::{classic, message, stream::recv};
 
 /// Room that a datagram buffer must have.
 pub const DATAGRAM_BUFFER_BYTES: usize = dfcp_wire::DATAGRAM_BYTES_MAX;
@@ -148,10 +148,14 @@ pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     a.into_iter().chain(b).min()
 }
 
-/// Memory that a connection of this configuration needs to receive any one block: what it reserves of its endpoint's.
+/// Memory that a connection of this configuration needs to receive any one block, and to know of messages which of them have come: what it
+/// reserves of its endpoint's.
 pub(crate) fn reserve_bytes(config: &Config) -> u64 {
     match config.profile {
-        Profile::Modern => recv::slot::reserve_bytes(config),
+        Profile::Modern => {
+            let ids = if config.messages { message::recv::reserve_bytes(config.credentials().is_some()) } else { 0 };
+            recv::slot::reserve_bytes(config) + ids as u64
+        }
         Profile::Classic => classic::reserve_bytes(config),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use dfcp_proto::limits::{CONNECTION_BYTES_MAX, MESSAGES_HELD_BYTES_MAX, MESSAGES_UNREAD_BYTES_MAX};
+use dfcp_proto::limits::{CONNECTION_BYTES_MAX, MESSAGE_IDS_MAX, MESSAGES_HELD_BYTES_MAX, MESSAGES_UNREAD_BYTES_MAX};
 use dfcp_proto::{Accept, Config, Deadline, Event, Handle, PeerKey, Rate};
 use dfcp_testkit::{Host, Received, seed32, server_address};
 use dfcp_time::Time;
@@ -32,6 +32,8 @@ const OWN_RATE_BPS: u64 = 50_000_000;
 
 /// A victim's memory of 16 384 messages, the places of those that wait for its application, and what else it allocates, KiB.
 const REMEMBERED_KIB: u64 = 2_048;
+/// Bytes for the id of a message.
+const ID_BYTES: u64 = 9;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +189,8 @@ struct Scene {
     cost: Cost,
     memory_before_kib: u64,
     charged_before_bytes: u64,
+    /// Ids of messages that the attacker has begun. What is known of them is charged since the session's beginning, with its reserve.
+    ids: u64,
     cpu: Duration,
 }
 
@@ -203,7 +207,17 @@ impl Scene {
         let Received::Opened(handle) = opened else { bail!("the session was not opened: {opened:?}") };
         let cost = Cost { attack: attack.to_string(), ..Cost::default() };
         let (memory_before_kib, charged_before_bytes) = (memory_kib(), victim.endpoint.stats().memory_bytes);
-        Ok(Self { now, victim, handle, puppet, cost, memory_before_kib, charged_before_bytes, cpu: Duration::ZERO })
+        Ok(Self {
+            now,
+            victim,
+            handle,
+            puppet,
+            cost,
+            memory_before_kib,
+            charged_before_bytes,
+            ids: 0,
+            cpu: Duration::ZERO,
+        })
     }
 
     /// Lets the victim work, and counts what it takes.
@@ -219,7 +233,8 @@ impl Scene {
         // A session that has ended has given its reserve back, too.
         let charged = self.victim.endpoint.stats().memory_bytes.saturating_sub(self.charged_before_bytes);
         self.cost.memory_kib = self.cost.memory_kib.max(taken_kib);
-        self.cost.uncharged_kib = self.cost.uncharged_kib.max(taken_kib.saturating_sub(charged >> 10));
+        let reserved = ID_BYTES * self.ids.next_power_of_two().min(MESSAGE_IDS_MAX as u64);
+        self.cost.uncharged_kib = self.cost.uncharged_kib.max(taken_kib.saturating_sub((charged + reserved) >> 10));
         result
     }
 
@@ -331,7 +346,12 @@ fn on_receiver(attack: Attack, datagrams: u64) -> Result<Cost> {
             scene.puppet.next_number += 20_000;
         }
         let number = scene.puppet.next_number;
-        let segment = Segment::Message(message(attack, number, scene.now));
+        let message = message(attack, number, scene.now);
+        let covered = if let Coverage::Several(group) = message.coverage { group.count } else { 1 };
+        let begun = u64::from(message.id) + u64::from(covered);
+        // What is further ahead is dropped.
+        scene.ids = if begun <= number + 1 { scene.ids.max(begun) } else { scene.ids };
+        let segment = Segment::Message(message);
         let datagram = match &replayed {
             Some(datagram) if attack == Attack::Replayed => Vec::clone(datagram),
             _ => scene.puppet.seal_segment(&segment, &[7; SYMBOL_BYTES][..payload_bytes(&segment)])?,

@@ -6,7 +6,7 @@
 //!   coded together ([`group`]), both by their ids ([`pending`]), and rows of known messages ([`known`]).
 //! * [`unread`]: messages that wait for the application.
 //!
-//! All of it is charged to the session's memory as what it takes. What a datagram costs grows with nothing that a peer has filled, except
+//! The states of ids are part of the session's reserve, and all else is charged to its memory as what it takes. What a datagram costs grows with nothing that a peer has filled, except
 //! with the logarithm of how much is not complete.
 
 mod clock;
@@ -27,6 +27,7 @@ use dfcp_wire::feedback::ReportWriter;
 use dfcp_wire::segment::{Coverage, Message, MessageGroup, MessageInfo};
 
 use self::clock::DelayClock;
+pub(crate) use self::states::reserve_bytes;
 use self::states::{Named, State, States};
 use self::store::Store;
 use self::unread::Unread;
@@ -137,7 +138,7 @@ impl RecvMessages {
             return Err(Dropped::Unexpected);
         }
         let excess_us = self.clock.on_datagram(now, segment.clock_us);
-        self.states.reach(last, memory);
+        self.states.reach(last);
         self.forget(now, memory);
         let arrival = Arrival { now, clock_us: segment.clock_us, excess_us };
         match segment.coverage {

@@ -6,8 +6,7 @@ use std::ops::Range;
 use dfcp_wire::feedback::{MessageRun, ReportWriter, SymbolSet};
 
 use super::known::Place;
-use crate::limits::{MESSAGE_IDS_MAX, MESSAGE_IDS_UNPAID};
-use crate::stream::recv::memory::ReceiveMemory;
+use crate::limits::MESSAGE_IDS_MAX;
 
 /// Each change is told in this number of reports.
 const TELLINGS: u8 = 3;
@@ -29,6 +28,12 @@ pub(super) enum State {
     Complete { proof: u32 },
 }
 
+/// Bytes that the states of all ids take, with proofs or without. They are part of a session's reserve: without them nobody would know what
+/// may still come of a message, which its sender repairs for as long as [`MESSAGE_IDS_MAX`] permits.
+pub(crate) const fn reserve_bytes(has_proofs: bool) -> usize {
+    MESSAGE_IDS_MAX * (size_of::<u8>() + size_of::<Place>() + if has_proofs { size_of::<u32>() } else { 0 })
+}
+
 /// The states of the newest [`MESSAGE_IDS_MAX`] ids. Each takes as few bytes as it needs, as a peer has room made for all of them by a single
 /// datagram.
 #[derive(Debug)]
@@ -42,8 +47,6 @@ pub(super) struct States {
     /// Of each id where its row is kept.
     places: VecDeque<Place>,
     has_proofs: bool,
-    /// Ids that there is room for.
-    room: usize,
     /// No mark before this place owes anything.
     owing_from: usize,
     is_owing: bool,
@@ -64,30 +67,18 @@ impl States {
             proofs: VecDeque::new(),
             places: VecDeque::new(),
             has_proofs,
-            room: MESSAGE_IDS_UNPAID,
             owing_from: 0,
             is_owing: false,
         }
     }
 
-    /// Bytes for each id.
-    const fn id_bytes(&self) -> usize {
-        size_of::<u8>() + size_of::<Place>() + if self.has_proofs { size_of::<u32>() } else { 0 }
-    }
-
-    #[cfg(test)]
-    pub(super) const fn paid_bytes(&self) -> usize {
-        (self.room - MESSAGE_IDS_UNPAID) * self.id_bytes()
-    }
-
-    /// Remembers this id and those below it. The lowest are forgotten where there is no room for more.
-    pub(super) fn reach(&mut self, id: u32, memory: &mut ReceiveMemory) {
+    /// Remembers this id and those below it, [`MESSAGE_IDS_MAX`] in all.
+    pub(super) fn reach(&mut self, id: u32) {
         let end = u64::from(id) + 1;
         if end <= self.begun() {
             return;
         }
-        self.make_room(end - self.first, memory);
-        let keep_from = end.saturating_sub(self.room as u64).max(self.first);
+        let keep_from = end.saturating_sub(MESSAGE_IDS_MAX as u64).max(self.first);
         let gone = (keep_from - self.first).min(self.marks.len() as u64) as usize;
         self.marks.drain(..gone);
         self.places.drain(..gone);
@@ -95,6 +86,7 @@ impl States {
         self.owing_from = self.owing_from.saturating_sub(gone);
         self.first = keep_from;
         let count = (end - keep_from) as usize;
+        self.make_room(count);
         self.marks.resize(count, 0);
         self.places.resize(count, Place::NONE);
         if self.has_proofs {
@@ -102,18 +94,10 @@ impl States {
         }
     }
 
-    /// Makes room for as many ids, up to the limit and as far as it can be paid.
-    fn make_room(&mut self, ids: u64, memory: &mut ReceiveMemory) {
-        let ids = ids.min(MESSAGE_IDS_MAX as u64) as usize;
-        if ids > self.room {
-            let room = ids.next_power_of_two().min(MESSAGE_IDS_MAX);
-            if memory.pay(((room - self.room) * self.id_bytes()) as u64) {
-                self.room = room;
-            }
-        }
-        // No queue takes more than was paid for, and none is moved for each id.
-        if self.marks.capacity() < ids.min(self.room) {
-            let more = self.room - self.marks.len();
+    /// Makes room for as many ids. No queue takes more than the reserve has for it, and none is moved for each id.
+    fn make_room(&mut self, ids: usize) {
+        if self.marks.capacity() < ids {
+            let more = ids.next_power_of_two().min(MESSAGE_IDS_MAX) - self.marks.len();
             self.marks.reserve_exact(more);
             self.places.reserve_exact(more);
             self.proofs.reserve_exact(if self.has_proofs { more } else { 0 });
@@ -314,22 +298,22 @@ mod tests {
     }
 
     #[test]
-    fn without_memory_fewer_ids_are_remembered_and_the_newest_always() {
-        let budget = crate::shared::memory::MemoryBudget::new(8 * 1_000 * 9);
-        let reservation = crate::shared::memory::MemoryReservation::open(&budget, 0).unwrap();
-        let mut memory = ReceiveMemory::new(1 << 20);
-        memory.charge_to(reservation);
-        let mut states = States::new(true);
-        for id in [0, 100, 40_000, 1_000_000, u32::MAX] {
-            states.reach(id, &mut memory);
-            assert_eq!(states.get(id), Some(State::Empty));
-            states.set(id, State::Complete { proof: id });
-            assert_eq!(states.get(id), Some(State::Complete { proof: id }));
-            assert_eq!(memory.paid_bytes(), states.paid_bytes() as u64);
-            let allocated = states.marks.capacity() + 4 * (states.proofs.capacity() + states.places.capacity());
-            assert!(allocated <= states.room * 9, "{allocated}");
+    fn the_newest_ids_are_remembered_and_take_no_more_than_is_reserved() {
+        for has_proofs in [false, true] {
+            let mut states = States::new(has_proofs);
+            for id in [0, 100, 300, 9_000, 40_000, 1_000_000, 1_000_001, u32::MAX] {
+                states.reach(id);
+                assert_eq!(states.get(id), Some(State::Empty));
+                let proof = if has_proofs { id } else { 0 };
+                states.set(id, State::Complete { proof });
+                assert_eq!(states.get(id), Some(State::Complete { proof }));
+                let oldest = id.saturating_sub(MESSAGE_IDS_MAX as u32 - 1);
+                assert!(states.get(oldest).is_some(), "{oldest}");
+                assert!(oldest == 0 || states.get(oldest - 1).is_none(), "{oldest}");
+                let allocated = states.marks.capacity() + 4 * (states.proofs.capacity() + states.places.capacity());
+                assert!(allocated <= reserve_bytes(has_proofs), "{allocated}");
+            }
+            assert_eq!(states.begun(), 1 << 32);
         }
-        assert_eq!(states.begun(), 1 << 32);
-        assert!((u64::from(u32::MAX) - states.first()) as usize == states.room - 1 && states.room < MESSAGE_IDS_MAX);
     }
 }
