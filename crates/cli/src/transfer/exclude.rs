@@ -1,13 +1,16 @@
 //! What the user leaves out of what is sent, and with `--delete` protects at the receiver, by patterns as rsync has them.
 //!
-//! A receiver matches patterns that a peer sent. So they are not compiled into automata, whose size a peer would choose: matching
-//! follows all ways through a pattern at once, and takes no more than its length for each byte of a name.
+//! A receiver matches patterns that a peer sent. What they take, and what matching costs, is bounded by their lengths ([`automaton`]).
+
+mod automaton;
 
 use std::path::Path;
 
 use dfcp_framing::limits::PATTERN_BYTES_MAX;
 
 use crate::limits::{PATTERNS_BYTES_MAX, PATTERNS_MAX};
+
+use self::automaton::Automaton;
 
 /// The patterns of a command or of a session.
 #[derive(Debug, Default)]
@@ -20,7 +23,7 @@ pub struct Exclude {
 #[derive(Debug)]
 struct Pattern {
     text: Vec<u8>,
-    steps: Vec<Step>,
+    automaton: Automaton,
     /// A pattern with neither a slash nor `**`, which may stand for slashes, is one for last components.
     is_last_component: bool,
     is_for_directories: bool,
@@ -45,6 +48,31 @@ enum Step {
     Directories,
     /// Any bytes, the last of which is a slash. It is always behind [`Step::Directories`].
     Inside,
+}
+
+impl Step {
+    /// Whether the step can end with this byte.
+    fn ends_with(&self, byte: u8) -> bool {
+        let is_slash = byte == b'/';
+        match self {
+            Self::Byte(expected) => *expected == byte,
+            Self::Class { is_negated, ranges } => {
+                let is_in = ranges.iter().any(|(low, high)| (low..=high).contains(&&byte));
+                !is_slash && is_in != *is_negated
+            }
+            Self::Inside => is_slash,
+            Self::Star | Self::DoubleStar | Self::Directories => false,
+        }
+    }
+
+    /// Whether the step can go on with this byte.
+    fn goes_on_with(&self, byte: u8) -> bool {
+        match self {
+            Self::Star => byte != b'/',
+            Self::DoubleStar | Self::Inside => true,
+            Self::Byte(_) | Self::Class { .. } | Self::Directories => false,
+        }
+    }
 }
 
 impl Exclude {
@@ -86,9 +114,9 @@ impl Exclude {
         self.patterns.iter().filter(|pattern| is_directory || !pattern.is_for_directories).any(|pattern| {
             let name = if pattern.is_last_component { last } else { whole }.as_encoded_bytes();
             if pattern.is_with_contents && is_directory {
-                return matches(&pattern.steps, &[name, b"/"].concat());
+                return pattern.automaton.matches(&[name, b"/"].concat());
             }
-            matches(&pattern.steps, name)
+            pattern.automaton.matches(name)
         })
     }
 }
@@ -109,12 +137,13 @@ impl Pattern {
             Some(anchored) => anchored,
             None if is_last_component => pattern,
             None => {
-                steps.extend([Step::Directories, Step::Inside]);
+                add_directories(&mut steps);
                 pattern
             }
         };
         parse_steps(rest, &mut steps)?;
-        Ok(Self { text: text.to_vec(), steps, is_last_component, is_for_directories, is_with_contents })
+        let automaton = Automaton::new(&steps);
+        Ok(Self { text: text.to_vec(), automaton, is_last_component, is_for_directories, is_with_contents })
     }
 }
 
@@ -131,7 +160,7 @@ fn parse_steps(mut rest: &[u8], steps: &mut Vec<Step>) -> Result<(), String> {
                 match rest.strip_prefix(b"/").filter(|_| begins) {
                     Some(more) => {
                         (rest, begins_component) = (more, true);
-                        steps.extend([Step::Directories, Step::Inside]);
+                        add_directories(steps);
                     }
                     None => steps.push(Step::DoubleStar),
                 }
@@ -187,52 +216,10 @@ fn parse_class(rest: &mut &[u8]) -> Result<Step, String> {
     Ok(Step::Class { is_negated, ranges })
 }
 
-/// Follows every way through the steps at once.
-fn matches(steps: &[Step], name: &[u8]) -> bool {
-    // Whether a way has reached each step; behind the last one is the end.
-    let mut reached = vec![false; steps.len() + 1];
-    let mut next = reached.clone();
-    reach(steps, &mut reached, 0);
-    for byte in name {
-        next.fill(false);
-        for (place, step) in steps.iter().enumerate().filter(|(place, _)| reached[*place]) {
-            let is_slash = *byte == b'/';
-            match step {
-                Step::Byte(expected) if expected == byte => reach(steps, &mut next, place + 1),
-                Step::Class { is_negated, ranges } => {
-                    let is_in = ranges.iter().any(|(low, high)| (low..=high).contains(&byte));
-                    if !is_slash && is_in != *is_negated {
-                        reach(steps, &mut next, place + 1);
-                    }
-                }
-                Step::Star if !is_slash => reach(steps, &mut next, place),
-                Step::DoubleStar => reach(steps, &mut next, place),
-                Step::Inside => {
-                    next[place] = true;
-                    if is_slash {
-                        reach(steps, &mut next, place + 1);
-                    }
-                }
-                Step::Byte(_) | Step::Star | Step::Directories => {}
-            }
-        }
-        std::mem::swap(&mut reached, &mut next);
-    }
-    reached[steps.len()]
-}
-
-/// Marks a step, and those behind it that can be reached by nothing.
-fn reach(steps: &[Step], reached: &mut [bool], place: usize) {
-    let mut place = place;
-    while !std::mem::replace(&mut reached[place], true) {
-        match steps.get(place) {
-            Some(Step::Star | Step::DoubleStar) => place += 1,
-            Some(Step::Directories) => {
-                reached[place + 1] = true;
-                place += 2;
-            }
-            _ => return,
-        }
+/// Directories that follow directories mean no more than these.
+fn add_directories(steps: &mut Vec<Step>) {
+    if steps.last() != Some(&Step::Inside) {
+        steps.extend([Step::Directories, Step::Inside]);
     }
 }
 
