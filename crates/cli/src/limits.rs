@@ -350,6 +350,9 @@ pub const PARTIALS_MAX: usize = 4096;
 /// As [`PARTIALS_MAX`], of one sender.
 pub const PARTIALS_PER_SENDER_MAX: usize = 256;
 
+/// Unfinished files that are tried to be given up for another one: those in use stay.
+pub const PARTIALS_GIVEN_UP_TRIES_MAX: usize = 8;
+
 /// How often a receiver writes down how far unfinished files have come: with the time that takes, within a second.
 pub const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(500);
 

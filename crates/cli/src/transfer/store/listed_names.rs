@@ -7,6 +7,9 @@ use crate::limits::LISTING_BYTES_HELD_MAX;
 pub(super) struct ListedNames {
     bytes: Vec<u8>,
     ends: Vec<u32>,
+    /// Names that others were compared with.
+    #[cfg(test)]
+    compared: std::sync::atomic::AtomicU64,
 }
 
 impl ListedNames {
@@ -40,6 +43,8 @@ impl ListedNames {
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low.midpoint(high);
+            #[cfg(test)]
+            self.compared.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             match self.get(middle).cmp(name) {
                 std::cmp::Ordering::Equal => return Some(middle),
                 std::cmp::Ordering::Less => low = middle + 1,
@@ -52,5 +57,37 @@ impl ListedNames {
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_costs_no_more_for_those_that_are_listed() {
+        println!(
+            "| names held of a listing | compared with a name of the directory, at the most | bytes moved for a name that comes |\n|---|---:|---:|"
+        );
+        for count in [1, 1_000, usize::MAX] {
+            let mut names = ListedNames::default();
+            let (mut moved, mut capacity) = (0, 0);
+            while names.len() < count && !names.is_full() {
+                names.push(format!("{:08}", 2 * names.len() + 1).as_bytes());
+                // What grows is moved as a whole, and doubles then.
+                if names.bytes.capacity() > capacity {
+                    (moved, capacity) = (moved + names.bytes.len(), names.bytes.capacity());
+                }
+            }
+            let compared = |name: usize| {
+                let before = names.compared.load(std::sync::atomic::Ordering::Relaxed);
+                assert_eq!(names.find(format!("{name:08}").as_bytes()).is_some(), name % 2 == 1);
+                names.compared.load(std::sync::atomic::Ordering::Relaxed) - before
+            };
+            let most = (0..=2 * names.len()).map(compared).max().unwrap();
+            println!("| {} | {most} | {:.1} |", names.len(), moved as f64 / names.len() as f64);
+            assert!(most <= u64::from(names.len().ilog2()) + 1, "{most} for {} names", names.len());
+            assert!(moved <= 3 * names.bytes.len(), "{moved} bytes moved of {}", names.bytes.len());
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! Unfinished files that are gone on with: a file under a reserved name where it is to be, and a journal beside the others' in one
 //! directory of the output directory.
 //!
-//! Both names follow from the sender's key and the file's name, so nobody else's are found. While a receiver writes to the file it
-//! holds its lock.
+//! Both names follow from the sender's key and the file's name, so nobody else's are found, and a journal's begins with what follows from
+//! the key alone, so that a sender's are found without reading others'. While a receiver writes to the file it holds its lock.
 
 mod claims;
 mod journal;
+mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
 use std::io;
@@ -22,10 +23,11 @@ use dfcp_framing::names::{RelativeName, TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
 use self::claims::{Claim, Claims};
 pub use self::journal::UnfinishedFile;
 use self::journal::{Journal, State};
+use self::table::Table;
 use super::changed::Place;
 use super::staged::Staged;
 use crate::limits::{
-    ABANDONED_AGE, HALF_MADE_AGE, LOCK_TRIES_MAX, LOCK_TRY_INTERVAL, PARTIALS_MAX, PARTIALS_PER_SENDER_MAX,
+    ABANDONED_AGE, HALF_MADE_AGE, LOCK_TRIES_MAX, LOCK_TRY_INTERVAL, PARTIALS_GIVEN_UP_TRIES_MAX, PARTIALS_MAX,
 };
 use crate::transfer::beneath::{Directory, Resolution, Status, status_of};
 use crate::transfer::hash_tree::{ChainingValue, HashTree, Shape};
@@ -34,6 +36,11 @@ use crate::transfer::owner::Owner;
 /// Where journals are, below the output directory. No sender can name it.
 const JOURNALS: &str = ".dfcp-journals.part";
 const JOURNAL_SUFFIX: &str = ".journal";
+/// Digits of an [`Id`] which stand for the sender, and for the file.
+const SENDER_DIGITS: usize = 16;
+const FILE_DIGITS: usize = 32;
+/// The fewest active files of which those that are over are looked for.
+const ACTIVE_SWEPT_MIN: usize = 64;
 
 /// The unfinished files of an output directory.
 #[derive(Debug)]
@@ -41,13 +48,25 @@ pub struct Partials {
     root: Directory,
     sync: bool,
     /// Those which some session of this program is writing to.
-    active: Mutex<BTreeMap<Id, Weak<Slot>>>,
+    active: Mutex<Active>,
     claims: Claims,
-    /// [`PARTIALS_MAX`].
-    files_max: usize,
+    table: Table,
+    /// Journals that were opened.
+    #[cfg(test)]
+    visited: std::sync::atomic::AtomicU64,
 }
 
-/// Which unfinished file it is, as its names have it.
+/// Those which some session of this program is writing to, and some which none is any more.
+#[derive(Debug, Default)]
+struct Active {
+    slots: BTreeMap<Id, Weak<Slot>>,
+    /// Those which are over are looked for when there are as many: twice what there were, so that each costs the same.
+    swept_at: usize,
+    #[cfg(test)]
+    passed_through: u64,
+}
+
+/// Which unfinished file it is, as its names have it: digits that follow from its sender, and those which follow from its name, too.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id(String);
 
@@ -138,13 +157,29 @@ impl Id {
     pub(super) fn of(owner: &Owner, name: &[u8]) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("DFCP unfinished file of a sender, version 1");
         hasher.update(&(owner.as_str().len() as u64).to_be_bytes()).update(owner.as_str().as_bytes()).update(name);
-        // Two files of one sender that share 128 bits would have to be made for it, and would then only be sent again.
-        Self(hasher.finalize().to_hex()[..32].to_owned())
+        let mut sender = blake3::Hasher::new_derive_key("DFCP sender of unfinished files, version 1");
+        sender.update(owner.as_str().as_bytes());
+        // Two files of one sender that share 128 bits would have to be made for it, and would then only be sent again; two senders that share
+        // 64 would share their places.
+        let (sender, file) = (sender.finalize().to_hex(), hasher.finalize().to_hex());
+        Self(format!("{}{}", &sender[..SENDER_DIGITS], &file[..FILE_DIGITS]))
+    }
+
+    /// From the name of a journal.
+    fn of_journal(name: &OsStr) -> Option<Self> {
+        let id = name.to_str()?.strip_suffix(JOURNAL_SUFFIX)?;
+        let is_one = id.len() == SENDER_DIGITS + FILE_DIGITS && id.bytes().all(|digit| digit.is_ascii_hexdigit());
+        is_one.then(|| Self(id.to_owned()))
+    }
+
+    /// What follows from the sender alone.
+    fn sender(&self) -> &str {
+        &self.0[..SENDER_DIGITS]
     }
 
     /// The name of the file, in its directory.
     pub(super) fn file_name(&self) -> OsString {
-        format!("{TEMPORARY_PREFIX}{}{TEMPORARY_SUFFIX}", self.0).into()
+        format!("{TEMPORARY_PREFIX}{}{TEMPORARY_SUFFIX}", &self.0[SENDER_DIGITS..]).into()
     }
 
     fn journal_name(&self) -> OsString {
@@ -163,7 +198,15 @@ impl Partials {
 
     /// Those below `root`, of which each sender may leave `bytes_max` in all.
     pub(super) fn new(root: Directory, sync: bool, bytes_max: Option<u64>) -> Self {
-        Self { root, sync, active: Mutex::default(), claims: Claims::new(bytes_max), files_max: PARTIALS_MAX }
+        Self {
+            root,
+            sync,
+            active: Mutex::default(),
+            claims: Claims::new(bytes_max),
+            table: Table::new(),
+            #[cfg(test)]
+            visited: Default::default(),
+        }
     }
 
     /// A file is going to take `bytes`, instead of what it took before, which is returned.
@@ -184,53 +227,68 @@ impl Partials {
         let id = staged.keep.as_ref().map(|keep| keep.id.clone());
         let slot = Arc::new(Slot(Mutex::new(Some(staged))));
         if let Some(id) = id {
-            let mut active = self.active();
-            active.retain(|_, slot| slot.strong_count() > 0);
-            active.insert(id, Arc::downgrade(&slot));
+            self.active().insert(id, &slot);
         }
         slot
     }
 
     /// Takes a file from the session that writes to it. A sender which was killed is back before its receiver knows that it is gone.
     pub(super) fn take_over(&self, id: &Id) -> Option<Staged> {
-        let slot = self.active().get(id).and_then(Weak::upgrade)?;
+        let slot = self.active().slots.get(id).and_then(Weak::upgrade)?;
         slot.lock().take()
     }
 
-    fn active(&self) -> MutexGuard<'_, BTreeMap<Id, Weak<Slot>>> {
+    fn active(&self) -> MutexGuard<'_, Active> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The unfinished files of `owner`, or of all. Journals that say nothing, or whose files are gone, and those which nothing has
-    /// changed for [`ABANDONED_AGE`] before `now`, are removed on the way, with their files.
+    /// The unfinished files of `owner`, or of all. Journals of these that say nothing, or whose files are gone, and all those which nothing
+    /// has changed for [`ABANDONED_AGE`] before `now`, are removed on the way, with their files.
     ///
     /// # Errors
     /// Those of the file system.
     pub fn list(&self, owner: Option<&Owner>, now: SystemTime) -> io::Result<Vec<Found>> {
-        let mut found = self.list_active(now);
+        let wanted = owner.map(|owner| Id::of(owner, b""));
+        let is_wanted = |id: &Id| wanted.as_ref().is_none_or(|wanted| id.sender() == wanted.sender());
+        let mut found = self.list_active(is_wanted, now);
         if let Some(journals) = self.journals()? {
-            for name in journals.names()?.take(PARTIALS_MAX * 2) {
-                let name = name?;
-                let Some(id) = name.to_str().and_then(|name| name.strip_suffix(JOURNAL_SUFFIX)) else {
-                    Self::remove_half_made(&journals, &name, now);
-                    continue;
-                };
-                let id = Id(id.to_owned());
-                if !found.contains_key(&id)
-                    && let Some(one) = self.look(&journals, &id, now)?
+            let (ids, old) = self.read_names(&journals, now)?;
+            for id in ids.iter().filter(|id| is_wanted(id) || old.contains(id)) {
+                if !found.contains_key(id)
+                    && let Some(one) = self.look(&journals, id, now)?
                 {
-                    found.insert(id, one);
+                    // Others' are told from the time of their journals alone.
+                    self.table.touch(id, if one.is_active { now } else { one.changed });
+                    found.insert(id.clone(), one);
                 }
             }
+        } else {
+            self.table.read(&BTreeSet::new(), now, |_| now);
         }
         if let Some(owner) = owner {
-            let its = found.iter().filter(|(_, found)| found.file.owner == *owner);
-            self.claims.found(owner, &its.map(|(id, found)| (id.clone(), found.bytes)).collect());
+            found.retain(|_, found| found.file.owner == *owner);
+            self.claims.found(owner, &found.iter().map(|(id, found)| (id.clone(), found.bytes)).collect());
         }
-        let is_wanted = |found: &Found| owner.is_none_or(|owner| found.file.owner == *owner);
-        let mut found: Vec<_> = found.into_values().filter(is_wanted).collect();
+        let mut found: Vec<_> = found.into_values().collect();
         found.sort_by(|a, b| a.file.name.cmp(&b.file.name));
         Ok(found)
+    }
+
+    /// Which journals there are by their names, and which of them may be abandoned.
+    fn read_names(&self, journals: &Directory, now: SystemTime) -> io::Result<(BTreeSet<Id>, BTreeSet<Id>)> {
+        let mut ids = BTreeSet::new();
+        for name in journals.names()?.take(PARTIALS_MAX * 2) {
+            let name = name?;
+            match Id::of_journal(&name) {
+                Some(id) => {
+                    ids.insert(id);
+                }
+                None => Self::remove_half_made(journals, &name, now),
+            }
+        }
+        let changed = |id: &Id| journals.status(&id.journal_name()).map_or(now, |status| status.changed);
+        let old = self.table.read(&ids, now, changed);
+        Ok((ids, old.into_iter().collect()))
     }
 
     /// A journal that was being made when a receiver was killed. One that is being made takes far less time.
@@ -244,8 +302,9 @@ impl Partials {
     }
 
     /// Those which sessions of this program are writing to, and which may have no journals yet.
-    fn list_active(&self, now: SystemTime) -> BTreeMap<Id, Found> {
-        let slots: Vec<_> = self.active().iter().filter_map(|(id, slot)| Some((id.clone(), slot.upgrade()?))).collect();
+    fn list_active(&self, is_wanted: impl Fn(&Id) -> bool, now: SystemTime) -> BTreeMap<Id, Found> {
+        let slot = |(id, slot): (&Id, &Weak<Slot>)| Some((id.clone(), slot.upgrade()?));
+        let slots: Vec<_> = self.active().slots.iter().filter(|(id, _)| is_wanted(id)).filter_map(slot).collect();
         let found = slots.into_iter().filter_map(|(id, slot)| {
             let slot = slot.lock();
             let (keep, tree) = slot.as_ref().and_then(|staged| Some((staged.keep.as_ref()?, staged.tree()?)))?;
@@ -305,6 +364,8 @@ impl Partials {
 
     /// What is written down, if it says something and is about this file.
     fn read(&self, journals: &Directory, id: &Id) -> io::Result<Option<(UnfinishedFile, State)>> {
+        #[cfg(test)]
+        self.visited.fetch_add(1, Ordering::Relaxed);
         let file = match journals.own_file(&id.journal_name()) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -326,33 +387,64 @@ impl Partials {
         directory.remove_file(&id.file_name())
     }
 
-    /// Removes the oldest file of the sender that has left most of those which were `found`, for another one which has left
-    /// `its`: few senders would fill the directory for a week otherwise.
-    fn make_room(&self, journals: &Directory, found: &[Found], its: usize) -> io::Result<()> {
-        let mut counts: BTreeMap<&Owner, usize> = BTreeMap::new();
-        for one in found {
-            *counts.entry(&one.file.owner).or_default() += 1;
+    /// Makes sure that a journal has a place. Where all are taken, the sender with most files gives up the one that changed longest ago for
+    /// another which has left fewer: few senders would fill the directory for a week otherwise. Returns whether it is a new place.
+    ///
+    /// # Errors
+    /// There is none, or those of the file system.
+    fn take_place(&self, journals: &Directory, id: &Id) -> io::Result<bool> {
+        let now = SystemTime::now();
+        if !self.table.is_read() {
+            self.read_names(journals, now)?;
         }
-        let most = counts.iter().max_by_key(|(_, count)| **count).filter(|(_, count)| **count > its + 1);
-        let of_most = |one: &&Found| !one.is_active && most.is_some_and(|(owner, _)| one.file.owner == **owner);
-        let oldest = found.iter().filter(of_most).min_by_key(|one| one.changed);
-        let oldest = oldest.ok_or_else(|| io::Error::other("too many files are unfinished already"))?;
-        let id = Id::of(&oldest.file.owner, &oldest.file.name);
-        let (directory, file) = self.own_file(&oldest.file, &id)?;
+        for _ in 0..PARTIALS_GIVEN_UP_TRIES_MAX {
+            match self.table.take(id, now)? {
+                table::Place::Had => return Ok(false),
+                table::Place::Taken => return Ok(true),
+                table::Place::Instead(oldest) => self.give_up(journals, &oldest, now)?,
+            }
+        }
+        Err(io::Error::other("too many files are unfinished already"))
+    }
+
+    /// Removes an unfinished file, unless it is in use: then it counts as changed at `now`, and another one is the oldest.
+    fn give_up(&self, journals: &Directory, id: &Id, now: SystemTime) -> io::Result<()> {
+        let Some((identity, _)) = self.read(journals, id)? else {
+            self.forget(journals, id);
+            return Ok(());
+        };
+        let (directory, file) = match self.own_file(&identity, id) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.forget(journals, id);
+                return Ok(());
+            }
+            Err(error) => {
+                tracing::debug!(%error, "an unfinished file is not given up");
+                self.table.touch(id, now);
+                return Ok(());
+            }
+        };
         // Its sender may be back just now.
-        file.try_lock()?;
+        if file.try_lock().is_err() {
+            self.table.touch(id, now);
+            return Ok(());
+        }
         directory.remove_file(&id.file_name())?;
-        self.forget(journals, &id);
+        self.forget(journals, id);
         Ok(())
     }
 
     /// Removes a journal.
     fn forget(&self, journals: &Directory, id: &Id) {
         self.claims.release(id);
-        if let Err(error) = journals.remove_file(&id.journal_name())
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(%error, "a journal of an unfinished file cannot be removed");
+        match journals.remove_file(&id.journal_name()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, "a journal of an unfinished file cannot be removed");
+                // It keeps its place, and is not the first to be given up again.
+                self.table.touch(id, SystemTime::now());
+            }
+            _ => self.table.release(id),
         }
         // An output directory with nothing unfinished looks as if there had never been anything. Where other journals are, this fails.
         let _ = self.root.remove_directory(OsStr::new(JOURNALS));
@@ -383,6 +475,20 @@ impl Partials {
             Some(names) => names.sync_all(),
             None => Ok(()),
         }
+    }
+}
+
+impl Active {
+    fn insert(&mut self, id: Id, slot: &Arc<Slot>) {
+        if self.slots.len() >= self.swept_at.max(ACTIVE_SWEPT_MIN) {
+            #[cfg(test)]
+            {
+                self.passed_through += self.slots.len() as u64;
+            }
+            self.slots.retain(|_, slot| slot.strong_count() > 0);
+            self.swept_at = 2 * self.slots.len();
+        }
+        self.slots.insert(id, Arc::downgrade(slot));
     }
 }
 
@@ -525,7 +631,9 @@ impl Checkpoint {
         let mut recorder = recorder(&self.journal);
         let written = match &mut *recorder {
             Recorder::Closed => return Ok(()),
-            Recorder::Open(journal) => journal.append(self.offset, &self.spans, self.partials.sync),
+            Recorder::Open(journal) => journal
+                .append(self.offset, &self.spans, self.partials.sync)
+                .inspect(|()| self.partials.table.touch(&self.id, SystemTime::now())),
             Recorder::Missing | Recorder::Earlier => self.begin().map(|journal| *recorder = Recorder::Open(journal)),
         };
         if written.is_err() && matches!(&*recorder, Recorder::Open(_)) {
@@ -537,25 +645,18 @@ impl Checkpoint {
 
     fn begin(&self) -> io::Result<Journal> {
         let journals = self.partials.journals_made()?;
-        self.check_count(&journals)?;
+        let is_new = self.partials.take_place(&journals, &self.id)?;
         // The file's own name, without which the journal would be about nothing.
-        self.partials.flush(self.place.directory())?;
-        let name = self.id.journal_name();
-        Journal::create(&journals, &name, &self.identity, &self.state, self.partials.sync)
-    }
-
-    /// Whoever may store files here could fill the directory with ones that are never finished.
-    fn check_count(&self, journals: &Directory) -> io::Result<()> {
-        let all = journals.names()?.take(self.partials.files_max).count();
-        if all < PARTIALS_PER_SENDER_MAX.min(self.partials.files_max) {
-            return Ok(());
+        let made = self.partials.flush(self.place.directory()).and_then(|()| {
+            let name = self.id.journal_name();
+            Journal::create(&journals, &name, &self.identity, &self.state, self.partials.sync)
+        });
+        match &made {
+            Ok(_) => self.partials.table.touch(&self.id, SystemTime::now()),
+            Err(_) if is_new => self.partials.table.release(&self.id),
+            Err(_) => {}
         }
-        let found = self.partials.list(None, SystemTime::now())?;
-        let its = found.iter().filter(|found| found.file.owner == self.identity.owner).count();
-        if its >= PARTIALS_PER_SENDER_MAX {
-            return Err(io::Error::other("too many files of its sender are unfinished already"));
-        }
-        if all < self.partials.files_max { Ok(()) } else { self.partials.make_room(journals, &found, its) }
+        made
     }
 }
 

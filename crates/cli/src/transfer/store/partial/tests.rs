@@ -6,6 +6,7 @@ use dfcp_framing::error::FailureCode;
 use dfcp_framing::files::{Entry, Partial};
 
 use super::*;
+use crate::limits::PARTIALS_PER_SENDER_MAX;
 use crate::transfer::hash_tree::LEAF_BYTES;
 use crate::transfer::store::{
     Beginning, Changed, Completed, Finished, Over, Resumed, Store, StoreOptions, Unpublished,
@@ -407,7 +408,7 @@ fn a_sender_leaves_only_so_many_files() {
 fn of_a_full_table_the_sender_with_most_files_gives_up_its_oldest_for_one_with_fewer() {
     let here = tempfile::tempdir().unwrap();
     let mut store = open(here.path());
-    Arc::get_mut(&mut store.partials).unwrap().files_max = 6;
+    Arc::get_mut(&mut store.partials).unwrap().table.files_max = 6;
     let leave = |owner: &Owner, number: u32| {
         let name = RelativeName::parse(format!("{number}").as_bytes()).unwrap();
         let entry = Entry { name: name.as_bytes().to_vec(), ..entry() };
@@ -461,4 +462,104 @@ fn another_hash_is_refused_and_nothing_of_it_is_kept() {
     let failure = completed(&store, staged, LEN, &content()).unwrap_err();
     assert_eq!(failure.code, FailureCode::Mismatch);
     assert_eq!(names_below(here.path()), Vec::<String>::new());
+}
+
+/// Files of `owner` that were left at their first leaf, without what passes through a session.
+fn fill(store: &Store, here: &Path, owner: &Owner, count: usize) {
+    let journals = store.partials.journals_made().unwrap();
+    for number in 0..count {
+        let name = format!("of {owner} {number}").into_bytes();
+        let id = Id::of(owner, &name);
+        let file = UnfinishedFile { owner: owner.clone(), name, len: LEN as u64, mtime_s: 5, mtime_ns: 6 };
+        File::create(here.join(id.file_name())).unwrap().set_len(LEAF_BYTES).unwrap();
+        let state = State { offset: LEAF_BYTES, spans: Vec::new() };
+        Journal::create(&journals, &id.journal_name(), &file, &state, false).unwrap();
+    }
+}
+
+/// Journals that were opened, and active files that were passed through.
+fn visited(store: &Store) -> u64 {
+    store.partials.visited.load(Ordering::Relaxed) + store.partials.active().passed_through
+}
+
+/// Begins a file, writes three leaves, and writes down twice how far it has come. Returns what that visited.
+fn visited_by_a_file(store: &Store, owner: &Owner, number: usize) -> u64 {
+    let name = RelativeName::parse(format!("new {number}").as_bytes()).unwrap();
+    let entry = Entry { name: name.as_bytes().to_vec(), ..entry() };
+    let before = visited(store);
+    let (slot, _) = store.begin_of(owner, &name, &entry, Beginning::New, &mut Changed::default()).unwrap();
+    for _ in 0..2 {
+        let written = slot.lock().as_mut().unwrap().write(&content()[..LEAF_BYTES as usize + 1]);
+        written.unwrap();
+        let checkpoint = slot.lock().as_mut().unwrap().checkpoint();
+        let _too_many = checkpoint.unwrap().unwrap().write();
+    }
+    let taken = visited(store) - before;
+    slot.lock().take().unwrap().leave();
+    taken
+}
+
+/// A peer fills the table for a week. What its files cost afterwards, and others' files, does not grow with that.
+#[test]
+fn a_file_costs_no_more_for_those_that_are_unfinished() {
+    println!(
+        "| unfinished before | visited by the first file | by another one | past the sender's limit | by a session's beginning |"
+    );
+    println!("|---|---:|---:|---:|---:|");
+    for senders in [0, 4, 15, 16] {
+        let here = tempfile::tempdir().unwrap();
+        let store =
+            Store::open(here.path(), StoreOptions { keep_unfinished: true, ..StoreOptions::default() }).unwrap();
+        let sender = |number: usize| Owner::from_fingerprint(&format!("SHA256:{number}"));
+        (0..senders).for_each(|number| fill(&store, here.path(), &sender(number), PARTIALS_PER_SENDER_MAX));
+        let [first, second] = [0, 1].map(|number| visited_by_a_file(&store, &alice(), number));
+        let past = visited_by_a_file(&store, &sender(0), 2);
+        let before = visited(&store);
+        store.unfinished(&bob());
+        let begun = visited(&store) - before;
+        println!("| {} | {first} | {second} | {past} | {begun} |", senders * PARTIALS_PER_SENDER_MAX);
+        assert!([first, second, past, begun].iter().all(|visited| *visited <= 12), "with {senders} senders' files");
+    }
+}
+
+/// Files under way are many where sessions are.
+#[test]
+fn a_file_costs_no_more_for_those_under_way() {
+    let here = tempfile::tempdir().unwrap();
+    let store = Store::open(here.path(), StoreOptions { keep_unfinished: true, ..StoreOptions::default() }).unwrap();
+    let begin = |number: usize| {
+        let name = RelativeName::parse(number.to_string().as_bytes()).unwrap();
+        let entry = Entry { name: name.as_bytes().to_vec(), ..entry() };
+        store.begin_of(&alice(), &name, &entry, Beginning::New, &mut Changed::default()).unwrap().0
+    };
+    let mut under_way = Vec::new();
+    println!("| files under way | passed through for each that is begun |\n|---|---:|");
+    for count in [1, 100, 400] {
+        while under_way.len() < count {
+            under_way.push(begin(under_way.len()));
+        }
+        let before = visited(&store);
+        (0..100).for_each(|number| drop(begin(1_000 + number)));
+        let passed = visited(&store) - before;
+        println!("| {count} | {} |", passed as f64 / 100.0);
+        assert!(passed <= 400, "{passed} for 100 files with {count} under way");
+    }
+}
+
+#[test]
+fn what_another_program_leaves_is_found_and_what_it_writes_to_is_not_given_up() {
+    let here = tempfile::tempdir().unwrap();
+    let (mut store, other) = (open(here.path()), open(here.path()));
+    Arc::get_mut(&mut store.partials).unwrap().table.files_max = 3;
+    assert_eq!(resumable(&store, &alice()), []);
+    leave(&other, &alice(), 1_000_000);
+    assert_eq!(resumable(&store, &alice()).len(), 1);
+    fill(&store, here.path(), &alice(), 2);
+    assert_eq!(resumable(&store, &alice()).len(), 3);
+    // The oldest of a full table is in use there, so that the next one makes room.
+    let (slot, _) = begin(&other, &alice(), Beginning::At(offset_of(1_000_000))).unwrap();
+    leave(&store, &bob(), 1_000_000);
+    assert_eq!((resumable(&store, &bob()).len(), store.unfinished(&alice()).len()), (1, 2));
+    assert!(data_path(here.path()).exists());
+    slot.lock().take().unwrap().leave();
 }
