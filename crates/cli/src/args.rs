@@ -424,6 +424,8 @@ fn mtu(text: &str) -> Result<u16, String> {
 pub fn host_port(text: &str) -> Result<String, String> {
     if is_host_port(text, false) {
         Ok(text.to_owned())
+    } else if text.ends_with(":0") {
+        Err("port 0 cannot be called, name the port at which the other side listens".to_owned())
     } else {
         Err("expected a host and port such as there.example:4433, 192.0.2.7:4433 or [2001:db8::7]:4433".to_owned())
     }

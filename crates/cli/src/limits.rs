@@ -251,16 +251,6 @@ pub const ANSWERS_MAX: usize = 3;
 /// How long such a question stays open: the two people are still on the telephone then, or nobody is there.
 pub const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// How often a machine is asked whether it refuses while a connection to it is opened. Systems answer a closed port about
-/// once a second.
-pub const CLOSED_PORT_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How many refusals, and over which time, are believed: an ICMP message has no author.
-pub const CLOSED_PORT_REFUSALS: u32 = 3;
-
-/// As [`CLOSED_PORT_REFUSALS`].
-pub const CLOSED_PORT_SPAN: Duration = Duration::from_secs(2);
-
 /// Bytes of an IP packet unless `--mtu` says less: what Ethernet carries.
 pub const MTU_DEFAULT_BYTES: u16 = 1500;
 

@@ -1,7 +1,6 @@
 //! Opens and accepts connections of the `dfcp` crate for the commands.
 
 mod attempts;
-mod closed;
 #[cfg(test)]
 mod tests;
 pub mod told;
@@ -101,18 +100,7 @@ async fn dial(host_port: &str, args: &PathArgs, config: Config) -> anyhow::Resul
     let addresses = addresses.with_context(|| format!("cannot find {host_port}, check the name"))?.collect();
     let carrier = carrier(args);
     let config = with_settings(config, args)?;
-    let call = |address| {
-        let opening = Stream::connect_over(carrier, address, within_mtu(config.clone(), args, address));
-        async move {
-            tokio::select! {
-                biased;
-                outcome = opening => outcome,
-                () = closed::refused(address), if carrier == Carrier::Udp => {
-                    Err(io::Error::from(io::ErrorKind::ConnectionRefused).into())
-                }
-            }
-        }
-    };
+    let call = |address| Stream::connect_over(carrier, address, within_mtu(config.clone(), args, address));
     let advice = advice(carrier);
     let (stream, address) = attempts::first_to_answer(addresses, call, &advice, attempts::PATIENCE, |silent| {
         output::note(silent);

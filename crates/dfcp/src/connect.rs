@@ -1,7 +1,7 @@
 //! Connecting to whichever of several addresses answers: a name may have more than one.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use dfcp_proto::limits::CONNECT_TIMEOUT_MIN;
@@ -71,15 +71,9 @@ where
             }
             config.connect_timeout = Some(attempt_time(left, waiting.len()));
         }
-        // A datagram that the system refuses to send looks like one that is lost, until the attempt's time is over. With another
-        // address at hand, the routing table is asked first.
-        let routed = if waiting.len() > 0 { check_route(remote) } else { Ok(()) };
-        let error = match routed {
-            Ok(()) => match call(remote, config.clone()).await {
-                Err(error) if is_of_this_address(&error) => error,
-                outcome => return outcome,
-            },
-            Err(error) => error.into(),
+        let error = match call(remote, config.clone()).await {
+            Err(error) if is_of_this_address(&error) => error,
+            outcome => return outcome,
         };
         tracing::debug!(%remote, %error, others = waiting.len(), "no connection to this address");
         last_error = Some(error);
@@ -117,11 +111,6 @@ fn is_of_this_address(error: &ConnectError) -> bool {
         ConnectError::Io(error) => error.kind() != io::ErrorKind::InvalidInput,
         ConnectError::Rejected(_) => false,
     }
-}
-
-/// Whether this machine has a route to `remote`. Connecting a UDP socket sends nothing.
-fn check_route(remote: SocketAddr) -> io::Result<()> {
-    UdpSocket::bind(any_port_towards(remote))?.connect(remote)
 }
 
 #[cfg(test)]

@@ -123,6 +123,7 @@ pub(crate) fn connection_error(error: ConnectionError) -> io::Error {
         ConnectionError::HandshakeTimeout { .. } | ConnectionError::TimedOut | ConnectionError::CloseTimeout => {
             io::ErrorKind::TimedOut
         }
+        ConnectionError::PathTooNarrow => io::ErrorKind::NetworkUnreachable,
         ConnectionError::Refused => io::ErrorKind::ConnectionRefused,
         ConnectionError::Reset | ConnectionError::EndedByPeer { .. } => io::ErrorKind::ConnectionReset,
         ConnectionError::Aborted => io::ErrorKind::ConnectionAborted,

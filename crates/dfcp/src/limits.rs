@@ -18,6 +18,31 @@ pub(crate) const DATAGRAMS_PER_LOCK: usize = 64;
 /// Bytes taken from one write, or given to one read, so that the endpoint's thread never waits long for the lock.
 pub(crate) const STREAM_BYTES_PER_LOCK: usize = 64 << 10;
 
+/// An attempt to connect that has no answer for so long asks whether anything listens there. A near listener has answered by then, and is not
+/// asked.
+pub(crate) const CLOSED_PORT_DELAY: Duration = Duration::from_millis(50);
+
+/// For so long at least, the handshake may be answered before a refusal that repeats the question is believed.
+pub(crate) const CLOSED_PORT_PATIENCE: Duration = Duration::from_millis(300);
+
+/// The time between two questions. Systems answer a closed port about once a second.
+pub(crate) const CLOSED_PORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// So many refusals that do not repeat the question are believed, over [`CLOSED_PORT_SPAN`]: an ICMP message has no author.
+pub(crate) const CLOSED_PORT_REFUSALS: u32 = 3;
+
+/// See [`CLOSED_PORT_REFUSALS`]. No listener needs longer to be heard first.
+pub(crate) const CLOSED_PORT_SPAN: Duration = Duration::from_secs(2);
+
+/// Refusals are looked for so often while an answer may come.
+pub(crate) const CLOSED_PORT_GLANCE: Duration = Duration::from_millis(20);
+
+/// Messages taken in at each look: a flood of them must not keep a thread busy.
+pub(crate) const CLOSED_PORT_MESSAGES_MAX: usize = 16;
+
+/// Attempts to connect that ask at a time, over all endpoints of the process: each has a thread and a socket.
+pub(crate) const CLOSED_PORT_ASKERS_MAX: usize = 8;
+
 /// Established connections which wait to be accepted; further ones are reset.
 pub(crate) const ACCEPT_BACKLOG_MAX: usize = 1_024;
 

@@ -165,7 +165,7 @@ impl Stream {
     ///
     /// The connect timeout covers all attempts together, but not the lookup of a name, for which the system's resolver has its own
     /// limits. Each attempt gets an equal part of the time that is left, or 7 s if that is more, but at most half while other addresses
-    /// wait. An address that does not answer takes its whole part: an unconnected UDP socket is not told that nothing listens there.
+    /// wait. An address that does not answer takes its whole part, unless its machine refuses, as a closed port does, or there is no way to it.
     /// A wrong key is certain after 6 s at most; an attempt with less time counts as unanswered, and the next address must show the
     /// expected key just the same.
     ///

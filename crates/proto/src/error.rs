@@ -121,6 +121,11 @@ pub enum ConnectionError {
     /// Nothing valid came from the peer for the idle timeout.
     #[error("nothing was heard from the peer for the idle timeout; the path or the peer is gone")]
     TimedOut,
+    /// Packets of 1280 bytes, which every path must carry, do not arrive, and smaller ones do (`spec/protocol.md` \[size-9\]).
+    #[error(
+        "the path loses all packets of 1280 bytes and carries smaller ones; raise the MTU of the tunnel or link on the way to 1280 or more"
+    )]
+    PathTooNarrow,
     /// Closing was given up after all repeats of FIN.
     #[error("the peer did not confirm the end of the stream in time")]
     CloseTimeout,

@@ -160,6 +160,9 @@ pub const CLASSIC_GRAPHS_MAX: usize = 1_024;
 /// The longest time between two probes of a packet size while data wait.
 pub const PROBE_SPACING_MAX: Duration = Duration::from_secs(1);
 
+/// A path that has carried packets of 1280 bytes may lose all of them for so long, while smaller ones pass, before that ends the session.
+pub const NARROW_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Encoding symbols of which a session keeps parts until the others come (`spec/wire-format.md` §5). A sender sends the parts of
 /// a symbol one behind the other.
 pub const SYMBOLS_IN_PARTS_MAX: usize = 32;

@@ -95,6 +95,7 @@ fn modern_segments() -> impl Strategy<Value = Segment> {
         Just(ResetReason::NotAdmitted),
         Just(ResetReason::CannotRead),
         any::<u32>().prop_map(|error| ResetReason::Application { error }),
+        Just(ResetReason::PathTooNarrow),
     ];
     prop_oneof![
         syn_options().prop_map(|options| Segment::Syn(Syn { options })),
@@ -186,6 +187,7 @@ fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
                 ResetReason::NotAdmitted => [0, 1, 0],
                 ResetReason::CannotRead => [0, 2, 0],
                 ResetReason::Application { error } => [0, 3, error],
+                ResetReason::PathTooNarrow => [0, 4, 0],
             };
             (Flags::RST, fields, None)
         }
@@ -398,7 +400,7 @@ fn values_without_a_meaning_are_refused_or_read_as_none() {
     for s1 in [11, u32::MAX] {
         assert_eq!(read_both(Flags::ACK, s1, 0), [Err(DecodeError::AckKind { s1 }); 2]);
     }
-    for s1 in [4, u32::MAX] {
+    for s1 in [5, u32::MAX] {
         let unspecified = Segment::Reset(Reset { reason: ResetReason::Unspecified });
         assert_eq!(read_both(Flags::RST, s1, 0), [Ok(unspecified); 2]);
     }

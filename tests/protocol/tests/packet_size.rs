@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, Loss};
-use dfcp_proto::{Config, Policy, Rate, Stats};
+use dfcp_proto::{Config, ConnectionError, Policy, Rate, Stats};
 use dfcp_protocol_tests::Pair;
 use dfcp_testkit::{Job, LinksConfig, sealed};
 use dfcp_time::Time;
@@ -224,5 +224,53 @@ fn an_automatic_rate_finds_the_size_too() {
         limit(&mut pair, move |_| mtu);
         pair.run(Time::from_s(60)).unwrap_or_else(|error| panic!("{mtu}: {error:#}"));
         assert_eq!(usize::from(stats(&pair).packet_bytes), mtu.min(FULL_BYTES.into()), "{mtu}");
+    }
+}
+
+/// A tunnel of 1200 bytes: the handshake passes, and no data. Both ends learn why, whichever sends.
+#[test]
+fn a_path_that_is_narrower_than_any_packet_is_named() {
+    for (up, down) in [(5_000_000, 0), (0, 5_000_000), (2_400, 0)] {
+        for loss in [0.0, 0.2] {
+            let link = LinkConfig::default().with_delay(Duration::from_millis(25)).with_loss(Loss::bernoulli(loss));
+            let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000 * MBIT };
+            let config = || sealed().with_rate(Rate::Fixed { rate_bps: 20 * MBIT });
+            let mut pair = Pair::over(3, path, (config(), Job::send(up)), (config(), Job::send(down))).unwrap();
+            limit(&mut pair, |_| 1_200);
+            pair.run_until(Time::from_s(16));
+            for ended in [&pair.client.ended, &pair.server.ended] {
+                assert_eq!(*ended, [Some(ConnectionError::PathTooNarrow)], "{up} up, {down} down, {loss} lost");
+            }
+        }
+    }
+}
+
+/// Whatever a path of the base size loses, and for however long nothing passes, it is not called too narrow.
+#[test]
+fn neither_loss_nor_an_outage_makes_a_path_too_narrow() {
+    for seed in 0..8 {
+        for loss in [0.1, 0.3, 0.5] {
+            let mut pair = pair(seed, loss, 3_000_000);
+            let outage = Time::from_s(2)..Time::from_s(12);
+            limit(&mut pair, move |now| if outage.contains(&now) { 0 } else { 1_280 });
+            let ended = pair.run(Time::from_s(300));
+            assert!(ended.is_ok(), "seed {seed}, {loss} lost: {ended:?}");
+        }
+    }
+}
+
+/// A route that flaps: what has carried packets of the base size is given ten seconds to do so again.
+#[test]
+fn a_path_that_becomes_too_narrow_is_named_if_it_stays_so() {
+    for (narrow_s, survives) in [(6, true), (40, false)] {
+        let mut pair = pair(5, 0.05, 6_000_000);
+        let narrow = Time::from_s(2)..Time::from_s(2 + narrow_s);
+        limit(&mut pair, move |now| if narrow.contains(&now) { 1_200 } else { 1_500 });
+        pair.run_until(Time::from_s(2 + narrow_s));
+        let expected = if survives { Vec::new() } else { vec![Some(ConnectionError::PathTooNarrow)] };
+        assert_eq!(pair.client.ended, expected, "narrow for {narrow_s} s");
+        if survives {
+            pair.run(Time::from_s(60)).unwrap();
+        }
     }
 }

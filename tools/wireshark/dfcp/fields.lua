@@ -8,7 +8,7 @@ local PROFILES = { [0] = "classic", [1] = "modern" }
 local CODES = { [0] = "classic Raptor", [1] = "random linear over GF(256)", [2] = "reserved for an FFT-based code" }
 local CIPHERS = { [1] = "AES-128-GCM", [2] = "AES-256-GCM", [3] = "ChaCha20-Poly1305" }
 local PATTERNS = { [1] = "XX", [2] = "IK", [3] = "NNpsk0" }
-local REASONS = { [0] = "none told", [1] = "key not admitted", [2] = "first message not read", [3] = "the application's, in S2" }
+local REASONS = { [0] = "none told", [1] = "key not admitted", [2] = "first message not read", [3] = "the application's, in S2", [4] = "path too narrow" }
 local ACKS = {
     [0] = "keep-alive", "ACK of a FIN", "ACK of a SYNACK", "path challenge", "path response", "reset of a stream", "ACK of a reset",
     "stop sending", "path probe", "ACK of a path probe", "gone",

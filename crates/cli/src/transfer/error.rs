@@ -2,7 +2,7 @@
 
 use std::io;
 
-use dfcp::{ParameterError, StreamError};
+use dfcp::{ConnectionError, ParameterError, StreamError};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::printable;
 
@@ -97,10 +97,13 @@ impl TransferError {
 
 /// A peer which resets a connection is there: its program has ended or failed, and the path is not to blame.
 fn lost(error: &io::Error) -> String {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ConnectionError>());
     if error.kind() == io::ErrorKind::ConnectionReset {
         format!(
             "the peer broke the connection off ({error}): it was stopped or has failed; see its messages and try again"
         )
+    } else if matches!(cause, Some(ConnectionError::PathTooNarrow)) {
+        format!("the connection to the peer ended: {error}, and send again")
     } else {
         format!("the connection to the peer was lost ({error}); send again when the path is back")
     }

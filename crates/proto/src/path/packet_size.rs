@@ -18,6 +18,12 @@ use crate::limits;
 /// The size which every path is taken to carry (RFC 8200; RFC 8899 BASE_PLPMTU for IPv6).
 pub(crate) const BASE_BYTES: u16 = 1280;
 
+/// Packets that are shorter than permitted by less have no room for more: larger ones would serve.
+pub(crate) const NEARLY_FULL_BYTES: u16 = 128;
+
+/// The size of a small probe where packets of the base size are doubted: less than any path that is in use carries.
+const LEAST_BYTES: u16 = 256;
+
 /// Sizes which links and tunnels have (\[size-2\]): PPPoE, 6in4, WireGuard, and what operators of tunnels like to set. Tried before others.
 const COMMON_BYTES: [u16; 4] = [1492, 1480, 1420, 1400];
 
@@ -26,6 +32,9 @@ const RESOLUTION_BYTES: u16 = 16;
 
 /// The probability with which a size that passes may be taken for one that does not (\[size-3\]).
 const MISTAKE_MAX: f64 = 1e-5;
+
+/// The same for the base size, whose failure ends the session (\[size-9\]).
+const BASE_MISTAKE_MAX: f64 = 1e-7;
 
 /// A size has not failed with fewer probes, however few packets the path loses (RFC 8899 MAX_PROBES).
 const PROBES_MIN: u32 = 3;
@@ -91,6 +100,8 @@ struct Validation {
     large: Probes,
     small: Probes,
     next_at: Time,
+    /// Packets of the large size do not pass, and the small ones do.
+    is_decided: bool,
 }
 
 /// What size packets of one direction have.
@@ -107,6 +118,14 @@ pub(crate) struct PacketSize {
     budget_bytes: u32,
     /// How often the size before was found not to pass any more.
     black_holes: u16,
+    /// Whether the peer answers probes.
+    has_answers: bool,
+    /// A larger probe than small ones has been answered since the path is this one: it has carried the base size.
+    has_carried: bool,
+    /// From then on no packet of the base size has been known to pass.
+    doubted_since: Option<Time>,
+    /// Packets of the base size do not pass, and smaller ones do.
+    is_too_narrow: bool,
 }
 
 impl PacketSize {
@@ -114,7 +133,8 @@ impl PacketSize {
     pub(crate) fn new(now: Time, max: u16) -> Self {
         let base = max.min(BASE_BYTES);
         let phase = Phase::Complete { raise_at: Time::MAX };
-        let mut size = Self { base, max, proven: base, too_large: u16::MAX, phase, budget_bytes: 0, black_holes: 0 };
+        let mut size = Self { has_answers: true, phase, ..Self::fixed(base) };
+        size.max = max;
         size.search(now);
         size
     }
@@ -122,7 +142,19 @@ impl PacketSize {
     /// Packets of this size, for ever: the peer answers no probes, or discovery is off.
     pub(crate) fn fixed(bytes: u16) -> Self {
         let phase = Phase::Complete { raise_at: Time::MAX };
-        Self { base: bytes, max: bytes, proven: bytes, too_large: u16::MAX, phase, budget_bytes: 0, black_holes: 0 }
+        Self {
+            base: bytes,
+            max: bytes,
+            proven: bytes,
+            too_large: u16::MAX,
+            phase,
+            budget_bytes: 0,
+            black_holes: 0,
+            has_answers: false,
+            has_carried: false,
+            doubted_since: None,
+            is_too_narrow: false,
+        }
     }
 
     /// The size of packets now.
@@ -139,6 +171,17 @@ impl PacketSize {
         self.bytes() > self.base
     }
 
+    /// Whether it can be asked about the size that packets have, and is not already.
+    pub(crate) fn may_be_suspected(&self) -> bool {
+        let is_asked = matches!(self.phase, Phase::Base(_));
+        !is_asked && (self.is_above_base() || self.has_answers && self.base > LEAST_BYTES * 2)
+    }
+
+    /// Whether the path does not even carry packets of the base size, and does carry smaller ones.
+    pub(crate) fn is_too_narrow(&self) -> bool {
+        self.is_too_narrow
+    }
+
     /// A packet of data of `ip_bytes` has been sent which has no room for more.
     pub(crate) fn on_full_sent(&mut self, ip_bytes: u64) {
         let more = u32::try_from(ip_bytes / u64::from(PROBE_SHARE)).unwrap_or(u32::MAX);
@@ -149,14 +192,21 @@ impl PacketSize {
     pub(crate) fn on_new_path(&mut self, now: Time) {
         self.proven = self.base;
         self.too_large = u16::MAX;
+        self.has_carried = false;
         self.search(now);
     }
 
-    /// Packets above the base seem to be lost, all of them: from now on they have the base size, until larger ones are known to
-    /// pass.
+    /// Packets of the present size seem to be lost, all of them: from now on they have the base size, until larger ones are known to
+    /// pass. If it is the base size that they have, that is asked about.
     pub(crate) fn suspect(&mut self, now: Time) {
-        let [large, small] = [self.proven, self.base].map(|bytes| Probes::new(now, bytes));
-        self.phase = Phase::Base(Box::new(Validation { large, small, next_at: now }));
+        self.ask(now, if self.proven > self.base { [self.proven, self.base] } else { [self.base, LEAST_BYTES] });
+    }
+
+    /// Asks by pairs of probes of these sizes.
+    fn ask(&mut self, now: Time, sizes: [u16; 2]) {
+        self.doubted_since.get_or_insert(now);
+        let [large, small] = sizes.map(|bytes| Probes::new(now, bytes));
+        self.phase = Phase::Base(Box::new(Validation { large, small, next_at: now, is_decided: false }));
     }
 
     // ---- probes ----
@@ -174,6 +224,8 @@ impl PacketSize {
     /// When the next probe is due, if one is to be sent.
     pub(crate) fn probe_at(&self, loss: Option<f64>) -> Option<Time> {
         match &self.phase {
+            // Nothing that has been sent has room in packets that pass: their share of the rate alone bounds these ([size-4]).
+            Phase::Base(pair) if pair.large.bytes() <= self.base => Some(pair.next_at),
             Phase::Base(_) | Phase::Searching(..) if self.budget_bytes < self.max.into() => None,
             Phase::Base(validation) => Some(validation.next_at),
             Phase::Searching(_, None) => Some(Time::ZERO),
@@ -208,10 +260,15 @@ impl PacketSize {
                 let probes = if bytes == pair.large.bytes() { &mut pair.large } else { &mut pair.small };
                 probes.on_sent(now, number, Duration::ZERO);
                 let silence = if pair.small.answered() == 0 { pair.small.sent() / UNANSWERED_MAX } else { 0 };
-                let next_at = now + (pace.after(PROBES_MIN) * (1 << silence.min(16))).min(limits::PROBE_SPACING_MAX);
+                // Nothing but time can still change what is decided.
+                let after = if pair.is_decided { limits::PROBE_SPACING_MAX } else { pace.after(PROBES_MIN) };
+                let next_at = now + (after * (1 << silence.min(16))).min(limits::PROBE_SPACING_MAX);
                 if pair.small.sent() == PROBES_MAX {
                     // Hardly anything gets through, of whatever size.
                     self.suspect(next_at);
+                } else if silence == 1 && pair.large.bytes() > self.base && self.base > LEAST_BYTES * 2 {
+                    // The base size may not pass either.
+                    self.ask(next_at, [self.base, LEAST_BYTES]);
                 } else {
                     pair.next_at = next_at;
                 }
@@ -230,8 +287,23 @@ impl PacketSize {
         match &mut self.phase {
             Phase::Base(pair) => {
                 if pair.large.on_answer(echo) {
-                    self.go_on(now);
-                } else if pair.small.on_answer(echo) && pair.is_black_hole() {
+                    self.has_carried = true;
+                    if pair.large.bytes() < self.proven {
+                        // It was the base size that was asked about: the size before still is in doubt.
+                        self.doubted_since = None;
+                        self.suspect(now);
+                    } else {
+                        self.go_on(now);
+                    }
+                } else if !pair.small.on_answer(echo) {
+                    // An answer to nothing that was asked.
+                } else if pair.large.bytes() <= self.base {
+                    pair.is_decided = pair.chance() <= BASE_MISTAKE_MAX;
+                    // A path that has carried them may do so again: a route that flaps must not end what would go on.
+                    let patience = if self.has_carried { limits::NARROW_PATIENCE } else { Duration::ZERO };
+                    let doubted_since = self.doubted_since.unwrap_or(now);
+                    self.is_too_narrow |= pair.is_decided && now.since(doubted_since) >= patience;
+                } else if pair.chance() <= MISTAKE_MAX {
                     self.black_holes = self.black_holes.saturating_add(1);
                     self.too_large = self.proven;
                     self.proven = self.base;
@@ -240,6 +312,7 @@ impl PacketSize {
             }
             Phase::Searching(bytes, Some(probes)) => {
                 if probes.on_answer(echo) {
+                    self.has_carried = true;
                     self.proven = *bytes;
                     self.go_on(now);
                 }
@@ -270,6 +343,7 @@ impl PacketSize {
 
     /// The next size, if another is worth it.
     fn go_on(&mut self, now: Time) {
+        self.doubted_since = None;
         self.phase = match self.candidate() {
             Some(bytes) => Phase::Searching(bytes, None),
             None => Phase::Complete { raise_at: if self.proven < self.max { now + RAISE_AFTER } else { Time::MAX } },
@@ -290,14 +364,13 @@ impl PacketSize {
 }
 
 impl Validation {
-    /// Whether small probes are answered and large ones are not, and that is no chance: if both met the same losses, whatever these
-    /// are, all answers would be to small ones with this probability (Fisher's exact test, \[size-7\]).
-    fn is_black_hole(&self) -> bool {
+    /// Small probes are answered and large ones are not. If both met the same losses, whatever these are, all answers would be to small ones with
+    /// this probability (Fisher's exact test, \[size-7\]).
+    fn chance(&self) -> f64 {
         // Only those which left before a small one that has come.
         let large = f64::from(self.large.unanswered_before(self.small.newest_answered()));
         let (small, answered) = (f64::from(self.small.sent()), self.small.answered());
-        let chance = (0..answered).map(|i| (small - f64::from(i)) / (small + large - f64::from(i))).product::<f64>();
-        chance <= MISTAKE_MAX
+        (0..answered).map(|i| (small - f64::from(i)) / (small + large - f64::from(i))).product()
     }
 }
 

@@ -83,6 +83,7 @@ impl End {
     fn by_peer(reset: Reset) -> Self {
         Self::because(match reset.reason {
             ResetReason::Application { error } => ConnectionError::EndedByPeer { error },
+            ResetReason::PathTooNarrow => ConnectionError::PathTooNarrow,
             ResetReason::Unspecified | ResetReason::NotAdmitted | ResetReason::CannotRead => ConnectionError::Reset,
         })
     }

@@ -184,7 +184,9 @@ impl Opening {
                 let why = match reset.reason {
                     ResetReason::NotAdmitted => ConnectionError::NotAdmitted,
                     ResetReason::CannotRead => ConnectionError::PinnedKeyRefused,
-                    ResetReason::Unspecified | ResetReason::Application { .. } => ConnectionError::Refused,
+                    ResetReason::Unspecified | ResetReason::Application { .. } | ResetReason::PathTooNarrow => {
+                        ConnectionError::Refused
+                    }
                 };
                 call.doubt.get_or_insert((now + limits::DOUBT, why));
                 Ok(None)

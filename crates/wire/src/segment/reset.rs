@@ -24,12 +24,15 @@ pub enum ResetReason {
         /// What it says to the peer's application.
         error: u32,
     },
+    /// The path carries no packets of the least size that is used.
+    PathTooNarrow,
 }
 
 const UNSPECIFIED: u32 = 0;
 const NOT_ADMITTED: u32 = 1;
 const CANNOT_READ: u32 = 2;
 const APPLICATION: u32 = 3;
+const PATH_TOO_NARROW: u32 = 4;
 
 impl Reset {
     pub(super) const fn fields(self) -> Fields {
@@ -38,6 +41,7 @@ impl Reset {
             ResetReason::NotAdmitted => (NOT_ADMITTED, 0),
             ResetReason::CannotRead => (CANNOT_READ, 0),
             ResetReason::Application { error } => (APPLICATION, error),
+            ResetReason::PathTooNarrow => (PATH_TOO_NARROW, 0),
         };
         Fields { flags: Flags::RST, block_id: 0, s1, s2, stream: StreamId::FIRST }
     }
@@ -47,6 +51,7 @@ impl Reset {
             NOT_ADMITTED => ResetReason::NotAdmitted,
             CANNOT_READ => ResetReason::CannotRead,
             APPLICATION => ResetReason::Application { error: fields.s2 },
+            PATH_TOO_NARROW => ResetReason::PathTooNarrow,
             _ => ResetReason::Unspecified,
         };
         Self { reason }

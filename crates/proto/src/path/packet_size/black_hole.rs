@@ -6,7 +6,10 @@ const SUSPICIOUS: u16 = 8;
 /// The same where smaller packets get through, and their arrival may hide that of large ones.
 const SUSPICIOUS_AMONG_SMALL: i32 = 32;
 
-/// What has become of large packets. It only asks: the probes that follow decide.
+/// So much sooner it is asked where packets have the base size: asking costs no size then, and whoever has little to send sends few again.
+const SOONER_AT_BASE: i32 = 8;
+
+/// What has become of large packets, or of full ones where none are large. It only asks: the probes that follow decide.
 #[derive(Debug)]
 pub(crate) struct LargePackets {
     /// Sent since the last report that was news.
@@ -39,8 +42,8 @@ impl LargePackets {
     }
 
     /// Whether smaller packets get through and larger ones hardly can.
-    pub(crate) fn are_lost_among_small(&self) -> bool {
-        self.lost >= self.lost_max
+    pub(crate) fn are_lost_among_small(&self, is_above_base: bool) -> bool {
+        self.lost >= if is_above_base { self.lost_max } else { self.lost_max / SOONER_AT_BASE }
     }
 
     /// Whether silence since `probes` probes of the peer is suspicious.
@@ -49,8 +52,8 @@ impl LargePackets {
     }
 
     /// They have been suspected; if that was wrong, it takes twice as much the next time.
-    pub(crate) fn on_suspected(&mut self) {
-        if self.are_lost_among_small() {
+    pub(crate) fn on_suspected(&mut self, is_above_base: bool) {
+        if self.are_lost_among_small(is_above_base) {
             self.lost_max = self.lost_max.saturating_mul(2);
         }
         (self.unheard, self.lost) = (0, 0);
@@ -86,12 +89,12 @@ mod tests {
         for _ in 0..10 {
             large.on_report(3, 5, 6);
         }
-        assert!(!large.are_lost_among_small(), "one of the large ones has arrived each time");
+        assert!(!large.are_lost_among_small(true), "one of the large ones has arrived each time");
         (0..11).for_each(|_| large.on_report(3, 5, 5));
-        assert!(large.are_lost_among_small());
-        large.on_suspected();
+        assert!(large.are_lost_among_small(true));
+        large.on_suspected(true);
         (0..11).for_each(|_| large.on_report(3, 5, 4));
-        assert!(!large.are_lost_among_small(), "it takes twice as much after a false alarm");
+        assert!(!large.are_lost_among_small(true), "it takes twice as much after a false alarm");
     }
 
     #[test]
@@ -99,8 +102,19 @@ mod tests {
         let mut large = LargePackets::default();
         large.on_size_changed(40);
         (0..20).for_each(|_| large.on_report(3, 5, 5));
-        assert!(!large.are_lost_among_small());
+        assert!(!large.are_lost_among_small(true));
         (0..10).for_each(|_| large.on_report(3, 5, 5));
-        assert!(large.are_lost_among_small());
+        assert!(large.are_lost_among_small(true));
+    }
+
+    /// Whoever sends three packets and repeats them need not do so 32 times to learn that the path carries none of them.
+    #[test]
+    fn at_the_base_size_it_is_asked_sooner() {
+        let mut full = LargePackets::default();
+        (0..4).for_each(|_| full.on_report(1, 1, 1));
+        assert_eq!((full.are_lost_among_small(false), full.are_lost_among_small(true)), (true, false));
+        full.on_suspected(false);
+        (0..4).for_each(|_| full.on_report(1, 1, 1));
+        assert!(!full.are_lost_among_small(false), "it takes twice as much after a false alarm");
     }
 }

@@ -16,7 +16,6 @@ use crate::path::in_flight::{Carried, Sent};
 use crate::session::common::Common;
 use crate::session::link::EmitError;
 use crate::session::open::Open;
-use crate::session::open::packet_size::is_large;
 use crate::shared::events::EventKind;
 use crate::shared::{Data, PushError};
 
@@ -128,7 +127,7 @@ impl Open {
         messages.are_in_flight = true;
         let length = link.complete(numbered)?;
         let ip_bytes = common.ip_bytes(length, 0);
-        let what = Carried::Message { is_large: is_large(ip_bytes) };
+        let what = Carried::Message { is_large: self.is_telling(ip_bytes) };
         common.streams.send.flight.on_sent(Sent::new(number, now, what), is_probe);
         // Alone they may take all.
         let has_streams = !common.streams.send.is_drained();

@@ -180,6 +180,10 @@ impl Open {
             let error = Some(ConnectionError::StreamTooLong);
             return Some(End { error, reset: Some(ResetReason::Unspecified) });
         }
+        if self.packet_size.is_too_narrow() {
+            let error = Some(ConnectionError::PathTooNarrow);
+            return Some(End { error, reset: Some(ResetReason::PathTooNarrow) });
+        }
         self.start_closing(now, common);
         if common.streams.recv.is_first_finished() && self.closing.on_peer_done() {
             common.events.push(EventKind::Readable);

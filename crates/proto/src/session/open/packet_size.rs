@@ -8,7 +8,7 @@ use dfcp_wire::{DatagramBuffer, STREAM_ID_BYTES};
 
 use crate::limits::REPORTS_LOST;
 use crate::path::credit::Spending;
-use crate::path::packet_size::{BASE_BYTES, Pace, PacketSize, PathView};
+use crate::path::packet_size::{BASE_BYTES, NEARLY_FULL_BYTES, Pace, PacketSize, PathView};
 use crate::path::unjudged::Judgement;
 use crate::proof;
 use crate::session::common::Common;
@@ -19,9 +19,6 @@ use crate::shared::state::State;
 
 /// Datagrams of known fate from which on the path's loss is known well enough for a verdict.
 const KNOWN_DATAGRAMS: u64 = 32;
-
-/// Packets that are shorter than permitted by less have no room for more: larger ones would serve.
-const NEARLY_FULL_BYTES: u16 = 128;
 
 /// So many probes of silence without a report make one.
 const SILENT_PROBES: u32 = 2;
@@ -80,12 +77,21 @@ impl Open {
 
     /// A datagram of data has been sent, which would be another in a larger packet if it `is_cut` to fit.
     pub(super) fn note_size(&mut self, ip_bytes: u64, is_cut: bool) {
-        if is_cut || ip_bytes + u64::from(NEARLY_FULL_BYTES) >= self.packet_size.bytes().into() {
+        if is_cut || self.is_full(ip_bytes) {
             self.packet_size.on_full_sent(ip_bytes);
         }
-        if is_large(ip_bytes) {
+        if self.is_telling(ip_bytes) {
             self.large_packets.on_sent();
         }
+    }
+
+    fn is_full(&self, ip_bytes: u64) -> bool {
+        ip_bytes + u64::from(NEARLY_FULL_BYTES) >= self.packet_size.bytes().into()
+    }
+
+    /// Whether the fate of a packet tells what the path carries: it is above the base size, or full where all have the base size.
+    pub(super) fn is_telling(&self, ip_bytes: u64) -> bool {
+        ip_bytes > BASE_BYTES.into() || !self.packet_size.is_above_base() && self.is_full(ip_bytes)
     }
 
     /// A report that is news has passed datagrams by, `large` of them data in packets above the base size.
@@ -110,19 +116,19 @@ impl Open {
         self.change_packet_size(now, common, |size| size.on_report(now, view));
     }
 
-    /// Packets above the base size seem to be lost, and only these: they are not used until the path has been asked.
+    /// Full packets seem to be lost, and only these: large ones are not used until the path has been asked.
     pub(super) fn watch_packet_size(&mut self, now: Time, common: &mut Common) {
         if self.suspect_at(common).is_some_and(|at| now >= at) {
-            self.large_packets.on_suspected();
+            self.large_packets.on_suspected(self.packet_size.is_above_base());
             self.change_packet_size(now, common, |size| size.suspect(now));
         }
     }
 
     pub(super) fn suspect_at(&self, common: &Common) -> Option<Time> {
-        if !self.packet_size.is_above_base() {
+        if !self.packet_size.may_be_suspected() {
             return None;
         }
-        if self.large_packets.are_lost_among_small() {
+        if self.large_packets.are_lost_among_small(self.packet_size.is_above_base()) {
             return Some(Time::ZERO);
         }
         // Asked for each datagram: the patience is reckoned for silence alone.
@@ -188,11 +194,6 @@ impl Open {
     pub(super) fn on_size_answer(&mut self, now: Time, common: &mut Common, echo: u32) {
         self.change_packet_size(now, common, |size| size.on_answer(now, echo));
     }
-}
-
-/// Whether a packet is above the base size.
-pub(super) fn is_large(ip_bytes: u64) -> bool {
-    ip_bytes > BASE_BYTES.into()
 }
 
 /// The share of probes which get no answer although their size passes, with a margin; nothing if too little is known.

@@ -72,7 +72,7 @@ impl SendSide {
             };
             if let Some(stream) = streams.get_mut(id) {
                 // Of an acknowledged block it may have been a large one that arrived.
-                let is_large = stream.on_fate(block_id).is_none_or(|bytes| shared.is_above_base(bytes));
+                let is_large = stream.on_fate(block_id).is_none_or(|bytes| shared.is_telling(bytes));
                 large_passed += u64::from(is_large);
                 // Each once, or what the peer has not seen of a stream would count as often as its datagrams alternate with others'.
                 if !std::mem::replace(&mut stream.listed_in.passed, true) {

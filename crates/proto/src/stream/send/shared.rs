@@ -8,6 +8,7 @@ use dfcp_wire::feedback::Report;
 
 use crate::config::{Config, Content, SendBuffering};
 use crate::limits;
+use crate::path::packet_size::NEARLY_FULL_BYTES;
 use crate::proof;
 use crate::session::sharing::WriteAllowance;
 use crate::spare::SpareBlocks;
@@ -169,9 +170,12 @@ impl SendShared {
         self.base_symbol_size = self.packet_symbol_size;
     }
 
-    /// Whether packets with symbols of `bytes` of data are above the base size.
-    pub(crate) fn is_above_base(&self, bytes: usize) -> bool {
-        bytes > self.base_symbol_size.into()
+    /// Whether packets with symbols of `bytes` of data are above the base size, or full ones where all have the base size: their fate tells what
+    /// the path carries (\[size-6\], \[size-9\]).
+    pub(crate) fn is_telling(&self, bytes: usize) -> bool {
+        let base: usize = self.base_symbol_size.into();
+        let are_all_base = self.packet_symbol_size <= self.base_symbol_size;
+        bytes > base || are_all_base && bytes + usize::from(NEARLY_FULL_BYTES) >= base
     }
 
     /// The newest report tells how much of the peer's memory is ours.
