@@ -504,6 +504,18 @@ async fn what_nobody_can_accept_any_more_is_refused() {
 }
 
 #[tokio::test]
+async fn a_session_that_a_stream_gives_again_accepts_what_the_peer_opens() {
+    let (us, peer) = pair(config(End::PeerCloses)).await;
+    let (ours, _theirs) = stream_pair(&us, &peer).await;
+    drop(us);
+    let us = ours.session().unwrap();
+    let mut opened = peer.open_stream().await.unwrap();
+    opened.write_all(b"hello").await.unwrap();
+    opened.flush().await.unwrap();
+    assert!(us.accept_stream().await.is_some(), "the session lives, and somebody accepts");
+}
+
+#[tokio::test]
 async fn what_waits_for_an_endpoint_ends_with_what_drives_it() {
     let silent = std::net::UdpSocket::bind(local()).unwrap();
     let address = silent.local_addr().unwrap();

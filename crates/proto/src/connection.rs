@@ -184,6 +184,17 @@ impl Connection {
         self.inner.ids().0
     }
 
+    /// Compares the lists of a session's streams with the streams, which takes as long as there are many: for tests.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    #[cfg(debug_assertions)]
+    #[doc(hidden)]
+    pub fn check_lists(&self) -> Result<(), String> {
+        let Inner::Modern(session) = &self.inner else { return Ok(()) };
+        session.find_fault().map_or(Ok(()), Err)
+    }
+
     /// The modern connection inside.
     #[cfg(test)]
     pub(crate) fn into_session(self) -> Session {

@@ -9,6 +9,7 @@ mod flow;
 pub mod messages;
 pub mod random;
 pub mod random_streams;
+pub mod storm;
 pub mod table;
 
 use dfcp_testkit::{Links, Testbed};

@@ -8,7 +8,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, Loss};
-use dfcp_proto::{Config, Connection, Opener, Priority, Rate, State, StreamError, StreamId, StreamKind, StreamLimits};
+use dfcp_proto::{
+    Config, Connection, Opener, Priority, Rate, State, StreamError, StreamEvent, StreamId, StreamKind, StreamLimits,
+};
 use dfcp_protocol_tests::Pair;
 use dfcp_testkit::{Job, LinksConfig, Packet, StreamApplications, Trust, sealed};
 use dfcp_time::Time;
@@ -507,4 +509,59 @@ fn the_session_closes_when_its_streams_are_done() {
         let server = streams.server.streams.values().next().unwrap();
         assert_eq!((server.read, server.ended_at.is_some()), (500_000, true));
     }
+}
+
+/// What a stream gives back that is reset is room for others, and those which wait for room have nothing under way that a report would follow.
+#[test]
+fn a_stream_that_waits_for_room_goes_on_when_another_is_reset() {
+    let server = Config { receive_memory_bytes: 1 << 20, ..config(10) };
+    for ms in [0, 300, 700] {
+        let mut streams = Streams::open_between(1, 0.0, &config(10), &server);
+        streams.server.reads = false;
+        let [full, other] = [(); 2].map(|()| {
+            let id = streams.client_opens(StreamKind::Bidirectional, 16 << 20).unwrap();
+            streams.run_for(Duration::from_secs(3));
+            id
+        });
+        streams.run_for(Duration::from_millis(ms));
+        let now = streams.pair.now;
+        let (node, applications) = (&mut streams.pair.client, &mut streams.client);
+        applications.reset(now, node.connection_mut().unwrap(), full, 7);
+        let sent = streams.pair.client.stats().sent.source;
+        streams.run_for(Duration::from_secs(5));
+        let more = streams.pair.client.stats().sent.source - sent;
+        assert!(more > 100, "{more} symbols of {other:?}, which has room since {ms} ms after it had none");
+    }
+}
+
+/// A driver that has just been told that there is nothing to send sleeps until the next timeout.
+#[test]
+fn a_reset_is_due_at_once_even_at_the_instant_in_which_all_was_sent() {
+    let mut streams = Streams::open(1, 0.0, &config(10));
+    let id = streams.client_opens(StreamKind::OneWay, 10).unwrap();
+    streams.client.streams.get_mut(&id).unwrap().stays_open = true;
+    streams.run_for(Duration::from_secs(5));
+    let now = streams.pair.now;
+    let connection = streams.client_connection();
+    connection.handle_timeout(now);
+    let mut out = [0; dfcp_proto::DATAGRAM_BUFFER_BYTES];
+    while connection.poll_transmit(now, &mut out).is_some() {}
+    connection.streams().unwrap().reset(now, id, 1);
+    let due = connection.next_timeout(now);
+    assert!(due.is_some_and(|(at, _)| at <= now), "{due:?} at {now}");
+}
+
+/// [`StreamError::NoCredit`] promises [`StreamEvent::Available`], also before the handshake is done.
+#[test]
+fn who_opens_a_stream_before_the_handshake_is_told_when_that_is_possible() {
+    let link = LinkConfig::default().with_delay(RTT / 2);
+    let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
+    let job = Job { shut_down: false, ..Job::send(0) };
+    let mut pair = Pair::over(1, path, (config(1), job), (config(1), job)).unwrap();
+    let open = |pair: &mut Pair| pair.client.connection_mut().unwrap().streams().unwrap().open(StreamKind::OneWay);
+    assert_eq!(open(&mut pair), Err(StreamError::NoCredit));
+    pair.run_until(pair.now + Duration::from_secs(2));
+    let mut streams = pair.client.connection_mut().unwrap().streams().unwrap();
+    assert_eq!(streams.poll_event(), Some(StreamEvent::Available));
+    assert!(open(&mut pair).is_ok());
 }

@@ -141,6 +141,9 @@ impl Shared {
             let now = inner.tick(self.clock.now());
             inner.check_first_stream(now);
             self.wake_driver(&mut inner);
+        } else if is_possible && !inner.shut_down {
+            // All handles of the session were gone, and a stream gives one again that can accept.
+            inner.others.take_incoming();
         }
         is_possible
     }

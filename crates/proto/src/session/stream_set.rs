@@ -79,6 +79,18 @@ impl StreamSet {
         self.wants_more
     }
 
+    /// The application has wanted to open a stream before the peer could permit any.
+    pub(super) fn want_more(&mut self) {
+        self.wants_more = true;
+    }
+
+    /// The handshake tells which streams the peer permits. Also of none an application is told that waits for some: it learns that when it
+    /// asks again.
+    pub(super) fn on_open(&mut self, limits: dfcp_wire::StreamLimits) {
+        self.ids.on_peer_limits(limits);
+        self.has_new_credit |= std::mem::take(&mut self.wants_more);
+    }
+
     /// The peer permits streams up to these ids.
     pub(super) fn on_peer_limits(&mut self, limits: dfcp_wire::StreamLimits) {
         if self.ids.on_peer_limits(limits) {

@@ -49,6 +49,9 @@ impl Streams<'_> {
     /// [`StreamError::Connection`] if that ended with an error.
     pub fn open(&mut self, kind: StreamKind) -> Result<StreamId, StreamError> {
         let session = &mut *self.0;
+        if matches!(session.phase, Phase::Opening(_)) {
+            session.common.streams.want_more();
+        }
         session.check_open()?;
         session.common.streams.open(kind)
     }
@@ -91,6 +94,7 @@ impl Streams<'_> {
         if id != StreamId::FIRST {
             self.0.common.streams.send.reset(now, id, error);
             self.0.settle_gone(now);
+            self.0.has_to_send();
         }
     }
 
@@ -157,6 +161,12 @@ impl Streams<'_> {
 }
 
 impl Session {
+    /// What is wrong with the lists of its streams; `None` if they are as they should be.
+    #[cfg(debug_assertions)]
+    pub(crate) fn find_fault(&self) -> Option<String> {
+        self.common.streams.send.find_fault().or_else(|| self.common.streams.recv.find_fault())
+    }
+
     fn check_open(&self) -> Result<(), StreamError> {
         match &self.phase {
             Phase::Open(_) => Ok(()),

@@ -92,7 +92,7 @@ impl Open {
         let symbol_sizes = (common.symbol_size, packet_size::symbol_bytes(&packet_size, common));
         common.streams.send.establish(now, symbol_sizes, peer.window_blocks, peer.memory_bytes);
         common.streams.send.flight.set_reads_clock(common.features.contains(Features::ARRIVAL_CLOCK));
-        common.streams.on_peer_limits(peer.streams);
+        common.streams.on_open(peer.streams);
         common.link.numbers.skip_some(common.random.bytes());
         common.streams.recv.set_symbol_size(common.symbol_size);
         if common.features.contains(MESSAGES) {

@@ -489,6 +489,39 @@ const fn of_kind(limits: &mut StreamLimits, kind: StreamKind) -> &mut u32 {
     }
 }
 
+#[cfg(debug_assertions)]
+impl RecvSide {
+    /// What is wrong with the lists and sums over all halves; `None` if they are as they should be.
+    pub(crate) fn find_fault(&self) -> Option<String> {
+        let halves = || self.halves.iter();
+        let open = halves().filter(|(_, half)| half.stream.has_open_blocks()).count();
+        let untold_bytes: u64 = halves().map(|(_, half)| half.stream.untold_bytes()).sum();
+        let delivered: u64 = halves().map(|(_, half)| half.stream.delivered_bytes(&self.common)).sum();
+        let untold: Vec<_> = halves().filter(|(_, half)| half.stream.untold_bytes() > 0).map(|(id, _)| id).collect();
+        if open != self.open_halves {
+            return Some(format!("{open} halves are open, counted {}", self.open_halves));
+        }
+        if untold_bytes != self.untold.bytes() || !self.untold.streams().eq(untold.iter().copied()) {
+            return Some(format!("{untold_bytes} bytes of {untold:?} are untold, listed {:?}", self.untold));
+        }
+        if delivered != self.common.memory.delivered_bytes() {
+            return Some(format!("{delivered} bytes are delivered, counted {}", self.common.memory.delivered_bytes()));
+        }
+        if let Some((id, _)) =
+            halves().find(|(id, half)| *id != StreamId::FIRST && half.stream.is_done() && !half.owes_news())
+        {
+            return Some(format!("{id:?} is done with, told, and kept"));
+        }
+        let lost = |id: &StreamId, half: &Half| {
+            *id != StreamId::FIRST && (half.opened || half.readable) && !self.events.contains(id)
+        };
+        if let Some((id, _)) = halves().find(|(id, half)| lost(id, half)) {
+            return Some(format!("{id:?} has an event that is not listed"));
+        }
+        self.naming.find_fault(halves())
+    }
+}
+
 #[cfg(test)]
 impl RecvSide {
     /// How often a stream was looked at.

@@ -146,6 +146,25 @@ impl Naming {
         self.told.pop_front()
     }
 
+    /// What is wrong with the queues, given all halves.
+    #[cfg(debug_assertions)]
+    pub(super) fn find_fault<'a>(&self, halves: impl Iterator<Item = (StreamId, &'a Half)>) -> Option<String> {
+        let mut owing = 0;
+        for (id, half) in halves {
+            owing += usize::from(half.named.news > 0);
+            for (reason, waits, queue) in [
+                (Reason::Fresh, half.named.waits_fresh, &self.fresh),
+                (Reason::Again, half.named.waits_again, &self.again),
+                (Reason::Open, half.named.waits_open, &self.open),
+            ] {
+                if waits != queue.contains(&id) || (half.is_worth_naming(reason) && !waits) {
+                    return Some(format!("{id:?} waits to be named: {waits}, for {reason:?}: {:?}", half.named));
+                }
+            }
+        }
+        (owing != self.owing).then(|| format!("{owing} streams owe news, counted {}", self.owing))
+    }
+
     pub(super) fn give_back_room(&mut self) {
         self.fresh.give_back();
         self.again.give_back();

@@ -1,5 +1,7 @@
 //! The sending side of a session: its streams' sending halves, which of them sends next, and the datagrams in flight.
 
+#[cfg(debug_assertions)]
+mod check;
 mod reports;
 mod scheduler;
 mod streams;

@@ -171,6 +171,15 @@ impl SendSide {
         self.scheduler.remove(id);
         self.gone.push((id, by_reset));
         self.forget_if_idle();
+        self.wake_stuck();
+    }
+
+    /// What the stream held that has gone is room for those which wait for it. With nothing under way no report would wake them. Some are
+    /// enough: what they send is reported, and as long as one of them is stuck, the peer is asked.
+    fn wake_stuck(&mut self) {
+        if self.is_idle() {
+            self.stuck.iter().take(limits::STREAMS_LOOKED_AT_MAX).for_each(|&id| self.scheduler.wake(id));
+        }
     }
 
     /// The peer has reset the other half of the stream, which is gone before this one.

@@ -125,6 +125,23 @@ impl TimedStreams {
         [&self.cuts, &self.asks, &self.ends].into_iter().filter_map(|by_time| by_time.next_after(asked)).min()
     }
 
+    /// Whether a stream is listed with these times, at least.
+    #[cfg(debug_assertions)]
+    pub(super) fn holds(&self, id: StreamId, due: Due) -> bool {
+        let is_listed = |by_time: &ByTime, at: Option<Time>| match at {
+            _ if id == StreamId::FIRST => by_time.first == at,
+            Some(at) => by_time.others.contains(&(at, id)),
+            None => true,
+        };
+        is_listed(&self.cuts, due.cut) && is_listed(&self.asks, due.ask) && is_listed(&self.ends, due.end)
+    }
+
+    /// How many streams wait for each.
+    #[cfg(debug_assertions)]
+    pub(super) fn lengths(&self) -> [usize; 3] {
+        [self.cuts.len(), self.asks.len(), self.ends.len()]
+    }
+
     /// Streams have gone, and with them what was listed of them.
     pub(super) fn give_back(&mut self) {
         [&mut self.cuts, &mut self.asks, &mut self.ends].into_iter().for_each(ByTime::give_back);

@@ -59,6 +59,12 @@ impl ReceiveMemory {
         self.held_bytes.saturating_add(bytes) <= self.window.bytes()
     }
 
+    /// What is held of delivered streams.
+    #[cfg(debug_assertions)]
+    pub(crate) fn delivered_bytes(&self) -> u64 {
+        self.delivered_bytes
+    }
+
     /// What the peer is told that its blocks may take in all: what they take, and what can still be had, at most the bound, less
     /// what belongs to streams that are delivered, which the peer counts no more (\[window-3\]).
     pub(crate) fn told_bytes(&self) -> u64 {
