@@ -36,6 +36,7 @@ pub struct Priority {
 
 /// The least urgent.
 const URGENCY_MAX: u8 = 7;
+const URGENCIES: usize = URGENCY_MAX as usize + 1;
 /// The greatest weight.
 const WEIGHT_MAX: u16 = 256;
 /// Virtual time per byte of a stream of weight 1: every weight divides it nearly without rest.
@@ -88,10 +89,10 @@ struct Share {
 }
 
 impl Share {
-    /// The turn in which it would be served next, in virtual time `now`.
-    fn next_turn(&self, id: StreamId, work: Work, now: u64, serial: u64) -> Turn {
+    /// The turn in which it would be served next, in virtual time `clock`.
+    fn next_turn(&self, id: StreamId, work: Work, clock: u64, serial: u64) -> Turn {
         let Priority { urgency, incremental, .. } = self.priority;
-        let start = if incremental { self.finish.max(now) } else { u64::from(id.to_word()) };
+        let start = if incremental { self.finish.max(clock) } else { u64::from(id.to_word()) };
         Turn { urgency, work, is_shared: incremental, start, id, serial }
     }
 }
@@ -101,15 +102,21 @@ impl Share {
 pub(super) struct Scheduler {
     shares: StreamTable<Share>,
     turns: BinaryHeap<Reverse<Turn>>,
-    /// Where the turn that was served last started.
-    now: u64,
+    /// Virtual time of each urgency: where the latest of its shared turns started that was served. What others are served is none of it, or
+    /// those who come would have to wait for those who were there, or the other way round, for as long as that took.
+    clocks: [u64; URGENCIES],
     /// Turns made so far.
     made: u64,
 }
 
 impl Scheduler {
     pub(super) fn new() -> Self {
-        Self { shares: StreamTable::with_first(Share::default()), turns: BinaryHeap::new(), now: 0, made: 0 }
+        Self {
+            shares: StreamTable::with_first(Share::default()),
+            turns: BinaryHeap::new(),
+            clocks: [0; URGENCIES],
+            made: 0,
+        }
     }
 
     pub(super) fn add(&mut self, id: StreamId) {
@@ -124,7 +131,11 @@ impl Scheduler {
 
     pub(super) fn set_priority(&mut self, id: StreamId, priority: Priority) {
         let Some(share) = self.shares.get_mut(id) else { return };
+        let clock = |priority: Priority| self.clocks[usize::from(priority.urgency)];
+        // It owes to those of its new urgency as much as to those of the old one.
+        let before = clock(share.priority);
         share.priority = priority.clamped();
+        share.finish = clock(share.priority) + share.finish.saturating_sub(before);
         if let Some(Turn { work, .. }) = share.turn.take() {
             self.enqueue(id, work);
         }
@@ -171,20 +182,21 @@ impl Scheduler {
     pub(super) fn on_sent(&mut self, id: StreamId, bytes: usize) {
         let Some(share) = self.shares.get_mut(id) else { return };
         let turn = share.turn;
-        let start = match turn {
-            Some(turn) if turn.is_shared => turn.start,
-            Some(_) | None => share.finish.max(self.now),
-        };
-        share.finish = start + bytes as u64 * TIME_PER_BYTE / u64::from(share.priority.weight);
-        self.now = start;
+        let clock = &mut self.clocks[usize::from(share.priority.urgency)];
+        // Nearly always: it was served because it was at the front.
+        let is_front = self.turns.peek().is_some_and(|front| Some(front.0) == turn);
+        if share.priority.incremental {
+            let start = turn.map_or_else(|| share.finish.max(*clock), |turn| turn.start);
+            share.finish = start + bytes as u64 * TIME_PER_BYTE / u64::from(share.priority.weight);
+            if is_front {
+                *clock = start.max(*clock);
+            }
+        }
         let Some(turn) = turn else { return };
-        let next = share.next_turn(id, turn.work, self.now, self.made);
+        let next = share.next_turn(id, turn.work, *clock, self.made);
         self.made += 1;
         share.turn = Some(next);
-        // Nearly always: it was served because it was at the front.
-        if let Some(mut front) = self.turns.peek_mut()
-            && front.0 == turn
-        {
+        if let Some(mut front) = self.turns.peek_mut().filter(|_| is_front) {
             front.0 = next;
             return;
         }
@@ -202,7 +214,8 @@ impl Scheduler {
 
     fn enqueue(&mut self, id: StreamId, work: Work) {
         let Some(share) = self.shares.get_mut(id) else { return };
-        let turn = share.next_turn(id, work, self.now, self.made);
+        let clock = self.clocks[usize::from(share.priority.urgency)];
+        let turn = share.next_turn(id, work, clock, self.made);
         self.made += 1;
         share.turn = Some(turn);
         self.push(turn);
@@ -298,6 +311,59 @@ mod tests {
         scheduler.wake(id(2));
         let sent = serve(&mut scheduler, 100, 2, |_| 1420);
         assert!((49..=51).contains(&sent[0]), "{sent:?}");
+    }
+
+    /// The streams of one urgency, of which the first was served alone for long, share equally whatever others sent meanwhile.
+    #[test]
+    fn what_others_are_served_before_and_between_favours_nobody() {
+        let equal = Priority::default();
+        let others = [
+            Priority { urgency: 0, ..equal },
+            Priority { urgency: 7, ..equal },
+            Priority { incremental: false, ..equal },
+        ];
+        for other in others {
+            for other_first in [true, false] {
+                let mut scheduler = with(&[equal, other]);
+                scheduler.add(id(3));
+                let serve_alone = |scheduler: &mut Scheduler, who: u32, datagrams| {
+                    let idle = id(3 - who);
+                    while let Some((next, work)) = scheduler.next().filter(|&(next, _)| next == idle) {
+                        scheduler.on_nothing(next, work);
+                    }
+                    scheduler.wake(id(who));
+                    assert_eq!(serve(scheduler, datagrams, 3, |_| 1420)[who as usize - 1], datagrams);
+                };
+                serve_alone(&mut scheduler, 1 + u32::from(other_first), 1_000);
+                serve_alone(&mut scheduler, 2 - u32::from(other_first), 500);
+                serve_alone(&mut scheduler, 2, 10);
+                while let Some((next, work)) = scheduler.next() {
+                    scheduler.on_nothing(next, work);
+                }
+                scheduler.wake(id(1));
+                scheduler.wake(id(3));
+                let sent = serve(&mut scheduler, 100, 3, |_| 1420);
+                assert!((49..=51).contains(&sent[0]), "{other:?}, first: {other_first}: {sent:?}");
+            }
+        }
+    }
+
+    /// The same of one that has waited all the time while the other comes anew.
+    #[test]
+    fn who_waits_while_others_go_first_has_no_claim_to_their_time() {
+        let equal = Priority::default();
+        for other in [Priority { urgency: 0, ..equal }, Priority { incremental: false, ..equal }] {
+            let mut scheduler = with(&[equal, other]);
+            assert_eq!(serve(&mut scheduler, 1_000, 2, |_| 1420), [0, 1_000]);
+            scheduler.add(id(3));
+            scheduler.wake(id(3));
+            scheduler.on_nothing(id(2), Work::Rounds);
+            if other.urgency == 0 {
+                scheduler.on_nothing(id(2), Work::Proactive);
+            }
+            let sent = serve(&mut scheduler, 100, 3, |_| 1420);
+            assert!((49..=51).contains(&sent[0]), "{other:?}: {sent:?}");
+        }
     }
 
     #[test]
