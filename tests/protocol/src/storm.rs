@@ -19,7 +19,7 @@ use crate::Pair;
 
 /// How long both ends open streams, and how long what is open may take to end after that.
 const STORM: Duration = Duration::from_secs(4);
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(600);
 /// Both ends have closed by then.
 const CLOSE_LIMIT: Duration = Duration::from_secs(60);
 /// How often the lists of a session are compared with its streams.
