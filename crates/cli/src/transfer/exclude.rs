@@ -1,6 +1,6 @@
 //! What the user leaves out of what is sent, and with `--delete` protects at the receiver, by patterns as rsync has them.
 //!
-//! A receiver matches patterns that a peer sent. What they take, and what matching costs, is bounded by their lengths ([`automaton`]).
+//! A receiver matches patterns that a peer sent. What they take, and what matching costs, is bounded by their lengths (`automaton.rs`).
 
 mod automaton;
 
