@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
+use super::network_namespace::NetworkNamespace;
 use crate::carrier::Carrier;
 use crate::error::ConnectError;
 use crate::limits::{
@@ -136,15 +137,24 @@ pub(super) struct Questions {
 }
 
 impl Questions {
-    /// Questions to `remote`, which is about to be called from `local`. `None` if it cannot be asked: only the handshake's own time ends the
-    /// attempt then.
+    /// Questions to `remote`, which is about to be called from `local`, a socket of this namespace. `None` if it cannot be asked: only the
+    /// handshake's own time ends the attempt then.
     ///
     /// # Errors
     /// It cannot be called: the port is none, or there is no way to it.
-    pub(super) fn to(carrier: Carrier, local: SocketAddr, remote: SocketAddr) -> io::Result<Option<Self>> {
+    pub(super) fn to(
+        carrier: Carrier,
+        local: SocketAddr,
+        remote: SocketAddr,
+        namespace: NetworkNamespace,
+    ) -> io::Result<Option<Self>> {
         if remote.port() == 0 && carrier == Carrier::Udp {
             let sentence = "port 0 cannot be called, name the port at which the other side listens";
             return Err(io::Error::new(ErrorKind::InvalidInput, sentence));
+        }
+        if namespace != NetworkNamespace::of_this_thread() {
+            // Other routes, and perhaps another machine of that address.
+            return Ok(None);
         }
         let socket = connected(local, remote)?;
         // Directly over IP a closed port is another thing: there is no port that the system knows.

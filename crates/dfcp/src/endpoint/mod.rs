@@ -6,6 +6,7 @@ mod call_story;
 mod closed_port;
 mod datagram_receiver;
 mod driver;
+mod network_namespace;
 mod outbox;
 mod peer_scheduler;
 mod peers;
@@ -41,6 +42,7 @@ use crate::stream::Stream;
 use crate::{limits, memory};
 use closed_port::Questions;
 use driver::Driver;
+use network_namespace::NetworkNamespace;
 pub(crate) use outbox::{Filled, Outbox};
 pub(crate) use peer_scheduler::{PeerScheduler, SchedulerState};
 #[cfg(unix)]
@@ -95,6 +97,8 @@ impl Drop for User {
 #[derive(Debug)]
 pub(crate) struct EndpointShared {
     pub(crate) socket: Socket,
+    /// That of the socket.
+    namespace: NetworkNamespace,
     clock: Clock,
     table: Mutex<Table>,
     wake_queue: Arc<WakeQueue>,
@@ -207,6 +211,7 @@ impl Endpoint {
         let wake_queue = if runtime.is_some() { WakeQueue::of_task() } else { WakeQueue::of_thread()? };
         let shared = Arc::new(EndpointShared {
             socket,
+            namespace: NetworkNamespace::of_this_thread(),
             clock,
             table: Mutex::new(Table {
                 proto,
@@ -278,7 +283,7 @@ impl Endpoint {
             (SocketAddr::V6(_), SocketAddr::V4(v4)) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
             (_, remote) => remote,
         };
-        let questions = Questions::to(carrier, shared.socket.local_addr(), remote)?;
+        let questions = Questions::to(carrier, shared.socket.local_addr(), remote, shared.namespace)?;
         let config = adapt(config, carrier, remote);
         let connection = {
             let mut table = shared.table();
