@@ -236,6 +236,9 @@ fn frames() -> Vec<Named> {
         ("file_framing", "name-escapes", named(b"a/../../etc/passwd")),
         ("file_framing", "name-bytes", named(b"caf\xe9/\xff\xfe")),
         ("file_framing", "name-reserved", named(b"a/.dfcp-1.part")),
+        ("file_framing", "name-reserved-folded", named("a/.DFCP-1\u{200b}.Part. .".as_bytes())),
+        ("file_framing", "name-reserved-stream", named(b"a/.dfcp-1.part::$DATA")),
+        ("file_framing", "name-reserved-short", named(b"a/DFCP-0~1.PAR")),
         ("file_framing", "preamble", [&[3][..], &Service::Files.preamble()].concat()),
     ]
 }
