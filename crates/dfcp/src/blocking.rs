@@ -43,7 +43,7 @@ use std::thread::{self, Thread};
 
 use dfcp_proto::{
     Accept, Config, ConfigError, ConnectionError, EndpointStats, Identity, Parameter, ParameterError, Priority, Rate,
-    State, Stats, Traffic,
+    State, Stats, StreamId, StreamStats, Traffic,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -307,6 +307,34 @@ impl Stream {
         self.stream.set_priority(priority);
     }
 
+    /// As [`crate::Stream::id`].
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.stream.id()
+    }
+
+    /// As [`crate::Stream::stream_stats`].
+    #[must_use]
+    pub fn stream_stats(&self) -> StreamStats {
+        self.stream.stream_stats()
+    }
+
+    /// As [`crate::Stream::finish`].
+    ///
+    /// # Errors
+    /// As [`crate::Stream::finish`].
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.stream.finish()
+    }
+
+    /// Waits until the peer needs nothing more of what this side sends; as [`crate::Stream::stopped`].
+    ///
+    /// # Errors
+    /// As [`crate::Stream::stopped`].
+    pub fn stopped(&self) -> io::Result<Option<u32>> {
+        wait(self.stream.stopped())
+    }
+
     /// As [`crate::Stream::reset`].
     pub fn reset(&self, code: u32) {
         self.stream.reset(code);
@@ -402,6 +430,18 @@ pub struct WriteHalf {
 }
 
 impl ReadHalf {
+    /// As [`crate::Stream::id`].
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.half.id()
+    }
+
+    /// As [`crate::Stream::stream_stats`].
+    #[must_use]
+    pub fn stream_stats(&self) -> StreamStats {
+        self.half.stream_stats()
+    }
+
     /// As [`crate::Stream::stop_sending`].
     pub fn stop_sending(&self, code: u32) {
         self.half.stop_sending(code);
@@ -409,6 +449,34 @@ impl ReadHalf {
 }
 
 impl WriteHalf {
+    /// As [`crate::Stream::id`].
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.half.id()
+    }
+
+    /// As [`crate::Stream::stream_stats`].
+    #[must_use]
+    pub fn stream_stats(&self) -> StreamStats {
+        self.half.stream_stats()
+    }
+
+    /// As [`crate::Stream::finish`].
+    ///
+    /// # Errors
+    /// As [`crate::Stream::finish`].
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.half.finish()
+    }
+
+    /// Waits until the peer needs nothing more of what this side sends; as [`crate::Stream::stopped`].
+    ///
+    /// # Errors
+    /// As [`crate::Stream::stopped`].
+    pub fn stopped(&self) -> io::Result<Option<u32>> {
+        wait(self.half.stopped())
+    }
+
     /// As [`crate::Stream::set_priority`].
     pub fn set_priority(&self, priority: Priority) {
         self.half.set_priority(priority);

@@ -96,10 +96,11 @@ pub use carrier::Carrier;
 pub use dfcp_proto::{
     Accept, AddressPrefix, Beginning, BreakerState, Cipher, Ciphers, ClassicSettings, Config, ConfigError,
     ConnectionError, ConnectionObserver, ConnectionSecrets, Cookies, Credentials, DatagramInfo, Deadline, Dropped,
-    EcnStats, EndpointStats, Fingerprint, Identity, KeyError, KeyLog, MessageError, Observed, Observer, Parameter,
-    ParameterError, PathHint, Pattern, PeerKey, Policy, PreSharedKey, Priority, Profile, PublicKey, Rate,
+    EcnStats, EndpointStats, Fingerprint, Identity, KeyError, KeyLog, MessageError, Observed, Observer, Opener,
+    Parameter, ParameterError, PathHint, Pattern, PeerKey, Policy, PreSharedKey, Priority, Profile, PublicKey, Rate,
     RateControlStats, RatePhase, ReceivedMessage, ReceivedMessages, ReceivedSymbols, Schedule, Security, SegmentKind,
-    SentMessages, SentSymbols, State, StaticKey, Stats, StreamId, StreamLimits, Traffic, Verifier, WastedSymbols,
+    SentMessages, SentSymbols, State, StaticKey, Stats, StreamId, StreamKind, StreamLimits, StreamStats, Traffic,
+    Verifier, WastedSymbols,
 };
 pub use endpoint::{Endpoint, Totals};
 pub use error::{ConnectError, StreamError};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dfcp_time::Time;
 use dfcp_wire::classic::StateWords;
-use dfcp_wire::{Outline, Profile};
+use dfcp_wire::{Outline, Profile, StreamId};
 
 use crate::classic::ClassicConnection;
 use crate::config::{Config, Rate, SendBuffering, Traffic};
@@ -25,7 +25,7 @@ use crate::shared::parameters::Parameter;
 use crate::shared::state::State;
 use crate::shared::{Ports, Read, Timer, Transmit};
 use crate::spare::SpareBlocks;
-use crate::stats::Stats;
+use crate::stats::{Stats, StreamStats};
 
 /// One end of a connection.
 ///
@@ -417,6 +417,15 @@ impl Connection {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    /// What the first stream has done: in classic the whole connection.
+    #[must_use]
+    pub fn first_stream_stats(&mut self) -> StreamStats {
+        match &mut self.inner {
+            Inner::Modern(session) => Streams(session).stats(StreamId::FIRST),
+            Inner::Classic(classic) => classic.stream_stats(),
+        }
     }
 }
 

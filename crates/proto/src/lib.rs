@@ -57,7 +57,7 @@ pub use shared::state::State;
 pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Timer, Transmit};
 pub use stats::{
     BreakerState, RateControlStats, RatePhase, ReceivedMessages, ReceivedSymbols, SentMessages, SentSymbols, Stats,
-    WastedSymbols,
+    StreamStats, WastedSymbols,
 };
 
 #[cfg(test)]

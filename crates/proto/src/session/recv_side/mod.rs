@@ -25,18 +25,20 @@ use crate::session::recv_side::untold::Untold;
 use crate::shared::room::Room;
 use crate::shared::{PushError, Read, Role};
 use crate::spare::SpareBlocks;
-use crate::stats::ReceivedSymbols;
+use crate::stats::{ReceivedSymbols, StreamStats};
 use crate::stream::recv::slot::one_symbol_bytes;
 use crate::stream::recv::{RecvCommon, RecvStream};
 use crate::stream::table::StreamTable;
 
 /// What the application may want to know of a stream other than stream 0, whose news the session tells.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum RecvEvent {
     /// The peer has opened it.
     Opened,
     /// There is something to read, or its end, or the peer's error.
     Readable,
+    /// Nothing is kept of it any more, after it has done this.
+    Gone(Box<StreamStats>),
 }
 
 /// What a symbol has done.
@@ -63,6 +65,8 @@ pub(crate) struct RecvSide {
     accepted: StreamLimits,
     /// Streams with events, each once.
     events: VecDeque<StreamId>,
+    /// What halves have done which are gone, and of which the application has not been told.
+    final_stats: VecDeque<(StreamId, Box<StreamStats>)>,
     gone: VecDeque<(StreamId, bool)>,
     /// Halves with open blocks.
     open_halves: usize,
@@ -101,6 +105,7 @@ impl RecvSide {
             opened: first,
             accepted: first,
             events: VecDeque::new(),
+            final_stats: VecDeque::new(),
             gone: VecDeque::new(),
             open_halves: 0,
             untold: Untold::default(),
@@ -170,6 +175,7 @@ impl RecvSide {
     pub(crate) fn give_back_room(&mut self) {
         self.gone.give_back();
         self.events.give_back();
+        self.final_stats.give_back();
         self.naming.give_back_room();
         self.untold.give_back();
         self.ends.give_back_room();
@@ -203,6 +209,7 @@ impl RecvSide {
         }
         let Some(half) = self.halves.remove(id) else { return };
         self.ends.on_gone(id, Ended::of(&half.stream));
+        self.final_stats.push_back((id, Box::new(half.stream.stats())));
         self.gone.push_back((id, half.stream.is_reset() || half.is_other_reset));
         self.untold.change(id, half.stream.untold_bytes(), 0);
         self.open_halves -= usize::from(half.stream.has_open_blocks());
@@ -429,7 +436,9 @@ impl RecvSide {
             }
             return Some((id, RecvEvent::Opened));
         }
-        None
+        let (id, stats) = self.final_stats.pop_front()?;
+        self.final_stats.give_back();
+        Some((id, RecvEvent::Gone(stats)))
     }
 
     // ---- what is known ----
@@ -470,6 +479,11 @@ impl RecvSide {
 
     pub(crate) fn symbols(&self) -> ReceivedSymbols {
         self.common.symbols
+    }
+
+    /// What a half that is kept has done.
+    pub(crate) fn stats_of(&self, id: StreamId) -> StreamStats {
+        self.halves.get(id).map(|half| half.stream.stats()).unwrap_or_default()
     }
 
     pub(crate) fn blocks_decoded(&self) -> u64 {

@@ -34,6 +34,7 @@ use crate::path::loss::LossEstimator;
 use crate::path::rtt::RttEstimator;
 use crate::proof::Layout;
 use crate::shared::source::{Cut, Source};
+use crate::stats::{SentSymbols, StreamStats};
 use crate::stream::send::active_blocks::ActiveBlocks;
 use crate::stream::send::block::{Rows, SendBlock};
 use crate::stream::send::ending::Ending;
@@ -121,6 +122,9 @@ pub(crate) struct SendStream {
     pub(crate) listed_in: Lists,
     /// Source symbols of its acknowledged blocks.
     acknowledged_symbols: u64,
+    acknowledged_bytes: u64,
+    acknowledged_blocks: u64,
+    sent: SentSymbols,
     ending: Ending,
 }
 
@@ -149,6 +153,9 @@ impl SendStream {
             ask_at: None,
             listed_in: Lists::default(),
             acknowledged_symbols: 0,
+            acknowledged_bytes: 0,
+            acknowledged_blocks: 0,
+            sent: SentSymbols::default(),
             ending: Ending::default(),
         }
     }
@@ -204,6 +211,17 @@ impl SendStream {
     /// When it has to say, perhaps again, where it ends.
     pub(crate) fn ending_at(&self) -> Option<Time> {
         self.ending.due_at()
+    }
+
+    /// Its direction's part of what the stream has done.
+    pub(crate) fn stats(&self) -> StreamStats {
+        StreamStats {
+            bytes_written: self.source.written_bytes(),
+            bytes_acknowledged: self.acknowledged_bytes,
+            blocks_acknowledged: self.acknowledged_blocks,
+            sent: self.sent,
+            ..StreamStats::default()
+        }
     }
 
     /// Whether everything written so far has been acknowledged.
@@ -393,7 +411,8 @@ impl SendStream {
             Reason::Proactive => {}
             Reason::Probe => self.ask_at = None,
         }
-        shared.counters.on_sent(symbol);
+        shared.counters.sent.count(symbol);
+        self.sent.count(symbol);
     }
 
     /// Writes the symbol's payload; `out` has room for it, and no more.
