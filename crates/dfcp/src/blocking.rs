@@ -35,7 +35,7 @@ mod session;
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -118,6 +118,30 @@ impl Endpoint {
     /// As [`crate::Endpoint::bind_over`]; or the system gives no thread.
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         Ok(Self { endpoint: crate::Endpoint::bind_with_thread(carrier, addr, accept)? })
+    }
+
+    /// On a UDP socket that the application has made and bound; as [`crate::Endpoint::with_socket`].
+    ///
+    /// # Errors
+    /// As [`crate::Endpoint::with_socket`]; or the system gives no thread.
+    pub fn with_socket(socket: impl Into<UdpSocket>, accept: Option<Accept>) -> io::Result<Self> {
+        Ok(Self { endpoint: crate::Endpoint::with_socket_and_thread(socket.into(), accept)? })
+    }
+
+    /// Goes over to another UDP socket under live connections; as [`crate::Endpoint::rebind`].
+    ///
+    /// # Errors
+    /// As [`crate::Endpoint::rebind`]. Everything stays as it was.
+    pub fn rebind(&self, socket: impl Into<UdpSocket>) -> io::Result<()> {
+        self.endpoint.rebind(socket)
+    }
+
+    /// As [`rebind`](Self::rebind), to a new socket of the same carrier; as [`crate::Endpoint::rebind_to`].
+    ///
+    /// # Errors
+    /// As [`crate::Endpoint::rebind_to`]. Everything stays as it was.
+    pub fn rebind_to(&self, addr: SocketAddr) -> io::Result<()> {
+        self.endpoint.rebind_to(addr)
     }
 
     /// Opens a connection and waits for the end of the handshake, at most for

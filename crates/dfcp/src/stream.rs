@@ -243,10 +243,10 @@ impl Stream {
         self.shared().remote_addr()
     }
 
-    /// Our socket's address.
+    /// Our socket's address. It changes soon after [`Endpoint::rebind`], when datagrams leave from there.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.shared().path.local
+        self.shared().local_addr()
     }
 
     /// What carries the datagrams.

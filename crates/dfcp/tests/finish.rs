@@ -354,3 +354,31 @@ async fn the_only_stream_of_either_profile_counts_as_its_connection() {
         assert_eq!((here.sent, there.symbols_useful), (client.stats().sent, server.stats().received.useful));
     }
 }
+
+/// A connection's first stream ends with its connection, and cannot be stopped.
+#[tokio::test]
+async fn the_wait_for_the_only_stream_ends_with_its_connection() {
+    type Ending = fn(Stream, Stream);
+    let endings: [(&str, Ending, std::io::ErrorKind); 4] = [
+        ("we abort", |ours, _| ours.abort(), std::io::ErrorKind::ConnectionAborted),
+        ("we drop it", |ours, _| drop(ours), std::io::ErrorKind::ConnectionAborted),
+        ("we reset it", |ours, _| ours.reset(4), std::io::ErrorKind::ConnectionAborted),
+        (
+            "the peer drops it",
+            |ours, theirs| drop((theirs, std::mem::ManuallyDrop::new(ours))),
+            std::io::ErrorKind::ConnectionReset,
+        ),
+    ];
+    for (what, end, kind) in endings {
+        let listener = Listener::bind(local(), many()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (ours, theirs) = tokio::join!(Stream::connect(address, many()), listener.accept());
+        let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
+        theirs.stop_sending(3);
+        let waiting = ours.stopped();
+        assert!(is_pending(ours.stopped()), "{what}");
+        end(ours, theirs);
+        let ended = timeout(NEVER, waiting).await.unwrap_or_else(|_| panic!("{what}: it waits for ever"));
+        assert_eq!(ended.unwrap_err().kind(), kind, "{what}");
+    }
+}

@@ -241,6 +241,15 @@ impl Connection {
         }
     }
 
+    /// Tells that its datagrams leave from another socket from now on, with another address or port (`spec/protocol.md` \[path-6\]): the peer
+    /// hears of it at once. With `is_other_host` nothing that was known of the path is kept. A classic connection, and one without seals,
+    /// stays with its peer at the address that it began with.
+    pub fn on_own_move(&mut self, now: Time, is_other_host: bool) {
+        if let Inner::Modern(session) = &mut self.inner {
+            session.on_own_move(now, is_other_host);
+        }
+    }
+
     /// Lets time pass: timeouts end what must end. What is due to be sent, `poll_transmit` sends.
     pub fn handle_timeout(&mut self, now: Time) {
         of_either!(&mut self.inner, it => it.handle_timeout(now));

@@ -12,5 +12,5 @@ mod streams;
 pub(crate) use handle::StreamHandle;
 pub(crate) use send_ends::SendEndWatch;
 pub(crate) use serve::{Next, Waiters};
-pub(crate) use shared::{Path, Shared};
+pub(crate) use shared::{Local, Path, Shared};
 pub(crate) use streams::Half;

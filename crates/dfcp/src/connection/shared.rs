@@ -1,7 +1,7 @@
 //! The state which a connection's handles and its endpoint's thread share, and what the handles do with it.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -19,20 +19,25 @@ use crate::connection::send_ends::{SendEnd, SendEndWatch, Told};
 use crate::connection::session::Usage;
 use crate::connection::story::Story;
 use crate::connection::streams::OtherStreams;
-use crate::endpoint::{SchedulerState, WakeQueue};
+use crate::endpoint::{Departure, SchedulerState, WakeQueue};
 use crate::error::{ConnectError, connection_error, write_error};
 use crate::limits;
 use crate::path_watch::{PathPublisher, PathWatch};
 
-/// Between which addresses a connection's datagrams go.
+/// A connection's path, as far as it stays the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     pub(crate) carrier: Carrier,
     /// Where the peer was at first.
     pub(crate) remote: SocketAddr,
-    pub(crate) local: SocketAddr,
-    /// The address which the peer sent its SYN to: answers come from there.
-    pub(crate) src_ip: Option<IpAddr>,
+}
+
+/// The end of the path on this machine, which another socket of the endpoint's changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Local {
+    pub(crate) address: SocketAddr,
+    /// Answers leave from the address which the peer sent its SYN to.
+    pub(crate) departure: Departure,
 }
 
 /// A connection, for the application's threads and its endpoint's.
@@ -64,6 +69,7 @@ pub(super) enum Ended {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(super) connection: Connection,
+    pub(super) local: Local,
     /// The latest time the connection was told; it never goes back.
     latest: Time,
     reader: Option<Waker>,
@@ -275,12 +281,13 @@ impl Shared {
         clock: Clock,
         wake_queue: Arc<WakeQueue>,
         handle: Handle,
-        path: Path,
+        (path, local): (Path, Local),
         accepted: bool,
     ) -> Arc<Self> {
         let story = Story::begin(clock.now(), &connection, accepted);
         let inner = Mutex::new(Inner {
             connection,
+            local,
             latest: Time::ZERO,
             reader: None,
             writer: None,
@@ -492,8 +499,12 @@ impl Shared {
 
     /// Where the peer is now.
     pub(crate) fn remote_addr(&self) -> SocketAddr {
-        let remote = self.lock().connection.remote();
-        SocketAddr::new(remote.ip().to_canonical(), remote.port())
+        self.lock().connection.remote()
+    }
+
+    /// Where our socket is now.
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.lock().local.address
     }
 
     pub(crate) fn state(&self) -> State {

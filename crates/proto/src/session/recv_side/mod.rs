@@ -66,7 +66,7 @@ pub(crate) struct RecvSide {
     /// Streams with events, each once.
     events: VecDeque<StreamId>,
     /// What halves have done which are gone, and of which the application has not been told.
-    final_stats: VecDeque<(StreamId, Box<StreamStats>)>,
+    final_stats: Option<Box<FinalStats>>,
     gone: VecDeque<(StreamId, bool)>,
     /// Halves with open blocks.
     open_halves: usize,
@@ -74,6 +74,12 @@ pub(crate) struct RecvSide {
     untold: Untold,
     told_memory_bytes: u64,
     own_news: OwnNews,
+}
+
+/// What halves have done which are gone. Hardly ever is there one of which the application has not been told.
+#[derive(Debug, Default)]
+struct FinalStats {
+    halves: Vec<(StreamId, StreamStats)>,
 }
 
 /// Whether what the application has read is worth a report of its own.
@@ -105,7 +111,7 @@ impl RecvSide {
             opened: first,
             accepted: first,
             events: VecDeque::new(),
-            final_stats: VecDeque::new(),
+            final_stats: None,
             gone: VecDeque::new(),
             open_halves: 0,
             untold: Untold::default(),
@@ -175,7 +181,6 @@ impl RecvSide {
     pub(crate) fn give_back_room(&mut self) {
         self.gone.give_back();
         self.events.give_back();
-        self.final_stats.give_back();
         self.naming.give_back_room();
         self.untold.give_back();
         self.ends.give_back_room();
@@ -209,7 +214,7 @@ impl RecvSide {
         }
         let Some(half) = self.halves.remove(id) else { return };
         self.ends.on_gone(id, Ended::of(&half.stream));
-        self.final_stats.push_back((id, Box::new(half.stream.stats())));
+        self.final_stats.get_or_insert_default().halves.push((id, half.stream.stats()));
         self.gone.push_back((id, half.stream.is_reset() || half.is_other_reset));
         self.untold.change(id, half.stream.untold_bytes(), 0);
         self.open_halves -= usize::from(half.stream.has_open_blocks());
@@ -436,9 +441,9 @@ impl RecvSide {
             }
             return Some((id, RecvEvent::Opened));
         }
-        let (id, stats) = self.final_stats.pop_front()?;
-        self.final_stats.give_back();
-        Some((id, RecvEvent::Gone(stats)))
+        let (id, stats) = self.final_stats.as_mut()?.halves.pop()?;
+        self.final_stats.take_if(|left| left.halves.is_empty());
+        Some((id, RecvEvent::Gone(Box::new(stats))))
     }
 
     // ---- what is known ----

@@ -124,7 +124,7 @@ pub(crate) struct RecvStream {
     served: u64,
     /// Bytes which the application has read, and blocks that were decoded.
     application_bytes: u64,
-    blocks_decoded: u64,
+    blocks_decoded: u32,
     /// What its blocks count in flow control.
     held_bytes: u64,
     /// What all blocks before `first_id` counted.
@@ -370,7 +370,7 @@ impl RecvStream {
     pub(crate) fn stats(&self) -> StreamStats {
         StreamStats {
             bytes_read: self.application_bytes,
-            blocks_decoded: self.blocks_decoded,
+            blocks_decoded: self.blocks_decoded.into(),
             symbols_useful: self.served,
             ..StreamStats::default()
         }

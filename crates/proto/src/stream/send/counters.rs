@@ -20,9 +20,8 @@ pub(crate) struct SendCounters {
 
 impl SentSymbols {
     pub(crate) fn count(&mut self, symbol: Symbol) {
-        let is_source = symbol.esi < u32::from(symbol.info.k);
         *match symbol.reason {
-            Reason::Round if is_source => &mut self.source,
+            Reason::Round if symbol.counts_as_source() => &mut self.source,
             Reason::Round => &mut self.repair,
             Reason::Proactive => &mut self.proactive,
             Reason::Probe => &mut self.probe,

@@ -123,8 +123,10 @@ pub(crate) struct SendStream {
     /// Source symbols of its acknowledged blocks.
     acknowledged_symbols: u64,
     acknowledged_bytes: u64,
-    acknowledged_blocks: u64,
-    sent: SentSymbols,
+    acknowledged_blocks: u32,
+    /// The symbols sent for it: source symbols, and the others once there are any.
+    sent_source: u64,
+    sent_others: Option<Box<SentSymbols>>,
     ending: Ending,
 }
 
@@ -155,7 +157,8 @@ impl SendStream {
             acknowledged_symbols: 0,
             acknowledged_bytes: 0,
             acknowledged_blocks: 0,
-            sent: SentSymbols::default(),
+            sent_source: 0,
+            sent_others: None,
             ending: Ending::default(),
         }
     }
@@ -218,8 +221,8 @@ impl SendStream {
         StreamStats {
             bytes_written: self.source.written_bytes(),
             bytes_acknowledged: self.acknowledged_bytes,
-            blocks_acknowledged: self.acknowledged_blocks,
-            sent: self.sent,
+            blocks_acknowledged: self.acknowledged_blocks.into(),
+            sent: SentSymbols { source: self.sent_source, ..self.sent_others.as_deref().copied().unwrap_or_default() },
             ..StreamStats::default()
         }
     }
@@ -412,7 +415,11 @@ impl SendStream {
             Reason::Probe => self.ask_at = None,
         }
         shared.counters.sent.count(symbol);
-        self.sent.count(symbol);
+        if symbol.counts_as_source() {
+            self.sent_source += 1;
+        } else {
+            self.sent_others.get_or_insert_default().count(symbol);
+        }
     }
 
     /// Writes the symbol's payload; `out` has room for it, and no more.
