@@ -326,7 +326,8 @@ impl Stream {
     /// That it returns says nothing of delivery. [`stopped`](Self::stopped) and [`Session::close`] wait for that, and so does a later
     /// `shutdown`. A program that drops the last handle of a session without `close`, or ends, cuts off what is under way.
     ///
-    /// That the peer has stopped the stream is no error, as it may have all that it wants.
+    /// That the peer has stopped the stream is no error, as it may have all that it wants. A stream both ways which is dropped unread asks
+    /// the peer to stop, and peers let a session open 250 such streams a second; [`Session::open_one_way`] is for data one way.
     ///
     /// # Errors
     /// Why the connection has ended, or [`StreamError::EndedHere`](crate::StreamError::EndedHere) after a [`reset`](Self::reset).

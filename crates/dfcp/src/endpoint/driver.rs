@@ -29,9 +29,9 @@ pub(super) struct Driver {
     receiver: DatagramReceiver,
     /// While something may still come to the socket before.
     previous: Option<Previous>,
-    /// What the runtime tells of a new socket, until a task's reactor has it.
+    /// What the runtime tells of new sockets, until a task's reactor has them.
     #[cfg(unix)]
-    arrivals: Option<Arrivals>,
+    arrivals: Vec<Arrivals>,
     activity: Activity,
     run_queue: RunQueue,
     peers: Peers,
@@ -75,7 +75,7 @@ impl Driver {
             socket,
             previous: None,
             #[cfg(unix)]
-            arrivals: None,
+            arrivals: Vec::new(),
             run_queue: RunQueue::default(),
             peers: Peers::default(),
             outbox: Outbox::new(),
@@ -125,9 +125,7 @@ impl Driver {
                 tokio::task::yield_now().await;
                 continue;
             };
-            if let Some(arrivals) = self.arrivals.take() {
-                reactor.go_over(arrivals);
-            }
+            self.arrivals.drain(..).for_each(|arrivals| reactor.go_over(arrivals));
             if self.previous.is_none() {
                 reactor.forget_previous();
             }
@@ -225,9 +223,7 @@ impl Driver {
         }
         let socket = std::mem::replace(&mut self.socket, Arc::clone(&bound.socket));
         #[cfg(unix)]
-        {
-            self.arrivals = bound.arrivals.take();
-        }
+        self.arrivals.extend(bound.arrivals.take());
         drop(bound);
         let receiver = DatagramReceiver::new(&self.socket, self.shared.wake_queue.is_of_task());
         let receiver = std::mem::replace(&mut self.receiver, receiver).retire();
