@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use dfcp::Policy;
+use dfcp::{Dscp, Policy};
 use dfcp_secure::Cipher;
 
 pub use self::link::{LinkArgs, QueueArg, QueueKind};
@@ -134,6 +134,10 @@ pub struct PathArgs {
     /// marked is shown. No rate answers the marks yet: use it to examine paths of your own
     #[arg(long, conflicts_with = "insecure_classic")]
     pub ecn: bool,
+    /// Class of this side's IP packets, by which networks tell traffic apart (DSCP): EF, AF11 to AF43, CS0 to CS7, VA, LE, or a number from
+    /// 0 to 63, also as 0x2e. What the other side sends has that of its own flag. On Linux [default: CS0]
+    #[arg(long, value_name = "DSCP")]
+    pub dscp: Option<Dscp>,
     /// What to encrypt with: aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: what is fastest on both machines]
     #[arg(long, value_parser = trust::cipher, conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub cipher: Option<Cipher>,

@@ -225,6 +225,7 @@ fn with_settings(mut config: Config, args: &PathArgs) -> anyhow::Result<Config> 
         RateArg::Auto(policy) => Rate::Auto { policy, max_bps: args.max_rate, min_bps: args.min_rate },
     };
     config.ecn = args.ecn;
+    config.dscp = args.dscp;
     config.receive_rate_max_bps = args.max_receive_rate.unwrap_or_default();
     config.messages = args.messages;
     let config = args.recording.apply(config);

@@ -35,7 +35,7 @@ mod session;
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -43,7 +43,7 @@ use std::thread::{self, Thread};
 
 use dfcp_proto::{
     Accept, Config, ConfigError, ConnectionError, EndpointStats, Identity, Parameter, ParameterError, Priority, Rate,
-    State, Stats, Traffic,
+    State, Stats, StreamId, StreamStats, Traffic,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -118,6 +118,30 @@ impl Endpoint {
     /// As [`crate::Endpoint::bind_over`]; or the system gives no thread.
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         Ok(Self { endpoint: crate::Endpoint::bind_with_thread(carrier, addr, accept)? })
+    }
+
+    /// On a UDP socket that the application has made and bound; as [`crate::Endpoint::with_socket`].
+    ///
+    /// # Errors
+    /// As [`crate::Endpoint::with_socket`]; or the system gives no thread.
+    pub fn with_socket(socket: impl Into<UdpSocket>, accept: Option<Accept>) -> io::Result<Self> {
+        Ok(Self { endpoint: crate::Endpoint::with_socket_and_thread(socket.into(), accept)? })
+    }
+
+    /// Goes over to another UDP socket under live connections; as [`crate::Endpoint::rebind`].
+    ///
+    /// # Errors
+    /// As [`crate::Endpoint::rebind`]. Everything stays as it was.
+    pub fn rebind(&self, socket: impl Into<UdpSocket>) -> io::Result<()> {
+        self.endpoint.rebind(socket)
+    }
+
+    /// As [`rebind`](Self::rebind), to a new socket of the same carrier; as [`crate::Endpoint::rebind_to`].
+    ///
+    /// # Errors
+    /// As [`crate::Endpoint::rebind_to`]. Everything stays as it was.
+    pub fn rebind_to(&self, addr: SocketAddr) -> io::Result<()> {
+        self.endpoint.rebind_to(addr)
     }
 
     /// Opens a connection and waits for the end of the handshake, at most for
@@ -307,6 +331,34 @@ impl Stream {
         self.stream.set_priority(priority);
     }
 
+    /// As [`crate::Stream::id`].
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.stream.id()
+    }
+
+    /// As [`crate::Stream::stream_stats`].
+    #[must_use]
+    pub fn stream_stats(&self) -> StreamStats {
+        self.stream.stream_stats()
+    }
+
+    /// As [`crate::Stream::finish`].
+    ///
+    /// # Errors
+    /// As [`crate::Stream::finish`].
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.stream.finish()
+    }
+
+    /// Waits until the peer needs nothing more of what this side sends; as [`crate::Stream::stopped`].
+    ///
+    /// # Errors
+    /// As [`crate::Stream::stopped`].
+    pub fn stopped(&self) -> io::Result<Option<u32>> {
+        wait(self.stream.stopped())
+    }
+
     /// As [`crate::Stream::reset`].
     pub fn reset(&self, code: u32) {
         self.stream.reset(code);
@@ -402,6 +454,18 @@ pub struct WriteHalf {
 }
 
 impl ReadHalf {
+    /// As [`crate::Stream::id`].
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.half.id()
+    }
+
+    /// As [`crate::Stream::stream_stats`].
+    #[must_use]
+    pub fn stream_stats(&self) -> StreamStats {
+        self.half.stream_stats()
+    }
+
     /// As [`crate::Stream::stop_sending`].
     pub fn stop_sending(&self, code: u32) {
         self.half.stop_sending(code);
@@ -409,6 +473,34 @@ impl ReadHalf {
 }
 
 impl WriteHalf {
+    /// As [`crate::Stream::id`].
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.half.id()
+    }
+
+    /// As [`crate::Stream::stream_stats`].
+    #[must_use]
+    pub fn stream_stats(&self) -> StreamStats {
+        self.half.stream_stats()
+    }
+
+    /// As [`crate::Stream::finish`].
+    ///
+    /// # Errors
+    /// As [`crate::Stream::finish`].
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.half.finish()
+    }
+
+    /// Waits until the peer needs nothing more of what this side sends; as [`crate::Stream::stopped`].
+    ///
+    /// # Errors
+    /// As [`crate::Stream::stopped`].
+    pub fn stopped(&self) -> io::Result<Option<u32>> {
+        wait(self.half.stopped())
+    }
+
     /// As [`crate::Stream::set_priority`].
     pub fn set_priority(&self, priority: Priority) {
         self.half.set_priority(priority);

@@ -44,6 +44,9 @@
 //! Datagrams go over UDP, or with `CAP_NET_RAW` directly over IP: see [`Carrier`] and the functions named
 //! `.._over`.
 //!
+//! **Sockets.** [`Endpoint::bind`] makes a socket; [`Endpoint::with_socket`] takes one of the application's, and [`Endpoint::rebind`] replaces it
+//! under live connections. [`Config::with_dscp`] marks their datagrams.
+//!
 //! # Structure
 //!
 //! An [`Endpoint`] owns one socket, and one loop drives it with all its connections: it receives in batches which the kernel
@@ -96,10 +99,11 @@ pub use carrier::Carrier;
 pub use dfcp_proto::{
     Accept, AddressPrefix, Beginning, BreakerState, Cipher, Ciphers, ClassicSettings, Config, ConfigError,
     ConnectionError, ConnectionObserver, ConnectionSecrets, Cookies, Credentials, DatagramInfo, Deadline, Dropped,
-    EcnStats, EndpointStats, Fingerprint, Identity, KeyError, KeyLog, MessageError, Observed, Observer, Parameter,
-    ParameterError, PathHint, Pattern, PeerKey, Policy, PreSharedKey, Priority, Profile, PublicKey, Rate,
-    RateControlStats, RatePhase, ReceivedMessage, ReceivedMessages, ReceivedSymbols, Schedule, Security, SegmentKind,
-    SentMessages, SentSymbols, State, StaticKey, Stats, StreamId, StreamLimits, Traffic, Verifier, WastedSymbols,
+    Dscp, DscpError, EcnStats, EndpointStats, Fingerprint, Identity, KeyError, KeyLog, MessageError, Observed,
+    Observer, Opener, Parameter, ParameterError, PathHint, Pattern, PeerKey, Policy, PreSharedKey, Priority, Profile,
+    PublicKey, Rate, RateControlStats, RatePhase, ReceivedMessage, ReceivedMessages, ReceivedSymbols, Schedule,
+    Security, SegmentKind, SentMessages, SentSymbols, State, StaticKey, Stats, StreamId, StreamKind, StreamLimits,
+    StreamStats, Traffic, Verifier, WastedSymbols,
 };
 pub use endpoint::{Endpoint, Totals};
 pub use error::{ConnectError, StreamError};

@@ -137,5 +137,9 @@ pub(crate) const PATH_WATCH_INTERVAL: Duration = Duration::from_millis(50);
 /// What can change with every report is logged no more often than this.
 pub(crate) const STORY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// For so long an endpoint receives from the socket before, when another has taken its place: what peers send before they have heard of the
+/// new address, and validated it. Three round trips of the longest paths (1 s).
+pub(crate) const REBIND_OVERLAP: Duration = Duration::from_secs(3);
+
 /// How long the endpoint pauses after a receive error which is not a peer's doing.
 pub(crate) const RECEIVE_ERROR_PAUSE: Duration = Duration::from_millis(10);

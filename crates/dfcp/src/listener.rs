@@ -1,7 +1,7 @@
 //! Accepting connections.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 
 use dfcp_proto::{Accept, Config};
 
@@ -59,6 +59,14 @@ impl Listener {
     /// As [`Endpoint::bind_over`].
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: impl Into<Accept>) -> io::Result<Self> {
         Ok(Self { endpoint: Endpoint::bind_over(carrier, addr, Some(accept.into()))? })
+    }
+
+    /// Listens on a UDP socket that the application has made and bound, as [`Endpoint::with_socket`] does.
+    ///
+    /// # Errors
+    /// As [`Endpoint::with_socket`].
+    pub fn with_socket(socket: impl Into<UdpSocket>, accept: impl Into<Accept>) -> io::Result<Self> {
+        Ok(Self { endpoint: Endpoint::with_socket(socket, Some(accept.into()))? })
     }
 
     /// The socket's address, with the port which the system chose.

@@ -42,7 +42,7 @@ use crate::stream::{ReadHalf, Stream, WriteHalf};
 ///             let mut question = String::new();
 ///             stream.read_to_string(&mut question).await?;
 ///             stream.write_all(question.to_uppercase().as_bytes()).await?;
-///             stream.shutdown().await
+///             stream.finish()
 ///         });
 ///     }
 ///     session.close().await
@@ -52,7 +52,7 @@ use crate::stream::{ReadHalf, Stream, WriteHalf};
 /// for question in ["one", "two", "three"] {
 ///     let mut stream = session.open_stream().await?;
 ///     stream.write_all(question.as_bytes()).await?;
-///     stream.shutdown().await?;
+///     stream.finish()?; // the server reads the end; the answer says more than a confirmation
 ///     let mut answer = String::new();
 ///     stream.read_to_string(&mut answer).await?;
 ///     assert_eq!(answer, question.to_uppercase());
@@ -259,10 +259,10 @@ impl Session {
         self.shared().remote_addr()
     }
 
-    /// Our socket's address.
+    /// Our socket's address. It changes soon after [`Endpoint::rebind`], when datagrams leave from there.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.shared().path.local
+        self.shared().local_addr()
     }
 
     /// What carries the datagrams.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use dfcp_proto::{
     Config, ConfigError, ConnectionError, Identity, Parameter, ParameterError, PathHint, Priority, Rate, State, Stats,
-    Traffic,
+    StreamId, StreamStats, Traffic,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
@@ -49,14 +49,16 @@ use crate::session::Session;
 ///
 /// - `write` takes what the send buffer has room for, of which 2 MiB at most may be unsent. Data is sent in blocks; `flush` sends a block which is not yet full
 ///   and does not wait for anything.
-/// - `shutdown` ends this half and returns once **the peer has confirmed every byte**; the other half stays open.
-/// - Dropping the stream before `shutdown` was called aborts the connection: the peer reads an error, not an end. After
-///   `shutdown`, dropping leaves the rest to the endpoint, which answers the peer's repeats until TIME_WAIT is over.
+/// - `shutdown` ends this half and returns once **the peer has confirmed every byte**; the other half stays open. [`finish`](Self::finish)
+///   ends it, too, and returns at once; [`stopped`](Self::stopped) waits for the confirmation.
+/// - Dropping the stream before `shutdown` or `finish` was called aborts the connection: the peer reads an error, not an end. After
+///   either, dropping leaves the rest to the endpoint, which answers the peer's repeats until TIME_WAIT is over.
 ///
 /// **Of a session.** What is said of the connection (counters, rate, path, address, state, [`abort`](Self::abort),
 /// [`closed`](Self::closed)) concerns the session with all of its streams. Dropping the stream before `shutdown` ends this stream
 /// alone: the peer's reader gets [`StreamError::Reset`](crate::StreamError::Reset), its writer
-/// [`StreamError::Stopped`](crate::StreamError::Stopped), both with code 0. After `shutdown`, dropping lets it be delivered, and reads no more.
+/// [`StreamError::Stopped`](crate::StreamError::Stopped), both with code 0. After `shutdown` or `finish`, dropping lets it be delivered, and
+/// reads no more.
 ///
 /// # Ends
 ///
@@ -76,6 +78,7 @@ use crate::session::Session;
 /// - [`connect`](Self::connect) has called: that is aborted, and nothing of it is left.
 /// - [`Session::open_stream`], [`Session::accept_stream`] and [`Session::receive_message`] have opened, accepted and taken nothing.
 /// - [`Session::close`] has begun: the session's end goes its way, and a further call waits for it.
+/// - [`stopped`](Self::stopped) only waits, and holds nothing: neither it nor its drop keeps or ends the stream.
 /// - [`closed`](Self::closed), [`PathWatch::changed`], [`Listener::accept`](crate::Listener::accept) and
 ///   [`Endpoint::wait_idle`](crate::Endpoint::wait_idle) only wait. No connection and no news are lost.
 #[derive(Debug)]
@@ -116,8 +119,8 @@ pub struct ReadHalf {
 /// The writing half of a [`Stream`], from [`Stream::into_split`], where an example is; or a stream on which only this side sends, from
 /// [`Session::open_one_way`](Session::open_one_way).
 ///
-/// **Dropping** it before `shutdown` was called gives it up, as [`reset`](Self::reset) with code 0 does, whether the other half lives or
-/// not. Of a connection's first stream it has no effect until the other half is dropped, too.
+/// **Dropping** it before `shutdown` or `finish` was called gives it up, as [`reset`](Self::reset) with code 0 does, whether the other half
+/// lives or not. Of a connection's first stream it has no effect until the other half is dropped, too.
 ///
 /// ```
 /// use dfcp::{Priority, Session, WriteHalf};
@@ -240,10 +243,10 @@ impl Stream {
         self.shared().remote_addr()
     }
 
-    /// Our socket's address.
+    /// Our socket's address. It changes soon after [`Endpoint::rebind`], when datagrams leave from there.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.shared().path.local
+        self.shared().local_addr()
     }
 
     /// What carries the datagrams.
@@ -284,6 +287,97 @@ impl Stream {
     /// Says how this stream is served beside others which this side sends in the same session.
     pub fn set_priority(&self, priority: Priority) {
         self.handle.set_priority(priority);
+    }
+
+    /// What both ends call this stream of their connection: the same on either side, and of no other stream of the connection, ever.
+    /// A connection of one stream has [`StreamId::FIRST`].
+    ///
+    /// ```
+    /// # async fn example(session: &dfcp::Session) -> std::io::Result<()> {
+    /// let stream = session.open_stream().await?;
+    /// eprintln!("request {}", stream.id()); // the server's log has the same number
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.handle.id()
+    }
+
+    /// What this stream has done, in both directions, also after its end. It costs a lock and no system call. What the
+    /// whole connection has done is in [`stats`](Self::stats).
+    ///
+    /// ```
+    /// # fn example(stream: &dfcp::Stream) {
+    /// let stats = stream.stream_stats();
+    /// let repair = stats.sent.total() - stats.sent.source;
+    /// eprintln!("stream {}: {} of {} bytes there, {repair} repair symbols", stream.id(), stats.bytes_acknowledged, stats.bytes_written);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn stream_stats(&self) -> StreamStats {
+        self.handle.stream_stats()
+    }
+
+    /// Ends this half, as `shutdown` does, and waits for nothing: what was written is delivered, then the peer reads its end, and no
+    /// round trip is spent on waiting. Calling it again, or after `shutdown`, changes nothing. Writing afterwards is an error
+    /// (`BrokenPipe`).
+    ///
+    /// That it returns says nothing of delivery. [`stopped`](Self::stopped) and [`Session::close`] wait for that, and so does a later
+    /// `shutdown`. A program that drops the last handle of a session without `close`, or ends, cuts off what is under way.
+    ///
+    /// That the peer has stopped the stream is no error, as it may have all that it wants. A stream both ways which is dropped unread asks
+    /// the peer to stop, and peers let a session open 250 such streams a second; [`Session::open_one_way`] is for data one way.
+    ///
+    /// # Errors
+    /// Why the connection has ended, or [`StreamError::EndedHere`](crate::StreamError::EndedHere) after a [`reset`](Self::reset).
+    ///
+    /// ```
+    /// # use dfcp::Session;
+    /// # use tokio::io::AsyncWriteExt;
+    /// # async fn example(session: &Session) -> std::io::Result<()> {
+    /// for question in ["one", "two", "three"] {
+    ///     let mut stream = session.open_stream().await?;
+    ///     stream.write_all(question.as_bytes()).await?;
+    ///     stream.finish()?; // the next one does not wait for this one's confirmation
+    /// }
+    /// session.close().await // which waits for all
+    /// # }
+    /// ```
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.handle.finish()
+    }
+
+    /// Waits until the peer needs nothing more of what this side sends: `Some` code once it has stopped the stream
+    /// ([`stop_sending`](Self::stop_sending), or code 0 where it dropped or never accepted it), `None` once it has every byte of a stream
+    /// that was ended by [`finish`](Self::finish) or `shutdown`, and has proven that. As long as this side neither writes an end nor
+    /// resets the stream, and the peer does not stop it, it waits.
+    ///
+    /// `None` does not say that the peer's application has read anything: an answer of its own says that. A peer that stops
+    /// a stream after it has proven all of it changes nothing. A connection's first stream cannot be stopped.
+    ///
+    /// The future borrows nothing, so it can wait beside writes, and goes on after the stream was dropped. It keeps neither stream nor
+    /// connection. Cancel-safe; any number of them may wait.
+    ///
+    /// # Errors
+    /// [`StreamError::EndedHere`](crate::StreamError::EndedHere) if this side resets the stream, or drops it before its end; or why the connection
+    /// has ended before.
+    ///
+    /// ```
+    /// # use dfcp::Stream;
+    /// # use tokio::io::AsyncWriteExt;
+    /// /// Works only as long as somebody wants the result.
+    /// async fn answer(mut stream: Stream, work: impl Future<Output = Vec<u8>>) -> std::io::Result<()> {
+    ///     let result = tokio::select! {
+    ///         result = work => result,
+    ///         stopped = stream.stopped() => return stopped.map(|_code| ()),
+    ///     };
+    ///     stream.write_all(&result).await?;
+    ///     stream.finish()
+    /// }
+    /// ```
+    pub fn stopped(&self) -> impl Future<Output = io::Result<Option<u32>>> + Send + 'static + use<> {
+        self.handle.send_end().wait()
     }
 
     /// Gives up what we send: what is not delivered is lost, and the peer's reader gets
@@ -374,6 +468,18 @@ impl ReadHalf {
         Self { handle: Arc::new(handle) }
     }
 
+    /// As [`Stream::id`].
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.handle.id()
+    }
+
+    /// As [`Stream::stream_stats`].
+    #[must_use]
+    pub fn stream_stats(&self) -> StreamStats {
+        self.handle.stream_stats()
+    }
+
     /// As [`Stream::stop_sending`].
     pub fn stop_sending(&self, code: u32) {
         self.handle.stop_sending(code);
@@ -383,6 +489,34 @@ impl ReadHalf {
 impl WriteHalf {
     pub(crate) fn new(handle: StreamHandle) -> Self {
         Self { handle: Arc::new(handle) }
+    }
+
+    /// As [`Stream::id`].
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.handle.id()
+    }
+
+    /// As [`Stream::stream_stats`].
+    #[must_use]
+    pub fn stream_stats(&self) -> StreamStats {
+        self.handle.stream_stats()
+    }
+
+    /// As [`Stream::finish`].
+    ///
+    /// # Errors
+    /// As [`Stream::finish`].
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.handle.finish()
+    }
+
+    /// As [`Stream::stopped`].
+    ///
+    /// # Errors
+    /// As [`Stream::stopped`].
+    pub fn stopped(&self) -> impl Future<Output = io::Result<Option<u32>>> + Send + 'static + use<> {
+        self.handle.send_end().wait()
     }
 
     /// As [`Stream::set_priority`].

@@ -154,6 +154,11 @@ fn told<T>(result: io::Result<T>) -> String {
     )
 }
 
+/// How the wait for the end of a half has ended: the code, or none, or the error.
+fn told_stopped(result: io::Result<Option<u32>>) -> String {
+    result.map_or_else(|error| told::<()>(Err(error)), |code| format!("{code:?}"))
+}
+
 fn told_option<T>(result: Option<T>) -> String {
     if result.is_some() { "some" } else { "none" }.to_owned()
 }
@@ -219,7 +224,7 @@ impl Waiting {
 
 const OPENING: [&str; 2] = ["open_one_way", "open_stream"];
 const ACCEPTING: [&str; 2] = ["accept_one_way", "accept_stream"];
-const OF_STREAMS: [&str; 3] = ["read", "shutdown", "write"];
+const OF_STREAMS: [&str; 4] = ["read", "shutdown", "stopped", "write"];
 const OF_SESSION: [&str; 2] = ["changed", "closed"];
 
 /// All that can wait, begun on a session whose peer takes three streams and one one-way.
@@ -236,6 +241,9 @@ async fn wait_for_all(us: &Session) -> Waiting {
         cancel(read.read_u8());
         told(read.read_u8().await)
     });
+    cancel(write.stopped());
+    let stopped = write.stopped();
+    waiting.begin("stopped", || async move { told_stopped(stopped.await) });
     waiting.begin("write", || async move {
         fill(&mut write);
         loop {
@@ -336,8 +344,12 @@ fn assert_ends(of: BTreeMap<&'static str, String>, expected: &[(&'static str, &s
     assert_eq!(of, expected.iter().map(|&(name, how)| (name, how.to_owned())).collect());
 }
 
-const STREAMS_GIVEN_UP: [(&str, &str); 3] =
-    [("read", "Reset { code: 0 }"), ("write", "Stopped { code: 0 }"), ("shutdown", "Stopped { code: 0 }")];
+const STREAMS_GIVEN_UP: [(&str, &str); 4] = [
+    ("read", "Reset { code: 0 }"),
+    ("write", "Stopped { code: 0 }"),
+    ("shutdown", "Stopped { code: 0 }"),
+    ("stopped", "Some(0)"),
+];
 const NONE_ACCEPTED: [(&str, &str); 2] = [("accept_stream", "none"), ("accept_one_way", "none")];
 
 #[tokio::test]
@@ -565,7 +577,7 @@ fn blocking_calls(us: &blocking::Session) -> mpsc::Receiver<(&'static str, Strin
     type Call = Box<dyn FnOnce(blocking::Session) -> String + Send>;
     let [mut read, mut write, mut shut] = [(); 3].map(|()| us.open_stream().unwrap());
     let held = us.open_one_way().unwrap();
-    let calls: [(&'static str, Call); 10] = [
+    let calls: [(&'static str, Call); 11] = [
         ("read", Box::new(move |_| told(read.read(&mut [0; 9])))),
         (
             "write",
@@ -573,14 +585,8 @@ fn blocking_calls(us: &blocking::Session) -> mpsc::Receiver<(&'static str, Strin
         ),
         ("shutdown", Box::new(move |_| told(shut.write_all(&[7; 1 << 20]).and_then(|()| shut.shutdown())))),
         ("open_stream", Box::new(|us| told(us.open_stream()))),
-        (
-            "open_one_way",
-            Box::new(move |us| {
-                let opened = told(us.open_one_way());
-                drop(held);
-                opened
-            }),
-        ),
+        ("open_one_way", Box::new(|us| told(us.open_one_way()))),
+        ("stopped", Box::new(move |_| told_stopped(held.stopped()))),
         ("accept_stream", Box::new(|us| told_option(us.accept_stream()))),
         ("accept_one_way", Box::new(|us| told_option(us.accept_one_way()))),
         ("receive_message", Box::new(|us| told_option(us.receive_message()))),

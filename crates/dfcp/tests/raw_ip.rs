@@ -334,3 +334,54 @@ fn first_answer(stranger: &UdpSocket, has_header: bool) -> u32 {
         }
     }
 }
+
+#[tokio::test]
+async fn a_socket_at_another_address_takes_the_place_and_keeps_the_port() {
+    for address in addresses().await {
+        let config = modern().with_rate(Rate::Fixed { rate_bps: 30_000_000 });
+        let listener = Listener::bind_over(Carrier::RAW_IP, address, config.clone()).unwrap();
+        let to = listener.local_addr().unwrap();
+        let endpoint = Endpoint::bind_over(Carrier::RAW_IP, address, None).unwrap();
+        let port = endpoint.local_addr().port();
+        let (client, server) = tokio::join!(endpoint.connect(to, config), listener.accept());
+        let (client, server) = (client.unwrap(), server.unwrap());
+        let other: SocketAddr = if address.is_ipv4() { ([127, 0, 0, 2], 0).into() } else { address };
+        let rebinding = async {
+            for turn in 0..4 {
+                tokio::time::sleep(Duration::from_millis(30)).await;
+                endpoint.rebind_to(if turn % 2 == 0 { other } else { address }).unwrap();
+                assert_eq!(endpoint.local_addr().port(), port);
+            }
+        };
+        let ours = UdpSocket::bind(address).unwrap();
+        let error = endpoint.rebind(ours).unwrap_err();
+        assert!(error.kind() == io::ErrorKind::InvalidInput && error.to_string().contains("rebind_to"), "{error}");
+        let error = endpoint.rebind_to(SocketAddr::new(address.ip(), port ^ 1)).unwrap_err();
+        assert!(error.to_string().contains(&format!("keeps its port, {port}")), "{error}");
+        tokio::join!(echo(server), check_echo(client, 1, 500_000), rebinding);
+    }
+}
+
+/// Read from the headers by a socket which, as all of this protocol, sees every packet.
+#[tokio::test]
+async fn packets_have_the_code_point_of_their_configuration() {
+    if !addresses().await.contains(&ipv4()) {
+        return;
+    }
+    let protocol = socket2::Protocol::from(253);
+    let witness = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::RAW, Some(protocol)).unwrap();
+    witness.set_nonblocking(true).unwrap();
+    let listener = Listener::bind_over(Carrier::RAW_IP, ([127, 0, 0, 1], 0).into(), modern()).unwrap();
+    let config = modern().with_dscp(Some(dfcp::Dscp::EF)).with_ecn(true);
+    // An address that no other test's packets come from.
+    let endpoint = Endpoint::bind_over(Carrier::RAW_IP, ([127, 0, 0, 77], 0).into(), None).unwrap();
+    let (client, server) = tokio::join!(endpoint.connect(listener.local_addr().unwrap(), config), listener.accept());
+    tokio::join!(echo(server.unwrap()), check_echo(client.unwrap(), 2, 20_000));
+    let (mut buffer, mut bytes) = ([0; 2_048], std::collections::BTreeSet::new());
+    while let Ok(length) = io::Read::read(&mut &witness, &mut buffer) {
+        if length >= 20 && buffer[12..16] == [127, 0, 0, 77] {
+            bytes.insert(buffer[1]);
+        }
+    }
+    assert!(bytes.contains(&(46 << 2 | 2)) && bytes.iter().all(|byte| byte >> 2 == 46), "{bytes:?}");
+}

@@ -9,6 +9,7 @@ pub use dfcp_wire::Profile;
 use dfcp_wire::StreamLimits;
 use dfcp_wire::handshake::Offer;
 
+use crate::dscp::Dscp;
 use crate::error::ConfigError;
 use crate::key_log::KeyLog;
 use crate::limits;
@@ -221,6 +222,10 @@ pub struct Config {
     /// ([`Stats::ecn_reported`](crate::Stats::ecn_reported)); no rate answers them yet, so it is for measuring a path, and not for
     /// others' networks (RFC 3168 §5). Default off. Modern only.
     pub ecn: bool,
+    /// The class which the IP packets of this side's datagrams belong to, as far as networks heed it. Default `None`: that of the
+    /// socket, which is [`Dscp::CS0`] unless the application's own socket has another. The peer's datagrams have that of its configuration. On
+    /// Linux; elsewhere another than `CS0` is refused.
+    pub dscp: Option<Dscp>,
     /// Without a valid segment from the peer for so long, the connection ends with an error. Default 30 s.
     #[cfg_attr(feature = "serde", serde(rename = "idle_timeout_ms", with = "crate::serde_with::milliseconds"))]
     pub idle_timeout: Duration,
@@ -279,6 +284,7 @@ impl Config {
             messages: false,
             message_share_percent: 90,
             ecn: false,
+            dscp: None,
             idle_timeout: Duration::from_secs(30),
             connect_timeout: None,
             keep_alive: Some(Duration::from_secs(10)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dfcp_time::Time;
 use dfcp_wire::classic::StateWords;
-use dfcp_wire::{Outline, Profile};
+use dfcp_wire::{Outline, Profile, StreamId};
 
 use crate::classic::ClassicConnection;
 use crate::config::{Config, Rate, SendBuffering, Traffic};
@@ -25,7 +25,7 @@ use crate::shared::parameters::Parameter;
 use crate::shared::state::State;
 use crate::shared::{Ports, Read, Timer, Transmit};
 use crate::spare::SpareBlocks;
-use crate::stats::Stats;
+use crate::stats::{Stats, StreamStats};
 
 /// One end of a connection.
 ///
@@ -241,6 +241,15 @@ impl Connection {
         }
     }
 
+    /// Tells that its datagrams leave from another socket from now on, with another address or port (`spec/protocol.md` \[path-6\]): the peer
+    /// hears of it at once. With `is_other_host` nothing that was known of the path is kept. A classic connection, and one without seals,
+    /// stays with its peer at the address that it began with.
+    pub fn on_own_move(&mut self, now: Time, is_other_host: bool) {
+        if let Inner::Modern(session) = &mut self.inner {
+            session.on_own_move(now, is_other_host);
+        }
+    }
+
     /// Lets time pass: timeouts end what must end. What is due to be sent, `poll_transmit` sends.
     pub fn handle_timeout(&mut self, now: Time) {
         of_either!(&mut self.inner, it => it.handle_timeout(now));
@@ -417,6 +426,15 @@ impl Connection {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    /// What the first stream has done: in classic the whole connection.
+    #[must_use]
+    pub fn first_stream_stats(&mut self) -> StreamStats {
+        match &mut self.inner {
+            Inner::Modern(session) => Streams(session).stats(StreamId::FIRST),
+            Inner::Classic(classic) => classic.stream_stats(),
+        }
     }
 }
 

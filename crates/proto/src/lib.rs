@@ -14,6 +14,7 @@ struct Readme;
 mod classic;
 pub mod config;
 mod connection;
+mod dscp;
 mod endpoint;
 pub mod error;
 mod key_log;
@@ -37,6 +38,7 @@ pub use config::{Config, Content, Policy, Profile, Rate, Schedule, SendBuffering
 pub use connection::Connection;
 pub use dfcp_secure::{AddressPrefix, Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, StaticKey};
 pub use dfcp_wire::{Opener, SegmentKind, StreamId, StreamKind, StreamLimits};
+pub use dscp::{Dscp, DscpError};
 pub use endpoint::{Accept, ConnectError, Cookies, Endpoint, EndpointStats, Handle, Routed};
 pub use error::{ConfigError, ConnectionError, Dropped, ParameterError, PeerMisbehaved, StreamError, WriteError};
 pub use key_log::{ConnectionSecrets, KeyLog};
@@ -57,7 +59,7 @@ pub use shared::state::State;
 pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Timer, Transmit};
 pub use stats::{
     BreakerState, RateControlStats, RatePhase, ReceivedMessages, ReceivedSymbols, SentMessages, SentSymbols, Stats,
-    WastedSymbols,
+    StreamStats, WastedSymbols,
 };
 
 #[cfg(test)]

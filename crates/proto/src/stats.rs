@@ -104,6 +104,61 @@ pub struct Stats {
     pub datagrams_missing: u64,
 }
 
+/// What one stream has done so far, in both directions, on this side: what a direction lacks that the stream does not have stays 0.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::StreamStats;
+///
+/// /// Bytes written which the peer has not acknowledged.
+/// fn under_way_bytes(stats: &StreamStats) -> u64 {
+///     stats.bytes_written - stats.bytes_acknowledged
+/// }
+/// assert_eq!(under_way_bytes(&StreamStats::default()), 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct StreamStats {
+    /// Bytes which the application has written.
+    pub bytes_written: u64,
+    /// Bytes among these which the peer has acknowledged, block by block.
+    pub bytes_acknowledged: u64,
+    /// Blocks which the peer has acknowledged.
+    pub blocks_acknowledged: u64,
+    /// Symbols sent.
+    pub sent: SentSymbols,
+    /// Bytes which the application has read.
+    pub bytes_read: u64,
+    /// Blocks decoded here.
+    pub blocks_decoded: u64,
+    /// Symbols received which brought a block forward. What came in vain is counted for the whole connection alone
+    /// ([`Stats::received`]).
+    pub symbols_useful: u64,
+}
+
+impl StreamStats {
+    /// Adds what another part of the same stream has done, such as its other direction.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let (mine, others) = (self.sent, other.sent);
+        Self {
+            bytes_written: self.bytes_written + other.bytes_written,
+            bytes_acknowledged: self.bytes_acknowledged + other.bytes_acknowledged,
+            blocks_acknowledged: self.blocks_acknowledged + other.blocks_acknowledged,
+            sent: SentSymbols {
+                source: mine.source + others.source,
+                repair: mine.repair + others.repair,
+                proactive: mine.proactive + others.proactive,
+                probe: mine.probe + others.probe,
+            },
+            bytes_read: self.bytes_read + other.bytes_read,
+            blocks_decoded: self.blocks_decoded + other.blocks_decoded,
+            symbols_useful: self.symbols_useful + other.symbols_useful,
+        }
+    }
+}
+
 /// What has come of the peer's messages (`spec/protocol.md` §3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

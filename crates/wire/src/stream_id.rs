@@ -1,5 +1,7 @@
 //! Which stream of a connection a segment belongs to.
 
+use core::fmt;
+
 /// The side that opened a stream: bit 0 of its id (as in RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Opener {
@@ -76,6 +78,13 @@ impl StreamId {
     #[must_use]
     pub const fn index(self) -> u32 {
         self.0 >> INDEX_SHIFT
+    }
+}
+
+/// The number that segments carry, in which no two streams of a connection are the same.
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
     }
 }
 

@@ -280,3 +280,44 @@ fn the_breaker_acts_on_a_full_path_whose_receiver_moves_all_the_time() {
     }
     panic!("{:?}", run.sender().stats());
 }
+
+/// [path-6]: an end that only waits says nothing by itself for 10 s. If it knows that it has moved, its peer hears of that at once.
+#[test]
+fn an_end_that_knows_of_its_move_is_heard_at_its_new_address_after_a_round_trip() {
+    let rtt = Duration::from_millis(80);
+    for is_told in [true, false] {
+        let mut run = Run::new(3, Move { traffic: Traffic::MessagesDown, ..DOWN }, rtt);
+        run.pair.run_until(Time::from_s(4));
+        run.move_to(outside(DOWN, 1));
+        let moved_at = run.pair.now;
+        if is_told {
+            run.pair.client.connection_mut().unwrap().on_own_move(moved_at, false);
+        }
+        run.pair.run_until(moved_at + rtt * 3 / 2 + Duration::from_millis(5));
+        assert_eq!(run.pair.server.stats().path_changes, u64::from(is_told));
+    }
+}
+
+/// What a sender knew of the path is of no use from another address, and of use from another port.
+#[test]
+fn a_sender_that_knows_of_its_own_move_begins_anew_from_another_host_alone() {
+    for is_other_host in [true, false] {
+        let what = Move { traffic: Traffic::Up, far: is_other_host, ..DOWN };
+        let mut run = Run::new(4, what, Duration::from_millis(30));
+        run.run_until(Time::from_s(6));
+        let moved_at = run.pair.now;
+        let before = run.delivered;
+        run.run_until(moved_at + MEASURED);
+        let (moved_at, in_place) = (run.pair.now, run.delivered - before);
+        assert!(run.sender().stats().packet_bytes > 1_480);
+        run.move_to(outside(what, 1));
+        run.pair.client.connection_mut().unwrap().on_own_move(moved_at, is_other_host);
+        run.run_until(moved_at + Duration::from_millis(1));
+        assert_eq!(run.sender().stats().packet_bytes <= 1_280, is_other_host);
+        run.run_until(moved_at + SETTLED);
+        let settled = run.delivered;
+        run.run_until(moved_at + SETTLED + MEASURED);
+        let share = (run.delivered - settled) as f64 / in_place as f64;
+        assert!(share >= SHARE_MIN && run.sender().stats().packet_bytes > 1_480, "{share}, {:?}", run.sender().stats());
+    }
+}

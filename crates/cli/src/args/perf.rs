@@ -90,6 +90,7 @@ Examples:
   dfcp perf client 192.0.2.7:5201 --reverse --json
   dfcp perf client 192.0.2.7:5201 --streams 16 --rate 200mbit
   dfcp perf client 192.0.2.7:5201 --messages 1316 --every 4ms --deadline 60ms
+  dfcp perf client 192.0.2.7:5201 --dscp EF
   sudo dfcp perf client 192.0.2.7:5201 --carrier raw-ip
   dfcp perf client 192.0.2.7:5201 --insecure-classic --set inctokens=52428 --set maxtokens=104856
 

@@ -88,6 +88,23 @@ fn addresses_are_checked_early() {
 }
 
 #[test]
+fn code_points_have_the_names_that_iperf3_takes() {
+    let parse = |more: &[&str]| {
+        let cli = Cli::try_parse_from([&["dfcp", "perf", "client", "host:1"], more].concat())?;
+        let Command::Perf(PerfArgs { side: PerfSide::Client(client) }) = cli.command else { panic!("not perf client") };
+        Ok::<_, clap::Error>(client.path.dscp.map(dfcp::Dscp::value))
+    };
+    assert_eq!(parse(&[]).unwrap(), None);
+    for (text, value) in [("46", 46), ("0x2e", 46), ("EF", 46), ("ef", 46), ("AF41", 34), ("CS1", 8), ("0", 0)] {
+        assert_eq!(parse(&["--dscp", text]).unwrap(), Some(value), "{text}");
+    }
+    for bad in ["", "64", "-1", "AF14", "056", "tos", "0xff"] {
+        let error = parse(&["--dscp", bad]).unwrap_err().to_string();
+        assert!(error.contains("a number from 0 to 63") || bad == "-1" || bad.is_empty(), "{bad}: {error}");
+    }
+}
+
+#[test]
 fn udp_carries_unless_told_otherwise() {
     let parse = |more: &[&str]| {
         let cli = Cli::try_parse_from([&["dfcp", "send", "a", "host:1"], more].concat())?;

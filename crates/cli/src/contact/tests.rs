@@ -63,6 +63,7 @@ async fn insecure_connections_have_no_contact() {
         max_receive_rate: None,
         carrier: CarrierArg::Udp,
         ecn: false,
+        dscp: None,
         mtu: MTU_DEFAULT_BYTES,
         cipher: None,
         insecure_classic,

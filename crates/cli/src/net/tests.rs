@@ -226,3 +226,32 @@ async fn refusals_do_not_end_what_is_open() {
         () = refuse_and_pass => unreachable!(),
     }
 }
+
+/// What `--dscp` says is in the header of the first datagram.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn packets_have_the_code_point_of_the_flag() {
+    use std::os::fd::AsRawFd;
+
+    use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
+
+    let silent = UdpSocket::bind(own_loopback(20_910)).unwrap();
+    socket2::SockRef::from(&silent).set_recv_tos_v4(true).unwrap();
+    silent.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let here = path(&["--dscp", "AF41"]);
+    let config = with_settings(Config::sealed(PeerKey::Any), &here).unwrap();
+    let to = silent.local_addr().unwrap();
+    let calling = tokio::spawn(async move { Stream::connect(to, config).await });
+    let tos = tokio::task::spawn_blocking(move || {
+        let (mut space, mut buffer) = (nix::cmsg_space!(i32), [0; 2_048]);
+        let mut slices = [std::io::IoSliceMut::new(&mut buffer)];
+        let fd = silent.as_raw_fd();
+        let message = recvmsg::<SockaddrStorage>(fd, &mut slices, Some(&mut space), MsgFlags::empty()).unwrap();
+        message.cmsgs().unwrap().find_map(|told| match told {
+            ControlMessageOwned::Ipv4Tos(tos) => Some(tos),
+            _ => None,
+        })
+    });
+    assert_eq!(tos.await.unwrap(), Some(34 << 2));
+    calling.abort();
+}

@@ -42,7 +42,7 @@ use crate::error::ConnectError;
 /// for length in [1, 1_000, 100_000] {
 ///     let mut writer = session.open_one_way()?;
 ///     writer.write_all(&vec![7; length])?;
-///     writer.shutdown()?; // the peer has all of it, and has said so
+///     writer.finish()?; // waits for nothing; `close` waits for all
 /// }
 /// session.close()?;
 /// assert_eq!(serving.join().expect("no panic")?, [1, 1_000, 100_000]);

@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use dfcp_proto::{Priority, State, StreamId, StreamKind};
+use dfcp_proto::{Priority, State, StreamId, StreamKind, StreamStats};
 use tokio::io::ReadBuf;
 
-use crate::connection::{Half, Shared};
+use crate::connection::{Half, SendEndWatch, Shared};
 use crate::limits;
 
 /// What the handles of one stream own together; that of the first stream is a session's, too. When the last one of a connection goes,
@@ -48,6 +48,22 @@ impl StreamHandle {
 
     pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.is_first() { self.shared.poll_shutdown(cx) } else { self.shared.poll_shutdown_of(self.id, cx) }
+    }
+
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        if self.is_first() { self.shared.finish() } else { self.shared.finish_of(self.id) }
+    }
+
+    pub(crate) fn send_end(&self) -> SendEndWatch {
+        if self.is_first() { self.shared.send_end() } else { self.shared.send_end_of(self.id) }
+    }
+
+    pub(crate) fn stream_stats(&self) -> StreamStats {
+        if self.is_first() { self.shared.first_stream_stats() } else { self.shared.stream_stats_of(self.id) }
+    }
+
+    pub(crate) fn id(&self) -> StreamId {
+        self.id
     }
 
     /// The first stream ends with its connection, and has no code.

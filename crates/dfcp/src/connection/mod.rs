@@ -2,6 +2,7 @@
 
 mod handle;
 mod messages;
+mod send_ends;
 mod serve;
 mod session;
 mod shared;
@@ -9,6 +10,7 @@ mod story;
 mod streams;
 
 pub(crate) use handle::StreamHandle;
+pub(crate) use send_ends::SendEndWatch;
 pub(crate) use serve::{Next, Waiters};
-pub(crate) use shared::{Path, Shared};
+pub(crate) use shared::{Local, Path, Shared};
 pub(crate) use streams::Half;

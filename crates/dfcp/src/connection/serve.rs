@@ -1,13 +1,14 @@
 //! What the endpoint's thread does for a connection: it takes in what arrived, sends what is due, and keeps time.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, MutexGuard};
 
 use dfcp_proto::{Connection, Origin, Read, State};
 use dfcp_time::Time;
 
-use crate::connection::shared::{Inner, Shared};
-use crate::endpoint::{EndpointShared, Filled, Outbox, PeerScheduler, SchedulerState};
+use crate::connection::shared::{Inner, Local, Shared};
+use crate::endpoint::{Departure, EndpointShared, Filled, Outbox, PeerScheduler, SchedulerState};
 use crate::limits;
 
 /// What is to be done for it next.
@@ -75,10 +76,11 @@ impl Shared {
         Waiters { connection: self, inner }
     }
 
-    /// Does what is due `now`, and fills `outbox`, which is `None` while the socket has no room. `scheduler` is its peer's.
+    /// Does what is due `now`, and fills `outbox`, which is `None` while the socket has no room, of which one call takes `segments_max`
+    /// datagrams. `scheduler` is its peer's.
     pub(crate) fn serve(
         self: &Arc<Self>,
-        endpoint: &EndpointShared,
+        (endpoint, segments_max): (&EndpointShared, usize),
         now: Time,
         outbox: Option<&mut Outbox>,
         scheduler: &mut PeerScheduler<Arc<Self>>,
@@ -89,9 +91,9 @@ impl Shared {
         linger(&mut inner, now);
         let state = scheduler.on_serving(now, inner.scheduler_state, inner.connection.sending(), || Arc::clone(self));
         inner.set_scheduler_state(state, scheduler.sharers(now, state));
-        let segments_max = endpoint.socket.segments_max();
+        let departure = inner.local.departure;
         let filled = outbox.map_or_else(Filled::default, |outbox| {
-            let filled = outbox.fill(segments_max, self.path.src_ip, |out| inner.connection.poll_transmit(now, out));
+            let filled = outbox.fill(segments_max, departure, |out| inner.connection.poll_transmit(now, out));
             if filled.something {
                 outbox.record_sender(self);
             }
@@ -127,6 +129,20 @@ impl Shared {
         drop(inner);
         wakers.wake(self);
         matches!(state, SchedulerState::Turn { .. })
+    }
+
+    /// Its endpoint has gone over to another socket, at `address`. An address that datagrams left from is kept if the socket has it, too.
+    pub(crate) fn on_rebound(&self, at: Time, address: SocketAddr, keeps: impl Fn(IpAddr) -> bool) {
+        let mut inner = self.lock();
+        let now = inner.tick(at);
+        let is_other_host = inner.local.address.ip().to_canonical() != address.ip().to_canonical();
+        let Local { departure, .. } = inner.local;
+        inner.local =
+            Local { address, departure: Departure { src_ip: departure.src_ip.filter(|&ip| keeps(ip)), ..departure } };
+        inner.connection.on_own_move(now, is_other_host);
+        // What the old one refused says nothing of this one.
+        inner.send_error = None;
+        inner.sleeps_until = Time::ZERO;
     }
 
     /// The system has refused to send something of it.

@@ -50,6 +50,7 @@ impl Inner {
     pub(super) fn check_alive(&self) -> io::Result<()> {
         match &self.closed {
             Some(Ended::By(error)) => Err(connection_error(error.clone())),
+            None if self.forgotten => Err(connection_error(ConnectionError::Aborted)),
             Some(Ended::InOrder) | None => Ok(()),
         }
     }

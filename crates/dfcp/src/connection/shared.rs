@@ -1,12 +1,13 @@
 //! The state which a connection's handles and its endpoint's thread share, and what the handles do with it.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use dfcp_proto::{
     Connection, ConnectionError, Event, Handle, Identity, Parameter, ParameterError, PathHint, Read, State, Stats,
+    StreamId, StreamStats,
 };
 use dfcp_time::Time;
 use tokio::io::ReadBuf;
@@ -14,23 +15,29 @@ use tokio::sync::Notify;
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
+use crate::connection::send_ends::{SendEnd, SendEndWatch, Told};
 use crate::connection::session::Usage;
 use crate::connection::story::Story;
 use crate::connection::streams::OtherStreams;
-use crate::endpoint::{SchedulerState, WakeQueue};
+use crate::endpoint::{Departure, SchedulerState, WakeQueue};
 use crate::error::{ConnectError, connection_error, write_error};
 use crate::limits;
 use crate::path_watch::{PathPublisher, PathWatch};
 
-/// Between which addresses a connection's datagrams go.
+/// A connection's path, as far as it stays the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     pub(crate) carrier: Carrier,
     /// Where the peer was at first.
     pub(crate) remote: SocketAddr,
-    pub(crate) local: SocketAddr,
-    /// The address which the peer sent its SYN to: answers come from there.
-    pub(crate) src_ip: Option<IpAddr>,
+}
+
+/// The end of the path on this machine, which another socket of the endpoint's changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Local {
+    pub(crate) address: SocketAddr,
+    /// Answers leave from the address which the peer sent its SYN to.
+    pub(crate) departure: Departure,
 }
 
 /// A connection, for the application's threads and its endpoint's.
@@ -62,6 +69,7 @@ pub(super) enum Ended {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(super) connection: Connection,
+    pub(super) local: Local,
     /// The latest time the connection was told; it never goes back.
     latest: Time,
     reader: Option<Waker>,
@@ -102,6 +110,8 @@ pub(crate) struct Wakers {
     first: [Option<Waker>; 2],
     /// Those of others.
     others: Vec<Waker>,
+    /// Ends of halves, for those who wait for them.
+    told: Vec<Told>,
     pub(super) news: News,
 }
 
@@ -132,7 +142,9 @@ impl Wakers {
         let News { opened, available, ended } = self.news;
         let is_news = opened || available || ended;
         let is_anybody = self.first.iter().any(Option::is_some) || !self.others.is_empty() || is_news;
+        let is_anybody = is_anybody || !self.told.is_empty();
         self.first.into_iter().flatten().for_each(Waker::wake);
+        self.told.into_iter().for_each(Told::wake);
         for (is_news, notify) in
             [(opened, &connection.opened), (available, &connection.available), (ended, &connection.ended)]
         {
@@ -172,7 +184,11 @@ impl Inner {
                     wakers.news.opened = true;
                     (false, false)
                 }
-                Event::Writable | Event::Finished => (false, true),
+                Event::Finished => {
+                    self.others.send_ends.end(StreamId::FIRST, SendEnd::Delivered);
+                    (false, true)
+                }
+                Event::Writable => (false, true),
                 Event::Closed(error) => {
                     self.closed = Some(error.map_or(Ended::InOrder, Ended::By));
                     self.others.wake_all(&mut wakers);
@@ -193,6 +209,13 @@ impl Inner {
             }
         }
         self.others.drain_events(self.latest, &mut self.connection, &mut self.story, &mut wakers);
+        // What ended in order before the connection did has been told by now.
+        match &self.closed {
+            Some(Ended::By(error)) => self.others.send_ends.end_all(&SendEnd::Lost(error.clone())),
+            Some(Ended::InOrder) => self.others.send_ends.end_all(&SendEnd::Delivered),
+            None => {}
+        }
+        wakers.told = self.others.send_ends.take_told();
         wakers
     }
 
@@ -228,6 +251,8 @@ impl Inner {
     /// The endpoint does nothing for it any more: all waiting tasks must check again.
     pub(super) fn end(&mut self) -> Wakers {
         self.forgotten = true;
+        // Without an end of its own it was cut off together with the runtime that drove it.
+        self.others.send_ends.end_all(&SendEnd::Lost(ConnectionError::Aborted));
         if let Some(publisher) = self.path_publisher.take() {
             publisher.end(&self.connection.stats());
         }
@@ -237,6 +262,7 @@ impl Inner {
         let mut wakers =
             Wakers { first: [self.reader.take(), self.writer.take()], news: News::ALL, ..Wakers::default() };
         self.others.wake_all(&mut wakers);
+        wakers.told = self.others.send_ends.take_told();
         wakers
     }
 }
@@ -255,12 +281,13 @@ impl Shared {
         clock: Clock,
         wake_queue: Arc<WakeQueue>,
         handle: Handle,
-        path: Path,
+        (path, local): (Path, Local),
         accepted: bool,
     ) -> Arc<Self> {
         let story = Story::begin(clock.now(), &connection, accepted);
         let inner = Mutex::new(Inner {
             connection,
+            local,
             latest: Time::ZERO,
             reader: None,
             writer: None,
@@ -369,9 +396,7 @@ impl Shared {
 
     pub(crate) fn flush(&self) -> io::Result<()> {
         let mut inner = self.lock();
-        if let Some(Ended::By(error)) = &inner.closed {
-            return Err(connection_error(error.clone()));
-        }
+        inner.check_alive()?;
         let now = inner.tick(self.clock.now());
         inner.connection.flush();
         self.wake_driver_if_due(&mut inner, now);
@@ -390,14 +415,40 @@ impl Shared {
             None if inner.forgotten => return Poll::Ready(Err(connection_error(ConnectionError::Aborted))),
             None => {}
         }
+        self.begin_shutdown(&mut inner);
+        register(&mut inner.writer, cx);
+        Poll::Pending
+    }
+
+    fn begin_shutdown(&self, inner: &mut Inner) {
         if !inner.shut_down {
             inner.shut_down = true;
             let now = inner.tick(self.clock.now());
             inner.connection.shutdown(now);
-            self.wake_driver(&mut inner);
+            self.wake_driver(inner);
         }
-        register(&mut inner.writer, cx);
-        Poll::Pending
+    }
+
+    /// Ends our half once, and waits for nothing.
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        let mut inner = self.lock();
+        if !inner.connection.is_finished() {
+            inner.check_alive()?;
+            self.begin_shutdown(&mut inner);
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of our half.
+    pub(crate) fn send_end(&self) -> SendEndWatch {
+        let mut inner = self.lock();
+        match &inner.closed {
+            _ if inner.connection.is_finished() => SendEndWatch::ended(SendEnd::Delivered),
+            Some(Ended::InOrder) => SendEndWatch::ended(SendEnd::Delivered),
+            Some(Ended::By(error)) => SendEndWatch::ended(SendEnd::Lost(error.clone())),
+            None if inner.forgotten => SendEndWatch::ended(SendEnd::Lost(ConnectionError::Aborted)),
+            None => inner.others.send_ends.watch(StreamId::FIRST),
+        }
     }
 
     pub(crate) fn abort(&self) {
@@ -422,6 +473,10 @@ impl Shared {
         self.lock().connection.stats()
     }
 
+    pub(crate) fn first_stream_stats(&self) -> StreamStats {
+        self.lock().connection.first_stream_stats()
+    }
+
     pub(crate) fn path_hint(&self) -> Option<PathHint> {
         self.lock().connection.path_hint()
     }
@@ -444,8 +499,12 @@ impl Shared {
 
     /// Where the peer is now.
     pub(crate) fn remote_addr(&self) -> SocketAddr {
-        let remote = self.lock().connection.remote();
-        SocketAddr::new(remote.ip().to_canonical(), remote.port())
+        self.lock().connection.remote()
+    }
+
+    /// Where our socket is now.
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.lock().local.address
     }
 
     pub(crate) fn state(&self) -> State {

@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::task::{Context, Poll, Waker};
 
-use dfcp_proto::{Connection, ConnectionError, Read, StreamEvent, StreamId, StreamKind, Streams, WriteError};
+use dfcp_proto::{
+    Connection, ConnectionError, Read, StreamEvent, StreamId, StreamKind, StreamStats, Streams, WriteError,
+};
 use dfcp_time::Time;
 use tokio::io::ReadBuf;
 
-use crate::connection::shared::{Inner, Shared, Wakers, register};
+use crate::connection::send_ends::{SendEnd, SendEndWatch, SendEnds};
+use crate::connection::shared::{Ended, Inner, Shared, Wakers, register};
 use crate::connection::story::{Story, StreamNews};
 use crate::error::{StreamError, connection_error, write_error};
 use crate::limits;
@@ -48,6 +51,8 @@ struct Held {
     writer: Option<Waker>,
     sends: SendState,
     receives: RecvState,
+    /// What directions have done of which nothing is kept any more.
+    gone: StreamStats,
 }
 
 /// A direction of a stream, seen from this side.
@@ -86,6 +91,8 @@ pub(super) struct OtherStreams {
     one_way: VecDeque<StreamId>,
     /// Serves again for the wakers of the next turn.
     spare: Vec<Waker>,
+    /// The halves that this side sends whose end somebody waits for, that of the first stream among them.
+    pub(super) send_ends: SendEnds,
 }
 
 impl OtherStreams {
@@ -106,11 +113,18 @@ impl OtherStreams {
                 StreamEvent::Writable(id) => self.on_held(id, wakers, |held| held.writer.take()),
                 StreamEvent::Finished(id) => {
                     tell(story, id, StreamNews::Delivered);
+                    self.send_ends.end(id, SendEnd::Delivered);
                     self.on_held(id, wakers, |held| held.end_sending(SendState::Finished));
                 }
                 StreamEvent::Stopped { stream, error } => {
                     tell(story, stream, StreamNews::StoppedByPeer(error));
+                    self.send_ends.end(stream, SendEnd::Stopped(error));
                     self.on_held(stream, wakers, |held| held.end_sending(SendState::Stopped(error)));
+                }
+                StreamEvent::Gone { stream, stats } => {
+                    if let Some(held) = self.held.get_mut(&stream) {
+                        held.gone = held.gone.and(*stats);
+                    }
                 }
                 _ => self.wake_all(wakers),
             }
@@ -214,6 +228,7 @@ impl OtherStreams {
             Half::Sent if held.sends == SendState::Open && !(is_one_way && held.opened_by == OpenedBy::Peer) => {
                 held.sends = SendState::Reset;
                 streams.reset(now, id, 0);
+                self.send_ends.end(id, SendEnd::Reset);
                 tell(story, id, StreamNews::ResetHere(0));
             }
             Half::Received if held.receives == RecvState::Open && !(is_one_way && held.opened_by == OpenedBy::Us) => {
@@ -236,7 +251,7 @@ impl OtherStreams {
 impl Held {
     fn new(opened_by: OpenedBy) -> Self {
         let (sends, receives) = (SendState::default(), RecvState::default());
-        Self { opened_by, reader: None, writer: None, sends, receives }
+        Self { opened_by, reader: None, writer: None, sends, receives, gone: StreamStats::default() }
     }
 
     /// The first reason for the end of what we send stands.
@@ -409,6 +424,54 @@ impl Shared {
         Poll::Pending
     }
 
+    /// Ends what we send of it once, and waits for nothing. That the peer wants no more is no error: it may have read all that it needs.
+    pub(super) fn finish_of(&self, id: StreamId) -> io::Result<()> {
+        let mut inner = self.lock();
+        let now = inner.tick(self.clock.now());
+        let alive = inner.check_alive();
+        let Some((held, mut streams)) = inner.stream(id) else { return Err(aborted()) };
+        match held.sends {
+            SendState::Open => {
+                alive?;
+                held.sends = SendState::ShutDown;
+                streams.finish(now, id);
+                self.wake_driver(&mut inner);
+            }
+            SendState::ShutDown => alive?,
+            SendState::Finished | SendState::Stopped(_) => {}
+            SendState::Reset => return Err(StreamError::EndedHere.into()),
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of what we send of it.
+    pub(super) fn send_end_of(&self, id: StreamId) -> SendEndWatch {
+        let mut inner = self.lock();
+        let lost = match &inner.closed {
+            Some(Ended::By(error)) => Some(error.clone()),
+            None | Some(Ended::InOrder) => inner.forgotten.then_some(ConnectionError::Aborted),
+        };
+        match (inner.others.held.get(&id).map(|held| held.sends), lost) {
+            (Some(SendState::Finished), _) => SendEndWatch::ended(SendEnd::Delivered),
+            (Some(SendState::Stopped(code)), _) => SendEndWatch::ended(SendEnd::Stopped(code)),
+            (Some(SendState::Reset), _) => SendEndWatch::ended(SendEnd::Reset),
+            (_, Some(error)) => SendEndWatch::ended(SendEnd::Lost(error)),
+            (Some(SendState::Open | SendState::ShutDown), None) => inner.others.send_ends.watch(id),
+            (None, None) => SendEndWatch::ended(SendEnd::Lost(ConnectionError::Aborted)),
+        }
+    }
+
+    /// What it has done, also after it has ended.
+    pub(super) fn stream_stats_of(&self, id: StreamId) -> StreamStats {
+        let mut inner = self.lock();
+        // A direction which is gone may be among the events.
+        let wakers = inner.drain_events();
+        let stats = inner.stream(id).map(|(held, streams)| held.gone.and(streams.stats(id)));
+        drop(inner);
+        wakers.wake(self);
+        stats.unwrap_or_default()
+    }
+
     /// Nobody has one half of a stream any more.
     pub(super) fn drop_half_of(&self, id: StreamId, half: Half) {
         let mut inner = self.lock();
@@ -448,7 +511,11 @@ impl Shared {
         let Some((held, mut streams)) = inner.stream(id) else { return };
         let before = (held.sends, held.receives);
         let waker = end(held, &mut streams, now);
-        if before != (held.sends, held.receives) {
+        let (is_news, is_reset) = (before != (held.sends, held.receives), held.sends == SendState::Reset);
+        if is_reset {
+            inner.others.send_ends.end(id, SendEnd::Reset);
+        }
+        if is_news {
             inner.tell_stream(id, news);
         }
         self.wake_driver(&mut inner);

@@ -37,6 +37,11 @@ impl Activity {
         Self { queue_bytes, period: 1, began: Time::ZERO, peers: 0, greatest: RecentGreatest::default() }
     }
 
+    /// Another socket's buffer holds so much.
+    pub(super) fn set_queue_bytes(&mut self, queue_bytes: u64) {
+        self.queue_bytes = queue_bytes;
+    }
+
     /// Something authentic comes from a peer from which something came last in period `heard_in`, which it changes. Returns the
     /// peer's share of the socket's buffer.
     pub(super) fn on_received(&mut self, at: Time, heard_in: &mut u32) -> u64 {

@@ -19,6 +19,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
+use dfcp_proto::Dscp;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 use super::network_namespace::NetworkNamespace;
@@ -28,6 +29,7 @@ use crate::limits::{
     CLOSED_PORT_ASKERS_MAX, CLOSED_PORT_DELAY, CLOSED_PORT_GLANCE, CLOSED_PORT_INTERVAL, CLOSED_PORT_MESSAGES_MAX,
     CLOSED_PORT_PATIENCE, CLOSED_PORT_REFUSALS, CLOSED_PORT_SPAN,
 };
+use crate::socket::canonical;
 
 /// Fewer than any segment has: a listener drops it.
 const QUESTION_BYTES: usize = 8;
@@ -37,14 +39,6 @@ const ROUND_TRIPS: u32 = 3;
 
 /// Attempts that ask now. Others wait for the end of the handshake's own time.
 static ASKERS: Semaphore = Semaphore::const_new(CLOSED_PORT_ASKERS_MAX);
-
-/// The IPv4 address that an IPv6 one stands for, or the address as it is, with its zone.
-fn canonical(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        ip if ip.is_ipv4() => SocketAddr::new(ip, address.port()),
-        _ => address,
-    }
-}
 
 /// A socket connected to `remote` from where `local` is bound; `None` if there is none to be had, and so nothing is known. Connecting sends
 /// nothing, but asks the routing table.
@@ -137,7 +131,7 @@ pub(super) struct Questions {
 }
 
 impl Questions {
-    /// Questions to `remote`, which is about to be called from `local`, a socket of this namespace. `None` if it cannot be asked: only the
+    /// Questions to `remote`, which is about to be called from `local`, a socket of this namespace if that is known. `None` if it cannot be asked: only the
     /// handshake's own time ends the attempt then.
     ///
     /// # Errors
@@ -146,19 +140,33 @@ impl Questions {
         carrier: Carrier,
         local: SocketAddr,
         remote: SocketAddr,
-        namespace: NetworkNamespace,
+        namespace: Option<NetworkNamespace>,
     ) -> io::Result<Option<Self>> {
         if remote.port() == 0 && carrier == Carrier::Udp {
             let sentence = "port 0 cannot be called, name the port at which the other side listens";
             return Err(io::Error::new(ErrorKind::InvalidInput, sentence));
         }
-        if namespace != NetworkNamespace::of_this_thread() {
-            // Other routes, and perhaps another machine of that address.
+        if namespace != Some(NetworkNamespace::of_this_thread()) {
+            // Other routes, and perhaps another machine of that address. Those of a socket which the application has made are unknown: it
+            // may be of another network, or have a mark or a device of its own.
             return Ok(None);
         }
         let socket = connected(local, remote)?;
         // Directly over IP a closed port is another thing: there is no port that the system knows.
         Ok(socket.filter(|_| carrier == Carrier::Udp).and_then(|socket| Self::new(socket, &ASKERS)))
+    }
+
+    /// Gives the questions the code point that the connection has: networks may treat classes of traffic differently.
+    pub(super) fn mark(&self, dscp: Dscp) {
+        let (view, tos) = (socket2::SockRef::from(&self.socket), u32::from(dscp.value() << 2));
+        let is_ipv4 = self.socket.local_addr().is_ok_and(|local| local.is_ipv4());
+        #[cfg(target_os = "linux")]
+        let marked = if is_ipv4 { view.set_tos_v4(tos) } else { view.set_tclass_v6(tos) };
+        #[cfg(not(target_os = "linux"))]
+        let marked = if is_ipv4 { view.set_tos_v4(tos) } else { Ok(()) };
+        if let Err(error) = marked {
+            tracing::debug!(%error, "questions have no code point");
+        }
     }
 
     /// Questions by a socket that is [`connected`]. `None` if too many `askers` ask already, or the system has no randomness to give.

@@ -17,15 +17,24 @@ use crate::endpoint::{EndpointShared, Entrance, Table};
 use crate::limits;
 use crate::socket::{Arrival, ReceiveBuffers, Socket};
 
-/// The receiving half of an endpoint's driver.
+/// What of an endpoint takes part in receiving.
+pub(super) struct Recipients<'a> {
+    pub(super) shared: &'a EndpointShared,
+    pub(super) activity: &'a mut Activity,
+    pub(super) run_queue: &'a mut RunQueue,
+    pub(super) peers: &'a mut Peers,
+}
+
+/// Receives from one socket for an endpoint's driver.
 #[derive(Debug)]
 pub(super) struct DatagramReceiver {
     buffers: ReceiveBuffers,
-    activity: Activity,
     todo: Todo,
     /// Waiting tasks are woken before anything is sent, so that what they write leaves with it.
     wakes_first: bool,
     has_woken: bool,
+    /// Another socket has taken this one's place: what is opened here goes on there.
+    is_retired: bool,
 }
 
 /// Work which is found under the table's lock and done after its release.
@@ -56,9 +65,19 @@ impl DatagramReceiver {
     /// With `wakes_first`, waiting tasks are woken as soon as datagrams have been taken in, and not when the connection is
     /// served.
     pub(super) fn new(socket: &Socket, wakes_first: bool) -> Self {
-        let activity = Activity::new(socket.receive_queue_bytes());
-        let buffers = ReceiveBuffers::new(socket);
-        Self { buffers, activity, todo: Todo::default(), wakes_first, has_woken: false }
+        Self {
+            buffers: ReceiveBuffers::new(socket),
+            todo: Todo::default(),
+            wakes_first,
+            has_woken: false,
+            is_retired: false,
+        }
+    }
+
+    /// Another socket takes the place of this one.
+    pub(super) fn retire(mut self) -> Self {
+        self.is_retired = true;
+        self
     }
 
     /// Whether a task has been woken since the last call.
@@ -76,14 +95,10 @@ impl DatagramReceiver {
     ///
     /// # Errors
     /// Any error of the socket's except refused, reset and interrupted, which are skipped.
-    pub(super) fn receive(
-        &mut self,
-        shared: &EndpointShared,
-        run_queue: &mut RunQueue,
-        peers: &mut Peers,
-    ) -> io::Result<bool> {
+    pub(super) fn receive(&mut self, socket: &Socket, recipients: &mut Recipients<'_>) -> io::Result<bool> {
+        let shared = recipients.shared;
         for _ in 0..limits::RECEIVE_CALLS_PER_TURN {
-            let count = match self.buffers.try_receive(&shared.socket) {
+            let count = match self.buffers.try_receive(socket) {
                 Ok(count) => count,
                 Err(error) if is_transient(&error) => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
@@ -93,10 +108,12 @@ impl DatagramReceiver {
             {
                 let mut table = shared.table();
                 for arrival in self.buffers.arrivals(count) {
-                    route(shared, &mut table, now, &arrival, self.buffers.bytes(&arrival), &mut self.todo);
+                    let local_ip = arrival.local_ip.filter(|_| !self.is_retired);
+                    let place = (local_ip, now);
+                    route(shared, &mut table, place, &arrival, self.buffers.bytes(&arrival), &mut self.todo);
                 }
             }
-            self.carry_out(shared, now, run_queue, peers);
+            self.carry_out(socket, now, recipients);
             if !self.buffers.were_all_filled(count) {
                 return Ok(true);
             }
@@ -104,18 +121,19 @@ impl DatagramReceiver {
         Ok(false)
     }
 
-    fn carry_out(&mut self, shared: &EndpointShared, now: Time, run_queue: &mut RunQueue, peers: &mut Peers) {
+    fn carry_out(&mut self, socket: &Socket, now: Time, recipients: &mut Recipients<'_>) {
+        let Recipients { shared, activity, run_queue, peers } = recipients;
         self.todo.opened.drain(..).for_each(|connection| run_queue.schedule_now(connection));
         for Reply { destination, src_ip, contents } in self.todo.replies.drain(..) {
             let transmit = Transmit { destination, ecn: None, contents: &contents, segment_size: None, src_ip };
-            if let Err(error) = shared.socket.try_send(&transmit) {
+            if let Err(error) = socket.try_send(&transmit, shared.accepted_dscp.modern) {
                 tracing::debug!(%error, remote = %destination, "an answer was not sent");
             }
         }
         let mut rest = self.todo.deliveries.as_slice();
         while let Some(first) = rest.first() {
             let (group, later) = rest.split_at(group_of(first, rest));
-            let (activity, peer) = (&mut self.activity, peers.of(&first.connection));
+            let peer = peers.of(&first.connection);
             let queue_bytes = || activity.on_received(now, &mut peer.heard_in);
             let waiters = deliver(&mut self.buffers, queue_bytes, now, first, group);
             self.has_woken |= self.wakes_first && waiters.wake();
@@ -160,8 +178,15 @@ fn deliver<'a>(
     })
 }
 
-/// Splits a run of datagrams into those of one connection each.
-fn route(shared: &EndpointShared, table: &mut Table, now: Time, arrival: &Arrival, bytes: &[u8], todo: &mut Todo) {
+/// Splits a run of datagrams into those of one connection each. What they open leaves from `own_ip`.
+fn route(
+    shared: &EndpointShared,
+    table: &mut Table,
+    (own_ip, now): (Option<IpAddr>, Time),
+    arrival: &Arrival,
+    bytes: &[u8],
+    todo: &mut Todo,
+) {
     let Arrival { remote, local_ip, stride, .. } = *arrival;
     let mut run: Option<(Handle, SocketAddr, usize)> = None;
     let mut reply = [0; DATAGRAM_BUFFER_BYTES];
@@ -177,8 +202,14 @@ fn route(shared: &EndpointShared, table: &mut Table, now: Time, arrival: &Arriva
                 // Over raw IP the endpoint alone knows the port.
                 let remote = table.proto.remote(handle).unwrap_or(remote);
                 // A listener on [::] has IPv4 peers, too.
-                connection.set_overhead_bytes(shared.socket.carrier().overhead_bytes(remote));
-                todo.opened.push(shared.enter(table, handle, connection, remote, Entrance::Accepted { local_ip }));
+                connection.set_overhead_bytes(shared.socket().carrier().overhead_bytes(remote));
+                todo.opened.push(shared.enter(
+                    table,
+                    handle,
+                    connection,
+                    remote,
+                    Entrance::Accepted { local_ip: own_ip },
+                ));
                 None
             }
             Routed::Reply(length) => {
@@ -214,8 +245,8 @@ mod tests {
     use super::*;
     use crate::carrier::Carrier;
     use crate::clock::Clock;
-    use crate::connection::Path;
-    use crate::endpoint::WakeQueue;
+    use crate::connection::{Local, Path};
+    use crate::endpoint::{Departure, WakeQueue};
 
     const CLIENT: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
     const SERVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);
@@ -247,8 +278,10 @@ mod tests {
     fn a_forged_datagram_with_a_connection_s_id_is_not_heard_from_its_peer() {
         let mut now = Time::from_s(1);
         let (mut client, handle, connection) = sealed_pair(now);
-        let path = Path { carrier: Carrier::Udp, remote: CLIENT.into(), local: SERVER.into(), src_ip: None };
-        let server = Shared::new(connection, Clock::start(), Arc::new(WakeQueue::of_task()), handle, path, true);
+        let path = Path { carrier: Carrier::Udp, remote: CLIENT.into() };
+        let local = Local { address: SERVER.into(), departure: Departure::default() };
+        let queue = Arc::new(WakeQueue::of_task());
+        let server = Shared::new(connection, Clock::start(), queue, handle, (path, local), true);
         let mut heard = |mut datagram: Vec<u8>| {
             now += Duration::from_millis(10);
             let mut counted = 0;

@@ -8,21 +8,31 @@ use dfcp_time::Time;
 
 use crate::connection::Next;
 use crate::endpoint::EndpointShared;
+use crate::endpoint::activity::Activity;
 use crate::endpoint::call_story::CallStory;
-use crate::endpoint::datagram_receiver::DatagramReceiver;
+use crate::endpoint::datagram_receiver::{DatagramReceiver, Recipients};
 use crate::endpoint::outbox::{Outbox, Sent};
 use crate::endpoint::peers::Peers;
+use crate::endpoint::rebind::Previous;
 use crate::endpoint::run_queue::RunQueue;
 #[cfg(unix)]
-use crate::endpoint::tokio_reactor::TokioReactor;
+use crate::endpoint::tokio_reactor::{Arrivals, TokioReactor};
 use crate::endpoint::waiting::{Interest, Ready, Rest, wait};
 use crate::limits;
+use crate::socket::Socket;
 
 /// Drives all connections of an endpoint.
 #[derive(Debug)]
 pub(super) struct Driver {
     shared: Arc<EndpointShared>,
+    socket: Arc<Socket>,
     receiver: DatagramReceiver,
+    /// While something may still come to the socket before.
+    previous: Option<Previous>,
+    /// What the runtime tells of new sockets, until a task's reactor has them.
+    #[cfg(unix)]
+    arrivals: Vec<Arrivals>,
+    activity: Activity,
     run_queue: RunQueue,
     peers: Peers,
     outbox: Outbox,
@@ -58,8 +68,14 @@ impl Drop for Driver {
 
 impl Driver {
     pub(super) fn new(shared: Arc<EndpointShared>) -> Self {
+        let socket = shared.socket();
         Self {
-            receiver: DatagramReceiver::new(&shared.socket, shared.wake_queue.is_of_task()),
+            receiver: DatagramReceiver::new(&socket, shared.wake_queue.is_of_task()),
+            activity: Activity::new(socket.receive_queue_bytes()),
+            socket,
+            previous: None,
+            #[cfg(unix)]
+            arrivals: Vec::new(),
             run_queue: RunQueue::default(),
             peers: Peers::default(),
             outbox: Outbox::new(),
@@ -80,7 +96,8 @@ impl Driver {
         let Some(waker) = shared.wake_queue.poll_waker() else { return };
         while !self.turn() {
             let Some(Rest { interest, until, .. }) = self.rest() else { continue };
-            let waited = wait(&shared.socket, waker, interest, until.since(shared.clock.now()));
+            let previous = self.previous.as_ref().map(|previous| previous.socket.as_ref());
+            let waited = wait((&self.socket, previous), waker, interest, until.since(shared.clock.now()));
             let ready = waited.unwrap_or_else(|error| {
                 // A signal, or the system is short of memory: everything is checked.
                 if error.kind() != io::ErrorKind::Interrupted {
@@ -108,6 +125,10 @@ impl Driver {
                 tokio::task::yield_now().await;
                 continue;
             };
+            self.arrivals.drain(..).for_each(|arrivals| reactor.go_over(arrivals));
+            if self.previous.is_none() {
+                reactor.forget_previous();
+            }
             let ready = reactor.wait(self.shared.wake_queue.as_ref(), rest).await;
             self.resume(ready);
         }
@@ -121,13 +142,15 @@ impl Driver {
 
     /// Receives; whether somebody has been woken.
     fn take_in(&mut self) -> bool {
-        if self.blocked_until.is_some() || self.recv_backoff_until.is_some() {
+        if self.blocked_until.is_some() || self.recv_backoff_until.is_some() || self.previous.is_some() {
             let now = self.shared.clock.now();
             self.blocked_until = self.blocked_until.filter(|&until| now < until);
             self.recv_backoff_until = self.recv_backoff_until.filter(|&until| now < until);
+            self.previous.take_if(|previous| now >= previous.until);
         }
         self.receive();
-        self.receiver.has_woken()
+        let previous_has_woken = self.previous.as_mut().is_some_and(|previous| previous.receiver.has_woken());
+        self.receiver.has_woken() || previous_has_woken
     }
 
     /// Drains wake-ups and expired timers, serves connections and sends. Returns whether all is over.
@@ -137,6 +160,9 @@ impl Driver {
             calls.go_on(now, self.shared.table().proto.stats());
         }
         let endpoint_woken = self.drain_wake_queue();
+        if endpoint_woken {
+            self.go_over();
+        }
         self.run_queue.advance(now);
         self.outbox.advance(now);
         let some_ended = self.serve();
@@ -164,8 +190,21 @@ impl Driver {
         if self.recv_backoff_until.is_some() || !(self.receives || self.run_queue.ready_count() > 0) {
             return;
         }
-        match self.receiver.receive(&self.shared, &mut self.run_queue, &mut self.peers) {
-            Ok(is_drained) => self.receives = !is_drained,
+        let (run_queue, peers) = (&mut self.run_queue, &mut self.peers);
+        let mut recipients = Recipients { shared: &self.shared, activity: &mut self.activity, run_queue, peers };
+        let mut is_previous_drained = true;
+        if let Some(Previous { socket, receiver, .. }) = &mut self.previous {
+            match receiver.receive(socket, &mut recipients) {
+                Ok(is_drained) => is_previous_drained = is_drained,
+                // Its network may be gone.
+                Err(error) => {
+                    tracing::debug!(%error, "receiving from the socket before failed");
+                    self.previous = None;
+                }
+            }
+        }
+        match self.receiver.receive(&self.socket, &mut recipients) {
+            Ok(is_drained) => self.receives = !(is_drained && is_previous_drained),
             // What a router or a peer's system says by ICMP about one datagram is no reason to stop, nor is anything
             // else: the connections' own timeouts decide.
             Err(error) => {
@@ -173,6 +212,33 @@ impl Driver {
                 self.recv_backoff_until = Some(self.shared.clock.now() + limits::RECEIVE_ERROR_PAUSE);
             }
         }
+    }
+
+    /// Goes over to another socket if the application has bound one. Connections tell their peers of it, and what waits to be sent leaves from
+    /// there.
+    fn go_over(&mut self) {
+        let mut bound = self.shared.bound();
+        if Arc::ptr_eq(&bound.socket, &self.socket) {
+            return;
+        }
+        let socket = std::mem::replace(&mut self.socket, Arc::clone(&bound.socket));
+        #[cfg(unix)]
+        self.arrivals.extend(bound.arrivals.take());
+        drop(bound);
+        let receiver = DatagramReceiver::new(&self.socket, self.shared.wake_queue.is_of_task());
+        let receiver = std::mem::replace(&mut self.receiver, receiver).retire();
+        let now = self.look_at_clock();
+        self.previous = Some(Previous { socket, receiver, until: now + limits::REBIND_OVERLAP });
+        self.activity.set_queue_bytes(self.socket.receive_queue_bytes());
+        (self.receives, self.blocked_until, self.recv_backoff_until) = (true, None, None);
+        let (sources, local) = (self.socket.sources(), self.socket.local_addr());
+        self.outbox.on_rebound(|ip| sources.has(ip));
+        let connections: Vec<_> = self.shared.table().connections.iter().flatten().cloned().collect();
+        for connection in connections {
+            connection.on_rebound(now, local, |ip| sources.has(ip));
+            self.run_queue.schedule_now(connection);
+        }
+        tracing::debug!(%local, "went over to another socket");
     }
 
     /// Makes woken connections ready in the run queue. Returns whether the endpoint itself has been woken.
@@ -198,7 +264,8 @@ impl Driver {
             // For the first it has just been read.
             let now = if place == 0 { self.now } else { self.look_at_clock() };
             let outbox = if self.blocked_until.is_none() { Some(&mut self.outbox) } else { None };
-            match connection.serve(&self.shared, now, outbox, &mut self.peers.of(&connection).scheduler) {
+            let endpoint = (&*self.shared, self.socket.segments_max());
+            match connection.serve(endpoint, now, outbox, &mut self.peers.of(&connection).scheduler) {
                 Next::Again => self.run_queue.schedule_now(Arc::clone(&connection)),
                 Next::Sleep(until) => self.run_queue.schedule_at(Arc::clone(&connection), until),
                 Next::Send => {
@@ -224,7 +291,7 @@ impl Driver {
 
     /// Sends a batch, unless the socket has no room.
     fn send(&mut self) {
-        if let Sent::Blocked = self.outbox.send(&self.shared.socket) {
+        if let Sent::Blocked = self.outbox.send(&*self.socket) {
             let now = self.shared.clock.now();
             self.outbox.on_full(now);
             self.blocked_until = Some(now + limits::BLOCKED_MAX);
@@ -242,9 +309,16 @@ impl Driver {
             return None;
         }
         self.receiver.release();
+        let mut previous_until = None;
+        if let Some(Previous { receiver, until, .. }) = &mut self.previous {
+            receiver.release();
+            previous_until = Some(*until);
+        }
         let now = self.now;
-        let until =
-            [self.run_queue.next_due(), self.blocked_until, self.recv_backoff_until].into_iter().flatten().min();
+        let until = [self.run_queue.next_due(), self.blocked_until, self.recv_backoff_until, previous_until]
+            .into_iter()
+            .flatten()
+            .min();
         let until = until.unwrap_or(Time::MAX).clamp(now, now + limits::WAIT_MAX);
         Some(Rest { interest: Interest { receive: !is_backing_off, send: is_blocked }, now, until })
     }

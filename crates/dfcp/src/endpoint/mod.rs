@@ -10,6 +10,7 @@ mod network_namespace;
 mod outbox;
 mod peer_scheduler;
 mod peers;
+mod rebind;
 mod run_queue;
 #[cfg(unix)]
 mod tokio_reactor;
@@ -26,7 +27,7 @@ use std::time::Instant;
 
 use dfcp_proto::limits::CONNECT_TIMEOUT_MIN;
 use dfcp_proto::{
-    Accept, Config, Connection, ConnectionError, Content, EndpointStats, Handle, PeerKey, Profile, Security,
+    Accept, Config, Connection, ConnectionError, Content, Dscp, EndpointStats, Handle, PeerKey, Profile, Security,
     SendBuffering, StreamId,
 };
 use tokio::runtime::{self, RuntimeFlavor};
@@ -34,17 +35,17 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
-use crate::connection::{Path, Shared, StreamHandle};
+use crate::connection::{Local, Path, Shared, StreamHandle};
 use crate::error::ConnectError;
 use crate::session::Session;
-use crate::socket::Socket;
+use crate::socket::canonical;
 use crate::stream::Stream;
 use crate::{limits, memory};
 use closed_port::Questions;
 use driver::Driver;
-use network_namespace::NetworkNamespace;
-pub(crate) use outbox::{Filled, Outbox};
+pub(crate) use outbox::{Departure, Filled, Outbox};
 pub(crate) use peer_scheduler::{PeerScheduler, SchedulerState};
+use rebind::Bound;
 #[cfg(unix)]
 use tokio_reactor::TokioReactor;
 pub use totals::Totals;
@@ -96,9 +97,11 @@ impl Drop for User {
 /// What the endpoint's thread and its handles share.
 #[derive(Debug)]
 pub(crate) struct EndpointShared {
-    pub(crate) socket: Socket,
-    /// That of the socket.
-    namespace: NetworkNamespace,
+    bound: Mutex<Bound>,
+    /// Whose task drives it, if one does.
+    runtime: Option<runtime::Handle>,
+    /// The code points of accepted connections.
+    accepted_dscp: AcceptedDscp,
     clock: Clock,
     table: Mutex<Table>,
     wake_queue: Arc<WakeQueue>,
@@ -106,26 +109,40 @@ pub(crate) struct EndpointShared {
     idle: Notify,
 }
 
+/// The code points of connections that peers open; `None` for the socket's own.
+#[derive(Clone, Copy, Debug, Default)]
+struct AcceptedDscp {
+    modern: Option<Dscp>,
+    classic: Option<Dscp>,
+}
+
+impl AcceptedDscp {
+    fn of(accept: Option<&Accept>) -> Self {
+        let of = |config: &Option<Config>| config.as_ref().and_then(|config| config.dscp);
+        accept.map_or_else(Self::default, |it| Self { modern: of(&it.modern), classic: of(&it.classic) })
+    }
+
+    fn of_profile(self, profile: Profile) -> Option<Dscp> {
+        match profile {
+            Profile::Modern => self.modern,
+            Profile::Classic => self.classic,
+        }
+    }
+}
+
 /// How a connection came to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entrance {
     /// It was opened on this side.
-    OpenedHere,
+    OpenedHere {
+        /// Its code point, if not the socket's own.
+        dscp: Option<Dscp>,
+    },
     /// A peer opened it.
     Accepted {
         /// The address of this machine that its first datagram came to, where the system tells.
         local_ip: Option<IpAddr>,
     },
-}
-
-impl Entrance {
-    /// The address that answers leave from.
-    fn src_ip(self) -> Option<IpAddr> {
-        match self {
-            Self::OpenedHere => None,
-            Self::Accepted { local_ip } => local_ip,
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -164,7 +181,7 @@ impl Endpoint {
     /// # Panics
     /// As [`bind`](Self::bind).
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
-        Self::bind_driven(task_runtime(), Clock::start(), carrier, addr, accept)
+        Self::driven(task_runtime(), Clock::start(), Bound::to(carrier, addr)?, accept)
     }
 
     /// As [`bind_over`](Self::bind_over), with `now` as its clock instead of the system's: for programs which know more cheaply what
@@ -182,27 +199,27 @@ impl Endpoint {
         accept: Option<Accept>,
         now: fn() -> Instant,
     ) -> io::Result<Self> {
-        Self::bind_driven(task_runtime(), Clock::start_by(now), carrier, addr, accept)
+        Self::driven(task_runtime(), Clock::start_by(now), Bound::to(carrier, addr)?, accept)
     }
 
     /// As [`bind_over`](Self::bind_over), but never as a task of the runtime whose thread the caller may block.
     pub(crate) fn bind_with_thread(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
-        Self::bind_driven(None, Clock::start(), carrier, addr, accept)
+        Self::driven(None, Clock::start(), Bound::to(carrier, addr)?, accept)
     }
 
-    fn bind_driven(
+    /// With a socket, and driven by a task of `runtime` or else by a thread.
+    fn driven(
         runtime: Option<runtime::Handle>,
         clock: Clock,
-        carrier: Carrier,
-        addr: SocketAddr,
+        bound: Bound,
         accept: Option<Accept>,
     ) -> io::Result<Self> {
-        let accept = accept.map(|accept| adapt_accept(accept, carrier, addr)).transpose()?;
-        let accepts = accept.is_some();
+        let (carrier, local) = (bound.socket.carrier(), bound.socket.local_addr());
+        let accept = accept.map(|accept| adapt_accept(accept, carrier, local)).transpose()?;
+        let (accepts, accepted_dscp) = (accept.is_some(), AcceptedDscp::of(accept.as_ref()));
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|error| io::Error::other(error.to_string()))?;
-        let socket = Socket::bind(carrier, addr)?;
-        let port = socket.local_addr().port();
+        let port = local.port();
         let proto = match carrier {
             Carrier::Udp => dfcp_proto::Endpoint::new(port, accept, seed),
             Carrier::RawIp { .. } => dfcp_proto::Endpoint::on_raw_ip(port, accept, seed),
@@ -210,8 +227,9 @@ impl Endpoint {
         let (sender, receiver) = mpsc::channel(limits::ACCEPT_BACKLOG_MAX);
         let wake_queue = if runtime.is_some() { WakeQueue::of_task() } else { WakeQueue::of_thread()? };
         let shared = Arc::new(EndpointShared {
-            socket,
-            namespace: NetworkNamespace::of_this_thread(),
+            bound: Mutex::new(bound),
+            runtime,
+            accepted_dscp,
             clock,
             table: Mutex::new(Table {
                 proto,
@@ -223,7 +241,7 @@ impl Endpoint {
             wake_queue: Arc::new(wake_queue),
             idle: Notify::new(),
         });
-        drive(&shared, runtime)?;
+        drive(&shared)?;
         Ok(Self { user: Arc::new(User { shared, accepts, backlog: tokio::sync::Mutex::new(receiver) }) })
     }
 
@@ -274,24 +292,36 @@ impl Endpoint {
 
     async fn connect_once(&self, remote: SocketAddr, config: Config) -> Result<StreamHandle, ConnectError> {
         let shared = &self.user.shared;
-        let carrier = shared.socket.carrier();
-        let remote = match (shared.socket.local_addr(), remote) {
-            (SocketAddr::V6(_), SocketAddr::V4(_)) if carrier != Carrier::Udp => {
-                let sentence = "an IPv6 socket carries no IPv4 over raw IP, bind to an IPv4 address";
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence).into());
-            }
-            (SocketAddr::V6(_), SocketAddr::V4(v4)) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
-            (_, remote) => remote,
+        let (socket, namespace) = {
+            let bound = shared.bound();
+            (Arc::clone(&bound.socket), bound.namespace)
         };
-        let questions = Questions::to(carrier, shared.socket.local_addr(), remote, shared.namespace)?;
-        let config = adapt(config, carrier, remote);
+        let (carrier, remote) = (socket.carrier(), canonical(remote));
+        if carrier != Carrier::Udp && socket.local_addr().is_ipv6() && remote.is_ipv4() {
+            let sentence = "an IPv6 socket carries no IPv4 over raw IP, bind to an IPv4 address";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence).into());
+        }
+        let questions = Questions::to(carrier, socket.local_addr(), remote, namespace)?;
+        if !socket.reaches(remote) {
+            let sentence = format!(
+                "a socket at {} does not reach {}, bring one of its IP version",
+                socket.local_addr(),
+                remote.ip()
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence).into());
+        }
+        let config = adapt(config, carrier, remote)?;
+        let entrance = Entrance::OpenedHere { dscp: config.dscp };
+        if let (Some(questions), Some(dscp)) = (&questions, config.dscp) {
+            questions.mark(dscp);
+        }
         let connection = {
             let mut table = shared.table();
             if table.backlog.is_none() {
                 return Err(ConnectionError::Aborted.into());
             }
             let (handle, connection) = table.proto.connect(shared.clock.now(), remote, config)?;
-            shared.enter(&mut table, handle, connection, remote, Entrance::OpenedHere)
+            shared.enter(&mut table, handle, connection, remote, entrance)
         };
         // Dropped on the way, this aborts.
         let handle = StreamHandle::new(connection, StreamId::FIRST);
@@ -330,16 +360,16 @@ impl Endpoint {
         self.user.backlog.lock().await.recv().await
     }
 
-    /// The socket's address, with the port which the system chose.
+    /// The socket's address, with the port which the system chose. It changes with [`rebind`](Self::rebind).
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.user.shared.socket.local_addr()
+        self.user.shared.socket().local_addr()
     }
 
     /// What carries its datagrams.
     #[must_use]
     pub fn carrier(&self) -> Carrier {
-        self.user.shared.socket.carrier()
+        self.user.shared.socket().carrier()
     }
 
     /// What it holds, what it can hold at the most, and what it has turned away. To what
@@ -386,10 +416,18 @@ impl EndpointShared {
             // The application runs whenever the endpoint does not.
             connection.set_send_buffering(SendBuffering::Shallow);
         }
-        let (local, carrier) = (self.socket.local_addr(), self.socket.carrier());
-        let path = Path { carrier, remote, local, src_ip: entrance.src_ip() };
+        let (departure, is_accepted) = match entrance {
+            Entrance::OpenedHere { dscp } => (Departure { src_ip: None, dscp }, false),
+            Entrance::Accepted { local_ip } => {
+                let dscp = self.accepted_dscp.of_profile(connection.profile());
+                (Departure { src_ip: local_ip, dscp }, true)
+            }
+        };
+        let socket = self.socket();
+        let path = Path { carrier: socket.carrier(), remote };
+        let local = Local { address: socket.local_addr(), departure };
         let wake_queue = Arc::clone(&self.wake_queue);
-        let shared = Shared::new(connection, self.clock, wake_queue, handle, path, entrance != Entrance::OpenedHere);
+        let shared = Shared::new(connection, self.clock, wake_queue, handle, (path, local), is_accepted);
         if table.connections.len() <= handle.index() {
             table.connections.resize(handle.index() + 1, None);
         }
@@ -449,12 +487,12 @@ fn task_runtime() -> Option<runtime::Handle> {
     (cfg!(unix) && runtime.runtime_flavor() == RuntimeFlavor::CurrentThread).then_some(runtime)
 }
 
-/// Starts what drives the endpoint: a task of `runtime`, or a thread.
-fn drive(shared: &Arc<EndpointShared>, runtime: Option<runtime::Handle>) -> io::Result<()> {
+/// Starts what drives the endpoint: a task of its runtime, or a thread.
+fn drive(shared: &Arc<EndpointShared>) -> io::Result<()> {
     let driver = Driver::new(Arc::clone(shared));
-    match runtime {
+    match &shared.runtime {
         #[cfg(unix)]
-        Some(runtime) => drop(runtime.spawn(driver.run_as_task(TokioReactor::new(&shared.socket, shared.clock)?))),
+        Some(runtime) => drop(runtime.spawn(driver.run_as_task(TokioReactor::new(&shared.socket(), shared.clock)?))),
         _ => drop(thread::Builder::new().name("dfcp".to_owned()).spawn(move || driver.run())?),
     }
     Ok(())
@@ -469,7 +507,11 @@ fn asking_for_the_key(mut config: Config) -> Option<Config> {
 }
 
 /// Sets what depends on carrier and IP version. Sockets carry bytes: a content which is only counted is for simulators.
-fn adapt(mut config: Config, carrier: Carrier, remote: SocketAddr) -> Config {
+fn adapt(mut config: Config, carrier: Carrier, remote: SocketAddr) -> io::Result<Config> {
+    if cfg!(not(target_os = "linux")) && config.dscp.is_some_and(|dscp| dscp != Dscp::CS0) {
+        let sentence = "this system marks no datagrams with a DSCP, leave the setting out";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, sentence));
+    }
     config.overhead_bytes = carrier.overhead_bytes(remote);
     config.content = Content::Real;
     if remote.ip().to_canonical().is_ipv6() {
@@ -479,16 +521,16 @@ fn adapt(mut config: Config, carrier: Carrier, remote: SocketAddr) -> Config {
             Security::Unsealed => 1412,
         });
     }
-    config
+    Ok(config)
 }
 
 fn adapt_accept(accept: Accept, carrier: Carrier, local: SocketAddr) -> io::Result<Accept> {
-    let adapt_one = |config: Option<Config>| config.map(|config| adapt(config, carrier, local));
+    let adapt_one = |config: Option<Config>| config.map(|config| adapt(config, carrier, local)).transpose();
     let memory_bytes_max = accept.memory_bytes_max.or_else(|| {
         let share_bytes = memory::available_bytes()? / memory::ENDPOINT_MEMORY_SHARE;
         Some(share_bytes.max(limits::ENDPOINT_MEMORY_BYTES_MIN))
     });
-    let (modern, classic) = (adapt_one(accept.modern), adapt_one(accept.classic));
+    let (modern, classic) = (adapt_one(accept.modern)?, adapt_one(accept.classic)?);
     let accept = Accept { modern, classic, memory_bytes_max, ..accept };
     accept.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     Ok(accept)

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use dfcp_proto::{Ecn, Transmit as Datagram};
+use dfcp_proto::{Dscp, Ecn, Transmit as Datagram};
 use dfcp_time::Time;
 use quinn_udp::{EcnCodepoint, Transmit};
 
@@ -28,11 +28,11 @@ pub(super) trait BatchSocket {
     /// The most datagrams that one call takes. Over UDP it drops to 1 when the system turns out not to have GSO.
     fn segments_max(&self) -> usize;
 
-    /// Sends whole datagrams and returns how many bytes they were.
+    /// Sends whole datagrams with a code point, or the socket's own, and returns how many bytes they were.
     ///
     /// # Errors
     /// `WouldBlock` if the socket has no room; otherwise what the system says.
-    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize>;
+    fn try_send(&self, transmit: &Transmit<'_>, dscp: Option<Dscp>) -> io::Result<usize>;
 }
 
 impl BatchSocket for Socket {
@@ -40,8 +40,8 @@ impl BatchSocket for Socket {
         self.segments_max()
     }
 
-    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize> {
-        self.try_send(transmit)
+    fn try_send(&self, transmit: &Transmit<'_>, dscp: Option<Dscp>) -> io::Result<usize> {
+        self.try_send(transmit, dscp)
     }
 }
 
@@ -54,10 +54,19 @@ pub(crate) struct Filled {
     pub(crate) is_full: bool,
 }
 
-/// The addresses of a datagram. One GSO call takes one of each, so a batch has one route.
+/// How a connection's datagrams leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Departure {
+    /// From which address of this machine, if not one of the system's choice.
+    pub(crate) src_ip: Option<IpAddr>,
+    /// With which code point, if not the socket's own.
+    pub(crate) dscp: Option<Dscp>,
+}
+
+/// The addresses and the code point of a datagram. One GSO call takes one of each, so a batch has one route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Route {
-    src_ip: Option<IpAddr>,
+    departure: Departure,
     destination: SocketAddr,
     ecn: Ecn,
 }
@@ -85,7 +94,7 @@ pub(crate) struct Outbox {
 impl Outbox {
     pub(super) fn new() -> Self {
         let route = Route {
-            src_ip: None,
+            departure: Departure::default(),
             destination: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
             ecn: Ecn::NotCapable,
         };
@@ -111,7 +120,7 @@ impl Outbox {
     pub(crate) fn fill(
         &mut self,
         segments_max: usize,
-        src_ip: Option<IpAddr>,
+        departure: Departure,
         mut next: impl FnMut(&mut [u8]) -> Option<Datagram>,
     ) -> Filled {
         let segments_max = segments_max.min(self.limit.segments_max());
@@ -126,7 +135,7 @@ impl Outbox {
                 self.release();
                 return Filled { something, is_full: false };
             };
-            let route = Route { src_ip, destination: datagram.remote, ecn: datagram.ecn };
+            let route = Route { departure, destination: datagram.remote, ecn: datagram.ecn };
             self.add(route, datagram.length, datagram.is_alone);
             something = true;
         }
@@ -170,6 +179,14 @@ impl Outbox {
         Sent::All
     }
 
+    /// Another socket sends what waits, from there: an address of the one before may be none of its own.
+    pub(super) fn on_rebound(&mut self, keeps: impl Fn(IpAddr) -> bool) {
+        let carried = self.carried.as_mut().map(|(route, ..)| route);
+        for route in [&mut self.route].into_iter().chain(carried) {
+            route.departure.src_ip = route.departure.src_ip.filter(|&ip| keeps(ip));
+        }
+    }
+
     /// The socket is full.
     pub(super) fn on_full(&mut self, now: Time) {
         self.limit.on_full(now);
@@ -182,7 +199,7 @@ impl Outbox {
 
     /// The last error, if the system refused something for good; `WouldBlock` if there is something left.
     fn send_batch(&mut self, socket: &impl BatchSocket) -> io::Result<()> {
-        let Route { src_ip, destination, ecn } = self.route;
+        let Route { departure: Departure { src_ip, dscp }, destination, ecn } = self.route;
         let ecn = (ecn == Ecn::Capable).then_some(EcnCodepoint::Ect0);
         let mut result = Ok(());
         while self.start < self.end {
@@ -192,7 +209,7 @@ impl Outbox {
             let Some(contents) = contents else { break };
             let several = contents.len() > self.segment_size;
             let segment_size = several.then_some(self.segment_size);
-            match socket.try_send(&Transmit { destination, ecn, contents, segment_size, src_ip }) {
+            match socket.try_send(&Transmit { destination, ecn, contents, segment_size, src_ip }, dscp) {
                 Ok(bytes) => {
                     self.start += bytes;
                     self.limit.on_taken(bytes.div_ceil(self.segment_size.max(1)) as u64);
@@ -260,7 +277,7 @@ mod tests {
         src_ip: Option<IpAddr>,
         datagrams: &mut Vec<(usize, u16)>,
     ) -> Filled {
-        outbox.fill(segments_max, src_ip, |out| {
+        outbox.fill(segments_max, Departure { src_ip, dscp: None }, |out| {
             assert!(out.len() >= DATAGRAM_BUFFER_BYTES);
             if datagrams.is_empty() {
                 return None;
@@ -329,7 +346,7 @@ mod tests {
         assert_eq!(add(&mut outbox, 64, other, &mut vec![(1_000, 1); 2]), FULL);
         assert_eq!(add(&mut outbox, 64, other, &mut vec![(1_000, 1)]), Filled { something: false, is_full: true });
         assert_eq!(sent(&mut outbox), (5_000, 1_000, 1));
-        assert_eq!((outbox.route.src_ip, sent(&mut outbox)), (other, (1_000, 1_000, 1)));
+        assert_eq!((outbox.route.departure.src_ip, sent(&mut outbox)), (other, (1_000, 1_000, 1)));
         assert!(outbox.is_empty());
     }
 
@@ -378,7 +395,7 @@ mod tests {
             if self.is_without_gso && self.answers.borrow().is_empty() { 1 } else { 64 }
         }
 
-        fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize> {
+        fn try_send(&self, transmit: &Transmit<'_>, _dscp: Option<Dscp>) -> io::Result<usize> {
             let answer = self.answers.borrow_mut().pop_front().unwrap_or(Ok(transmit.contents.len()))?;
             let port = transmit.destination.port();
             let taken = transmit.contents[..answer].to_vec();

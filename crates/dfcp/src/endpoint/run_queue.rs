@@ -93,7 +93,8 @@ mod tests {
     use super::*;
     use crate::carrier::Carrier;
     use crate::clock::Clock;
-    use crate::connection::Path;
+    use crate::connection::{Local, Path};
+    use crate::endpoint::Departure;
     use crate::endpoint::WakeQueue;
     use dfcp_proto::{Config, Endpoint};
 
@@ -103,8 +104,9 @@ mod tests {
         std::array::from_fn(|_| {
             let remote = ([192, 0, 2, 1], 1).into();
             let (handle, connection) = endpoint.connect(clock.now(), remote, Config::danger_unsealed()).unwrap();
-            let path = Path { carrier: Carrier::Udp, remote, local: remote, src_ip: None };
-            Shared::new(connection, clock, Arc::clone(&wake_queue), handle, path, false)
+            let path = Path { carrier: Carrier::Udp, remote };
+            let local = Local { address: remote, departure: Departure::default() };
+            Shared::new(connection, clock, Arc::clone(&wake_queue), handle, (path, local), false)
         })
     }
 

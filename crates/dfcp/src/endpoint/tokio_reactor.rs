@@ -15,12 +15,27 @@ use crate::endpoint::wake_queue::WakeQueue;
 use crate::socket::Socket;
 use timer::Timer;
 
-/// A socket and a timer which are registered with the runtime's reactor.
+/// A socket which is registered with the runtime's reactor.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    arrivals: AsyncFd<UdpSocket>,
+    socket: Arc<UdpSocket>,
+}
+
+impl Arrivals {
+    /// Registers `socket`. Must be called within the runtime.
+    pub(super) fn of(socket: &Socket) -> io::Result<Self> {
+        let clone = || socket.descriptor().try_clone();
+        Ok(Self { arrivals: watch(clone()?, Watch::READABLE)?, socket: Arc::new(clone()?) })
+    }
+}
+
+/// A driver's socket, that before it, and a timer, registered with the runtime's reactor.
 #[derive(Debug)]
 pub(super) struct TokioReactor {
-    arrivals: AsyncFd<UdpSocket>,
+    current: Arrivals,
+    previous: Option<Arrivals>,
     timer: Timer,
-    socket: Arc<UdpSocket>,
 }
 
 #[expect(deprecated, reason = "its successor is unsafe for types whose descriptor may change; this one's does not")]
@@ -31,8 +46,17 @@ fn watch<T: std::os::fd::AsRawFd>(inner: T, interest: Watch) -> io::Result<Async
 impl TokioReactor {
     /// Registers `socket` and a new timer of `clock`. Must be called within the runtime.
     pub(super) fn new(socket: &Socket, clock: Clock) -> io::Result<Self> {
-        let clone = || socket.descriptor().try_clone();
-        Ok(Self { arrivals: watch(clone()?, Watch::READABLE)?, timer: Timer::new(clock)?, socket: Arc::new(clone()?) })
+        Ok(Self { current: Arrivals::of(socket)?, previous: None, timer: Timer::new(clock)? })
+    }
+
+    /// The driver has gone over to another socket, and still receives from the one before.
+    pub(super) fn go_over(&mut self, arrivals: Arrivals) {
+        self.previous = Some(std::mem::replace(&mut self.current, arrivals));
+    }
+
+    /// The driver receives nothing more from the socket before.
+    pub(super) fn forget_previous(&mut self) {
+        self.previous = None;
     }
 
     /// Waits until the socket is ready, the driver is woken or the time is over.
@@ -42,15 +66,19 @@ impl TokioReactor {
         tokio::select! {
             biased;
             () = wake_queue.woken() => Ready::default(),
-            () = arrive(&self.arrivals), if interest.receive => Ready { receive: true, send: false },
-            () = have_room(&self.socket), if interest.send => Ready { receive: false, send: true },
+            () = arrive(Some(&self.current)), if interest.receive => Ready { receive: true, send: false },
+            () = arrive(self.previous.as_ref()), if interest.receive && self.previous.is_some() => {
+                Ready { receive: true, send: false }
+            }
+            () = have_room(&self.current.socket), if interest.send => Ready { receive: false, send: true },
             () = self.timer.wait(now, until) => Ready::default(),
         }
     }
 }
 
 /// Until there is something to receive. All that is there must be received before this is called again.
-async fn arrive(arrivals: &AsyncFd<UdpSocket>) {
+async fn arrive(arrivals: Option<&Arrivals>) {
+    let Some(Arrivals { arrivals, .. }) = arrivals else { return };
     if let Ok(mut guard) = arrivals.readable().await {
         guard.clear_ready();
     }

@@ -35,23 +35,33 @@ pub(super) struct Ready {
     pub(super) send: bool,
 }
 
-/// Waits until something is ready, or for `timeout`.
-pub(super) fn wait(socket: &Socket, waker: &PollWaker, interest: Interest, timeout: Duration) -> io::Result<Ready> {
+/// Waits until something is ready, or for `timeout`. From the socket before there is only something to receive.
+pub(super) fn wait(
+    (socket, previous): (&Socket, Option<&Socket>),
+    waker: &PollWaker,
+    interest: Interest,
+    timeout: Duration,
+) -> io::Result<Ready> {
     let mut wanted = PollFlags::empty();
     wanted.set(PollFlags::IN, interest.receive);
     wanted.set(PollFlags::OUT, interest.send);
-    let mut both = [PollFd::new(waker.descriptor(), PollFlags::IN), PollFd::new(socket.descriptor(), wanted)];
+    let older = previous.filter(|_| interest.receive);
+    let mut all = [
+        PollFd::new(waker.descriptor(), PollFlags::IN),
+        PollFd::new(socket.descriptor(), wanted),
+        PollFd::new(older.unwrap_or(socket).descriptor(), PollFlags::IN),
+    ];
     // An error of the socket's ends every waiting until it has been read.
-    let watched = if wanted.is_empty() { 1 } else { 2 };
+    let watched = if wanted.is_empty() { 1 } else { 2 + usize::from(older.is_some()) };
     let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
-    poll(both.get_mut(..watched).unwrap_or_default(), Some(&timeout))?;
-    let [woken, socket] = both.map(|one| one.revents());
+    poll(all.get_mut(..watched).unwrap_or_default(), Some(&timeout))?;
+    let [woken, socket, older] = all.map(|one| one.revents());
     if !woken.is_empty() {
         waker.clear();
     }
     let failed = PollFlags::ERR | PollFlags::HUP;
     Ok(Ready {
-        receive: interest.receive && socket.intersects(PollFlags::IN | failed),
+        receive: interest.receive && (socket | older).intersects(PollFlags::IN | failed),
         send: interest.send && socket.intersects(PollFlags::OUT | failed),
     })
 }

@@ -3,8 +3,6 @@
 use std::net::Ipv4Addr;
 use std::ops::Range;
 
-use quinn_udp::EcnCodepoint;
-
 /// The shortest header.
 pub(super) const HEADER_BYTES_MIN: usize = 20;
 
@@ -26,13 +24,13 @@ pub(super) fn payload(packet: &[u8], protocol: u8) -> Option<Range<usize>> {
 /// and the source if nobody says which.
 pub(super) fn header(
     protocol: u8,
-    (ttl, ecn): (u8, Option<EcnCodepoint>),
+    (ttl, tos): (u8, u8),
     source: Ipv4Addr,
     destination: Ipv4Addr,
 ) -> [u8; HEADER_BYTES_MIN] {
     let mut header = [0; HEADER_BYTES_MIN];
     header[0] = 0x45;
-    header[1] = ecn.map_or(0, |mark| mark as u8);
+    header[1] = tos;
     header[6] = FLAG_DF;
     header[8] = ttl;
     header[9] = protocol;

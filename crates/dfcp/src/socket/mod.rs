@@ -1,6 +1,10 @@
 //! The socket of an endpoint: one of the carriers.
 
+mod brought;
+mod family;
 mod ipv4;
+#[cfg(target_os = "linux")]
+mod marked;
 mod raw_ip;
 mod receive;
 #[cfg(test)]
@@ -8,12 +12,14 @@ mod tests;
 mod udp;
 
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
+use dfcp_proto::Dscp;
 use quinn_udp::{RecvMeta, Transmit};
 
 use crate::carrier::Carrier;
 use crate::limits;
+pub(crate) use family::canonical;
 use raw_ip::RawIp;
 pub(crate) use receive::{Arrival, ReceiveBuffers};
 use udp::Udp;
@@ -33,6 +39,33 @@ impl Socket {
             Carrier::Udp => Self::Udp(Udp::bind(address)?),
             Carrier::RawIp { protocol } => Self::RawIp(RawIp::bind(protocol, address)?),
         })
+    }
+
+    /// Takes over a UDP socket which the application has made, with all that it has set.
+    ///
+    /// # Errors
+    /// It is no UDP socket over IP, is not bound, or is connected.
+    pub(crate) fn adopt(socket: UdpSocket) -> io::Result<Self> {
+        Ok(Self::Udp(Udp::adopt(socket)?))
+    }
+
+    /// One of the same carrier at another address, which can take its place.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind); or, directly over IP, `address` has another port.
+    pub(crate) fn bind_successor(&self, address: SocketAddr) -> io::Result<Self> {
+        match self {
+            Self::Udp(_) => Self::bind(Carrier::Udp, address),
+            Self::RawIp(socket) => Ok(Self::RawIp(socket.bind_successor(address)?)),
+        }
+    }
+
+    /// Whether it can send to this canonical address, routes apart.
+    pub(crate) fn reaches(&self, remote: SocketAddr) -> bool {
+        match self {
+            Self::Udp(socket) => socket.reaches(remote),
+            Self::RawIp(socket) => socket.local_addr().is_ipv4() == remote.is_ipv4(),
+        }
     }
 
     pub(crate) fn carrier(&self) -> Carrier {
@@ -57,13 +90,18 @@ impl Socket {
         }
     }
 
-    /// Sends at once, or says `WouldBlock`. Returns how many bytes of the contents, in whole datagrams, are gone: over
-    /// UDP all of them.
-    pub(crate) fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize> {
+    /// Sends at once, or says `WouldBlock`, with the socket's own code point or another. Returns how many bytes of the contents, in whole
+    /// datagrams, are gone: over UDP all of them.
+    pub(crate) fn try_send(&self, transmit: &Transmit<'_>, dscp: Option<Dscp>) -> io::Result<usize> {
         match self {
-            Self::Udp(socket) => socket.try_send(transmit),
-            Self::RawIp(socket) => socket.try_send(transmit),
+            Self::Udp(socket) => socket.try_send(transmit, dscp),
+            Self::RawIp(socket) => socket.try_send(transmit, dscp.unwrap_or_default()),
         }
+    }
+
+    /// The addresses that its datagrams may leave from by name.
+    pub(crate) fn sources(&self) -> Sources {
+        Sources { bound_to: self.local_addr().ip() }
     }
 
     /// What can be waited for. (A raw socket calls itself a UDP socket, too.)
@@ -93,6 +131,20 @@ impl Socket {
             Self::Udp(socket) => socket.joins(),
             Self::RawIp(_) => false,
         }
+    }
+}
+
+/// The addresses of this machine that a socket's datagrams may leave from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sources {
+    bound_to: IpAddr,
+}
+
+impl Sources {
+    /// Whether a connection that has used `ip` may go on to. A socket with an address of its own needs no name, and a machine may have lost
+    /// the address: the system refuses it then, as it does many other things, and GSO would be switched off.
+    pub(crate) fn has(self, ip: IpAddr) -> bool {
+        self.bound_to.is_unspecified() && UdpSocket::bind((ip, 0)).is_ok()
     }
 }
 

@@ -3,11 +3,14 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use dfcp_proto::DATAGRAM_BUFFER_BYTES;
+use dfcp_proto::{DATAGRAM_BUFFER_BYTES, Dscp};
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
 
+#[cfg(target_os = "linux")]
+use crate::socket::marked;
 use crate::socket::{enlarge_buffers, ipv4};
 
 /// If the system does not say how far packets go, what RFC 1700 recommends.
@@ -23,12 +26,38 @@ pub(crate) struct RawIp {
     protocol: u8,
     /// Of packets over IPv4.
     ttl: u8,
-    /// Holds the port.
-    _port: socket2::Socket,
+    /// Its own, and those of sockets before it which may still be open.
+    ports: ReservedPorts,
+    _port: Arc<ReservedPort>,
+}
+
+/// A port, for as long as this lives, from the system's UDP ports; nothing is read from it.
+#[derive(Debug)]
+struct ReservedPort {
+    _socket: socket2::Socket,
+    local: SocketAddr,
 }
 
 impl RawIp {
     pub(crate) fn bind(protocol: u8, address: SocketAddr) -> io::Result<Self> {
+        Self::bind_with_ports(protocol, address, ReservedPorts::default())
+    }
+
+    /// One with the same port at another address. The port is the connections', and is kept.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind); or `address` has another port than 0 and this one.
+    pub(crate) fn bind_successor(&self, mut address: SocketAddr) -> io::Result<Self> {
+        let port = self.local.port();
+        if ![0, port].contains(&address.port()) {
+            let sentence = format!("directly over IP an endpoint keeps its port, {port}: name that one, or 0");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
+        }
+        address.set_port(port);
+        Self::bind_with_ports(self.protocol, address, self.ports.clone())
+    }
+
+    fn bind_with_ports(protocol: u8, address: SocketAddr, ports: ReservedPorts) -> io::Result<Self> {
         let domain = Domain::for_address(address);
         let socket = socket2::Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(protocol))));
         let socket = socket.map_err(name_the_right)?;
@@ -45,8 +74,10 @@ impl RawIp {
         socket.set_nonblocking(true)?;
         let socket = UdpSocket::from(socket);
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        let (port, local) = reserve_port(address)?;
-        Ok(Self { io: socket, state, local, protocol, ttl, _port: port })
+        let port = ports.reserve(address)?;
+        let mut local = address;
+        local.set_port(port.local.port());
+        Ok(Self { io: socket, state, local, protocol, ttl, ports, _port: port })
     }
 
     pub(crate) fn io(&self) -> &UdpSocket {
@@ -62,7 +93,7 @@ impl RawIp {
     }
 
     /// An error after the first datagram waits for the next call.
-    pub(crate) fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize> {
+    pub(crate) fn try_send(&self, transmit: &Transmit<'_>, dscp: Dscp) -> io::Result<usize> {
         let mut destination = transmit.destination;
         // To the kernel the port of a raw IPv6 socket is a protocol number; to IPv4 it is nothing.
         destination.set_port(0);
@@ -71,7 +102,7 @@ impl RawIp {
         for contents in transmit.contents.chunks(stride) {
             let one =
                 Transmit { destination, ecn: transmit.ecn, contents, segment_size: None, src_ip: transmit.src_ip };
-            match self.send_one(&one) {
+            match self.send_one(&one, dscp) {
                 Ok(()) => sent += contents.len(),
                 Err(_) if sent > 0 => break,
                 Err(error) => return Err(error),
@@ -80,14 +111,15 @@ impl RawIp {
         Ok(sent)
     }
 
-    fn send_one(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+    fn send_one(&self, transmit: &Transmit<'_>, dscp: Dscp) -> io::Result<()> {
         let IpAddr::V4(destination) = transmit.destination.ip() else {
-            return self.state.try_send(UdpSockRef::from(&self.io), transmit);
+            return self.send_over_ipv6(transmit, dscp);
         };
         let source = if let Some(IpAddr::V4(source)) = transmit.src_ip { source } else { Ipv4Addr::UNSPECIFIED };
         let mut packet = [0; ipv4::HEADER_BYTES_MIN + DATAGRAM_BUFFER_BYTES];
         let (header, room) = packet.split_at_mut(ipv4::HEADER_BYTES_MIN);
-        header.copy_from_slice(&ipv4::header(self.protocol, (self.ttl, transmit.ecn), source, destination));
+        let tos = dscp.value() << 2 | transmit.ecn.map_or(0, |mark| mark as u8);
+        header.copy_from_slice(&ipv4::header(self.protocol, (self.ttl, tos), source, destination));
         let payload = room.get_mut(..transmit.contents.len()).ok_or(io::ErrorKind::InvalidInput)?;
         payload.copy_from_slice(transmit.contents);
         let contents = &packet[..ipv4::HEADER_BYTES_MIN + transmit.contents.len()];
@@ -95,23 +127,60 @@ impl RawIp {
         self.state.try_send(UdpSockRef::from(&self.io), &transmit)
     }
 
+    /// The kernel makes the header.
+    fn send_over_ipv6(&self, transmit: &Transmit<'_>, dscp: Dscp) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if dscp != Dscp::CS0 {
+            return marked::send(&self.io, transmit, dscp);
+        }
+        // Elsewhere there is no other code point, and no such socket.
+        let _ = dscp;
+        self.state.try_send(UdpSockRef::from(&self.io), transmit)
+    }
+
     pub(crate) fn try_receive(&self, slices: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]) -> io::Result<usize> {
         self.state.recv(UdpSockRef::from(&self.io), slices, meta)
     }
 }
 
-/// Takes a port for as long as the socket lives, from the system's UDP ports; nothing is read from it.
-fn reserve_port(address: SocketAddr) -> io::Result<(socket2::Socket, SocketAddr)> {
-    let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
+/// The ports of one endpoint, by the addresses they are reserved at. A socket that takes another's place may come back to the address of one
+/// before, which is still open.
+#[derive(Clone, Debug, Default)]
+struct ReservedPorts(Arc<Mutex<Vec<Weak<ReservedPort>>>>);
+
+impl ReservedPorts {
+    /// The one that covers `address`, or a new one.
+    fn reserve(&self, address: SocketAddr) -> io::Result<Arc<ReservedPort>> {
+        let mut reserved = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reserved.retain(|port| port.strong_count() > 0);
+        if let Some(own) = reserved.iter().filter_map(Weak::upgrade).find(|port| port.covers(address)) {
+            return Ok(own);
+        }
+        let port = Arc::new(ReservedPort::take(address)?);
+        reserved.push(Arc::downgrade(&port));
+        Ok(port)
     }
-    // The system has a least size, larger than this: what strangers send there soon finds it full.
-    socket.set_recv_buffer_size(1)?;
-    socket.bind(&address.into())?;
-    let local = socket.local_addr()?.as_socket();
-    let local = local.ok_or_else(|| io::Error::other("the system gave a port without an address"))?;
-    Ok((socket, local))
+}
+
+impl ReservedPort {
+    fn covers(&self, address: SocketAddr) -> bool {
+        let (own, other) = (self.local.ip(), address.ip());
+        let is_within = own == other || (own.is_unspecified() && own.is_ipv4() == other.is_ipv4());
+        is_within && self.local.port() == address.port()
+    }
+
+    fn take(address: SocketAddr) -> io::Result<Self> {
+        let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        // The system has a least size, larger than this: what strangers send there soon finds it full.
+        socket.set_recv_buffer_size(1)?;
+        socket.bind(&address.into())?;
+        let local = socket.local_addr()?.as_socket();
+        let local = local.ok_or_else(|| io::Error::other("the system gave a port without an address"))?;
+        Ok(Self { _socket: socket, local })
+    }
 }
 
 fn name_the_right(error: io::Error) -> io::Error {

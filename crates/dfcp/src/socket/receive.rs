@@ -7,7 +7,7 @@ use std::ops::Range;
 use dfcp_proto::Ecn;
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta};
 
-use super::{Socket, ipv4};
+use super::{Socket, canonical, ipv4};
 use crate::buffers::Buffer;
 use crate::limits;
 
@@ -117,7 +117,8 @@ impl ReceiveBuffers {
             stride = range.len();
         }
         let ecn = mark_of(meta.ecn);
-        Some(Arrival { remote: meta.addr, ecn, local_ip: meta.dst_ip, stride: stride.max(1), buffer, range })
+        let (remote, local_ip) = (canonical(meta.addr), meta.dst_ip.map(|ip| ip.to_canonical()));
+        Some(Arrival { remote, ecn, local_ip, stride: stride.max(1), buffer, range })
     }
 
     pub(crate) fn bytes(&self, arrival: &Arrival) -> &[u8] {

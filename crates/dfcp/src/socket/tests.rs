@@ -87,8 +87,8 @@ fn no_length_leads_out_of_the_packet() {
 #[test]
 fn a_header_which_is_sent_is_one_that_is_understood() {
     let (source, destination) = ([192, 0, 2, 1].into(), [198, 51, 100, 7].into());
-    let header = ipv4::header(PROTOCOL, (61, Some(EcnCodepoint::Ect0)), source, destination);
-    assert_eq!(header, [0x45, 2, 0, 0, 0, 0, 0x40, 0, 61, 253, 0, 0, 192, 0, 2, 1, 198, 51, 100, 7]);
+    let header = ipv4::header(PROTOCOL, (61, 0xb8 | EcnCodepoint::Ect0 as u8), source, destination);
+    assert_eq!(header, [0x45, 0xba, 0, 0, 0, 0, 0x40, 0, 61, 253, 0, 0, 192, 0, 2, 1, 198, 51, 100, 7]);
     let mut sent = [&header[..], b"abc"].concat();
     sent[3] = 23;
     assert_eq!(payload(&sent, PROTOCOL), Some(&b"abc"[..]));

@@ -2,11 +2,17 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
+#[cfg(target_os = "linux")]
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use dfcp_proto::Dscp;
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
 
-use crate::socket::enlarge_buffers;
+use crate::socket::family::Family;
+#[cfg(target_os = "linux")]
+use crate::socket::marked;
+use crate::socket::{brought, enlarge_buffers};
 
 /// What is told beside datagrams that were joined has no room for the mark of their packets, if the time of their arrival is in it, which
 /// `UdpSocketState` asks for and nothing here needs.
@@ -24,6 +30,12 @@ pub(crate) struct Udp {
     io: UdpSocket,
     state: UdpSocketState,
     local: SocketAddr,
+    family: Family,
+    /// The code point of datagrams for which the application has chosen none.
+    dscp: Dscp,
+    /// The system has refused GSO where `state` was not asked.
+    #[cfg(target_os = "linux")]
+    is_without_gso: AtomicBool,
 }
 
 impl Udp {
@@ -34,12 +46,32 @@ impl Udp {
             socket.set_only_v6(false)?;
         }
         socket.bind(&address.into())?;
-        socket.set_nonblocking(true)?;
         let socket = UdpSocket::from(socket);
-        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        leave_times_out(&socket);
         let local = socket.local_addr()?;
-        Ok(Self { io: socket, state, local })
+        Self::new(socket, local, Dscp::CS0)
+    }
+
+    /// Takes over a socket which the application has made, and leaves to it what it has set: buffers, marks, device, code point.
+    pub(crate) fn adopt(socket: UdpSocket) -> io::Result<Self> {
+        let local = brought::check(&socket)?;
+        let dscp = brought::dscp(&socket, local);
+        Self::new(socket, local, dscp)
+    }
+
+    fn new(io: UdpSocket, local: SocketAddr, dscp: Dscp) -> io::Result<Self> {
+        io.set_nonblocking(true)?;
+        let only_v6 = local.is_ipv6() && socket2::SockRef::from(&io).only_v6()?;
+        let state = UdpSocketState::new(UdpSockRef::from(&io))?;
+        leave_times_out(&io);
+        Ok(Self {
+            io,
+            state,
+            local,
+            family: Family::of(local, only_v6),
+            dscp,
+            #[cfg(target_os = "linux")]
+            is_without_gso: AtomicBool::new(false),
+        })
     }
 
     pub(crate) fn io(&self) -> &UdpSocket {
@@ -50,7 +82,16 @@ impl Udp {
         self.local
     }
 
+    /// Whether it can send to this canonical address, routes apart.
+    pub(crate) fn reaches(&self, remote: SocketAddr) -> bool {
+        self.family.reaches(self.local, remote)
+    }
+
     pub(crate) fn segments_max(&self) -> usize {
+        #[cfg(target_os = "linux")]
+        if self.is_without_gso.load(Ordering::Relaxed) {
+            return 1;
+        }
         self.state.max_gso_segments().max(1)
     }
 
@@ -58,9 +99,35 @@ impl Udp {
         self.state.gro_segments() > 1
     }
 
-    pub(crate) fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize> {
-        self.state.try_send(UdpSockRef::from(&self.io), transmit)?;
+    pub(crate) fn try_send(&self, transmit: &Transmit<'_>, dscp: Option<Dscp>) -> io::Result<usize> {
+        let destination = self.family.address(transmit.destination);
+        let src_ip = transmit.src_ip.and_then(|ip| self.family.source(ip));
+        let transmit = Transmit { destination, src_ip, ..transmit.clone() };
+        match dscp.unwrap_or(self.dscp) {
+            Dscp::CS0 => self.state.try_send(UdpSockRef::from(&self.io), &transmit)?,
+            dscp => self.send_marked(&transmit, dscp)?,
+        }
         Ok(transmit.contents.len())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn send_marked(&self, transmit: &Transmit<'_>, dscp: Dscp) -> io::Result<()> {
+        let result = marked::send(&self.io, transmit, dscp);
+        let is_refused = |error: &io::Error| {
+            let code = error.raw_os_error();
+            code == Some(rustix::io::Errno::INVAL.raw_os_error()) || code == Some(rustix::io::Errno::IO.raw_os_error())
+        };
+        if transmit.segment_size.is_some() && result.as_ref().is_err_and(is_refused) {
+            // As `UdpSocketState` has it: drivers without GSO say no more than this.
+            self.is_without_gso.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Nowhere else is another code point taken.
+    #[cfg(not(target_os = "linux"))]
+    fn send_marked(&self, transmit: &Transmit<'_>, _dscp: Dscp) -> io::Result<()> {
+        self.state.try_send(UdpSockRef::from(&self.io), transmit)
     }
 
     pub(crate) fn try_receive(&self, slices: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]) -> io::Result<usize> {

@@ -9,7 +9,7 @@ use crate::config::{Profile, Rate};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::shared::Read;
 use crate::shared::parameters::Parameter;
-use crate::stats::Stats;
+use crate::stats::{Stats, StreamStats};
 
 impl ClassicConnection {
     pub(crate) fn write(&mut self, now: Time, data: &[u8]) -> Result<usize, WriteError> {
@@ -113,6 +113,20 @@ impl ClassicConnection {
             Parameter::Inctokens => Ok(self.bucket.inctokens.into()),
             Parameter::Inttokens => Ok(self.bucket.inttokens.into()),
             _ => parameter.of_counters(&self.counters),
+        }
+    }
+
+    /// What its stream has done, which is all that there is.
+    pub(crate) fn stream_stats(&self) -> StreamStats {
+        let all = self.stats();
+        StreamStats {
+            bytes_written: self.sender.written_bytes(),
+            bytes_acknowledged: all.stream_bytes_acknowledged,
+            blocks_acknowledged: all.blocks_acknowledged,
+            sent: all.sent,
+            bytes_read: all.stream_bytes_read,
+            blocks_decoded: all.blocks_decoded,
+            symbols_useful: all.received.useful,
         }
     }
 

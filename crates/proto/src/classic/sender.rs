@@ -143,6 +143,11 @@ impl ClassicSender {
         self.source.write(now, data, self.space_bytes(), SOURCE_BYTES)
     }
 
+    /// Bytes which the application has written.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.source.written_bytes()
+    }
+
     pub(crate) fn space_bytes(&self) -> u64 {
         self.send_buffer_bytes.saturating_sub(self.open_bytes + self.source.waiting_bytes())
     }

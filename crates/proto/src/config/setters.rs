@@ -6,6 +6,7 @@ use dfcp_secure::StaticKey;
 use dfcp_wire::StreamLimits;
 
 use crate::config::{Config, Content, Rate, Schedule, Traffic};
+use crate::dscp::Dscp;
 use crate::key_log::KeyLog;
 use crate::observe::Observer;
 use crate::path::hint::PathHint;
@@ -42,6 +43,7 @@ impl Config {
         with_messages sets messages: bool;
         with_message_share_percent sets message_share_percent: u8;
         with_ecn sets ecn: bool;
+        with_dscp sets dscp: Option<Dscp>;
         with_receive_rate_max_bps sets receive_rate_max_bps: u64;
         with_idle_timeout sets idle_timeout: Duration;
         with_keep_alive sets keep_alive: Option<Duration>;

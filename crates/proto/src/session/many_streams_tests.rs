@@ -59,6 +59,7 @@ impl Side {
                         self.read += usize::from(read(now, connection, id, answers));
                     }
                 }
+                StreamEvent::Gone { .. } => {}
                 StreamEvent::Stopped { .. } | StreamEvent::Available | StreamEvent::Writable(_) => panic!("{event:?}"),
             }
         }

@@ -164,6 +164,13 @@ impl Session {
         }
     }
 
+    /// The driver sends from another socket from now on: with `is_other_host` over another path, as far as it knows.
+    pub(crate) fn on_own_move(&mut self, now: Time, is_other_host: bool) {
+        if let Phase::Open(open) = &mut self.phase {
+            open.on_own_move(now, &mut self.common, is_other_host);
+        }
+    }
+
     /// Lets time pass: timeouts end what must end. What is due to be sent, `poll_transmit` sends.
     pub fn handle_timeout(&mut self, now: Time) {
         let end = match &mut self.phase {

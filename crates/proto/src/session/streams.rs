@@ -8,9 +8,10 @@ use crate::session::recv_side::RecvEvent;
 use crate::session::send_side::{Priority, SendEvent};
 use crate::session::{Phase, Session};
 use crate::shared::Read;
+use crate::stats::StreamStats;
 
 /// Something that an application may want to know of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamEvent {
     /// The peer has opened it: [`Streams::accept`] has it.
@@ -30,6 +31,14 @@ pub enum StreamEvent {
         stream: StreamId,
         /// The peer's application's reason.
         error: u32,
+    },
+    /// Nothing is kept any more of one direction of it: what that has done is none of [`Streams::stats`] from now on. The last that is heard
+    /// of that direction.
+    Gone {
+        /// Which stream.
+        stream: StreamId,
+        /// What that direction has done.
+        stats: Box<StreamStats>,
     },
 }
 
@@ -131,6 +140,13 @@ impl Streams<'_> {
         self.0.common.streams.recv.is_readable(id) || matches!(self.0.phase, Phase::Closed(_))
     }
 
+    /// What a stream has done, as far as it is kept; the first one's until the connection is forgotten. Of a direction that is not,
+    /// [`StreamEvent::Gone`] has told.
+    #[must_use]
+    pub fn stats(&self, id: StreamId) -> StreamStats {
+        self.0.common.streams.send.stats_of(id).and(self.0.common.streams.recv.stats_of(id))
+    }
+
     /// How a stream which we send is served beside others of this session.
     pub fn set_priority(&mut self, id: StreamId, priority: Priority) {
         self.0.common.streams.send.set_priority(id, priority);
@@ -142,10 +158,12 @@ impl Streams<'_> {
             SendEvent::Writable => StreamEvent::Writable(stream),
             SendEvent::Finished => StreamEvent::Finished(stream),
             SendEvent::Stopped(error) => StreamEvent::Stopped { stream, error },
+            SendEvent::Gone(stats) => StreamEvent::Gone { stream, stats },
         };
         let of_received = |(stream, event)| match event {
             RecvEvent::Opened => StreamEvent::Opened(stream),
             RecvEvent::Readable => StreamEvent::Readable(stream),
+            RecvEvent::Gone(stats) => StreamEvent::Gone { stream, stats },
         };
         if self.0.common.streams.take_new_credit() {
             return Some(StreamEvent::Available);

@@ -29,6 +29,8 @@ pub(crate) struct Source {
     shut_down: bool,
     /// Bytes in `ready` and `filling`.
     waiting_bytes: u64,
+    /// Bytes taken in all.
+    written_bytes: u64,
 }
 
 /// A block which waits to be cut, or the part of it that is there.
@@ -71,7 +73,13 @@ impl Source {
             flushed: false,
             shut_down: false,
             waiting_bytes: 0,
+            written_bytes: 0,
         }
+    }
+
+    /// Bytes which the application has written in all.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.written_bytes
     }
 
     /// Memory of blocks comes from there.
@@ -103,6 +111,7 @@ impl Source {
         if take > 0 {
             self.flushed = false;
         }
+        self.written_bytes += take as u64;
         take
     }
 
@@ -146,7 +155,8 @@ impl Source {
         let before = std::mem::replace(&mut self.row_bytes, row_bytes);
         let ready = std::mem::take(&mut self.ready);
         let filling = std::mem::take(&mut self.filling);
-        let flushed = self.flushed;
+        // Nothing of it is written anew.
+        let (flushed, written_bytes) = (self.flushed, self.written_bytes);
         self.waiting_bytes = 0;
         for block in ready.iter().chain([&filling]) {
             if self.content == Content::Elided {
@@ -165,7 +175,7 @@ impl Source {
             let rows = block.laid.chunks(before + proof::SECRET_BYTES);
             rows.for_each(|row| _ = self.write(now, &row[..row.len().min(before)], u64::MAX, target_bytes));
         }
-        self.flushed = flushed;
+        (self.flushed, self.written_bytes) = (flushed, written_bytes);
     }
 
     pub(crate) fn flush(&mut self) {

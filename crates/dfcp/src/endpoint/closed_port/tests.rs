@@ -106,7 +106,7 @@ fn an_address_without_a_way_to_it_is_known_at_once() {
 
 #[test]
 fn port_0_is_refused_except_directly_over_ip() {
-    let (local, here) = (SocketAddr::from((LOOPBACK, 0)), NetworkNamespace::of_this_thread());
+    let (local, here) = (SocketAddr::from((LOOPBACK, 0)), Some(NetworkNamespace::of_this_thread()));
     let error = Questions::to(Carrier::Udp, local, local, here).unwrap_err();
     assert!(error.kind() == ErrorKind::InvalidInput && error.to_string().starts_with("port 0 cannot"), "{error}");
     let raw = Questions::to(Carrier::RawIp { protocol: 253 }, local, local, here);
@@ -117,6 +117,9 @@ fn port_0_is_refused_except_directly_over_ip() {
 #[test]
 fn the_routes_of_another_network_are_not_asked() {
     let (local, remote) = ((LOOPBACK, 0).into(), ([192, 0, 2, 1], 9).into());
-    assert!(Questions::to(Carrier::Udp, local, remote, NetworkNamespace::of_this_thread()).is_err());
-    assert!(Questions::to(Carrier::Udp, local, remote, NetworkNamespace::elsewhere()).is_ok_and(|it| it.is_none()));
+    assert!(Questions::to(Carrier::Udp, local, remote, Some(NetworkNamespace::of_this_thread())).is_err());
+    let others = [Some(NetworkNamespace::elsewhere()), None];
+    for other in others {
+        assert!(Questions::to(Carrier::Udp, local, remote, other).is_ok_and(|it| it.is_none()));
+    }
 }

@@ -70,6 +70,8 @@ pub(super) struct Open {
     /// The configured silence before we speak, or what the peer needs.
     keep_alive: Option<Duration>,
     last_keep_alive: Time,
+    /// The peer is to hear from our new address at once.
+    owes_keep_alive: bool,
     /// Whether the sender should be asked for data when the pacer permits.
     pub(super) may_send: bool,
     /// Whether the sender had nothing the last time it was asked, and when that was.
@@ -116,6 +118,7 @@ impl Open {
             peer_rate_max_bps: peer.rate_max_bps,
             keep_alive,
             last_keep_alive: opening.began_at,
+            owes_keep_alive: false,
             may_send: true,
             was_idle: true,
             sender_asked_at: Time::ZERO,

@@ -1,6 +1,8 @@
 //! What arrives in an open session: each segment goes to the owner whom it concerns. Anything that makes no sense changes
 //! nothing, and in a sealed session neither does anything that is not authentic.
 
+use std::time::Duration;
+
 use dfcp_secure::epoch_of;
 use dfcp_time::Time;
 use dfcp_wire::segment::{Ack, Data, Fin, KeyEpoch, Received, ReportHeader, Reset, ResetReason, Sealed, Segment};
@@ -80,18 +82,33 @@ impl Open {
         common.streams.send.flight.on_moved(now, numbers.sent_before(numbers.end()));
         // The network in front of another port of the same host is the same: what is known of it stays ([path-5]).
         if moved.is_other_host {
-            // What was known of the old path's delay says nothing about this one's. The peer may have kept the challenge.
-            common.rtt = RttEstimator::default();
-            common.rtt.guess(moved.rtt);
-            self.credit.on_new_path();
-            common.streams.send.flight.on_new_path();
-            self.on_new_path_size(now, common);
-            self.rate_control = None;
-            self.choose_rate(&common.config);
+            // The peer may have kept the challenge.
+            self.on_new_path(now, common, moved.rtt);
         }
         self.may_send = true;
         self.reporter.on_own_news(now);
         Ok(())
+    }
+
+    /// What was known of the old path says nothing about this one, whose round trip may be `rtt`.
+    fn on_new_path(&mut self, now: Time, common: &mut Common, rtt: Duration) {
+        common.rtt = RttEstimator::default();
+        common.rtt.guess(rtt);
+        self.credit.on_new_path();
+        common.streams.send.flight.on_new_path();
+        self.on_new_path_size(now, common);
+        self.rate_control = None;
+        self.choose_rate(&common.config);
+    }
+
+    /// This side's datagrams leave from another address from now on, which the peer is to hear of (\[path-6\]).
+    pub(in crate::session) fn on_own_move(&mut self, now: Time, common: &mut Common, is_other_host: bool) {
+        if is_other_host {
+            let rtt = common.rtt.smoothed();
+            self.on_new_path(now, common, rtt);
+            self.may_send = true;
+        }
+        self.owes_keep_alive = true;
     }
 
     /// The peer repeats its SYN or SYNACK of this number: our answer was lost.

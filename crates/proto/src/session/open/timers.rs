@@ -71,6 +71,9 @@ impl Open {
         if !self.state().is_open() {
             return None;
         }
+        if self.owes_keep_alive {
+            return Some(Time::ZERO);
+        }
         let regular = self.keep_alive.map(|interval| {
             if self.last_keep_alive <= common.last_heard {
                 return common.last_sent + interval;

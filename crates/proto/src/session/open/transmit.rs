@@ -247,7 +247,7 @@ impl Open {
         if self.keep_alive_at(common).is_none_or(|at| now < at) {
             return None;
         }
-        self.last_keep_alive = now;
+        (self.last_keep_alive, self.owes_keep_alive) = (now, false);
         Some(Segment::Ack(Ack::KeepAlive { stream: common.streams.send.stuck().unwrap_or_default() }))
     }
 

@@ -25,18 +25,20 @@ use crate::session::recv_side::untold::Untold;
 use crate::shared::room::Room;
 use crate::shared::{PushError, Read, Role};
 use crate::spare::SpareBlocks;
-use crate::stats::ReceivedSymbols;
+use crate::stats::{ReceivedSymbols, StreamStats};
 use crate::stream::recv::slot::one_symbol_bytes;
 use crate::stream::recv::{RecvCommon, RecvStream};
 use crate::stream::table::StreamTable;
 
 /// What the application may want to know of a stream other than stream 0, whose news the session tells.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum RecvEvent {
     /// The peer has opened it.
     Opened,
     /// There is something to read, or its end, or the peer's error.
     Readable,
+    /// Nothing is kept of it any more, after it has done this.
+    Gone(Box<StreamStats>),
 }
 
 /// What a symbol has done.
@@ -63,6 +65,8 @@ pub(crate) struct RecvSide {
     accepted: StreamLimits,
     /// Streams with events, each once.
     events: VecDeque<StreamId>,
+    /// What halves have done which are gone, and of which the application has not been told.
+    final_stats: Option<Box<FinalStats>>,
     gone: VecDeque<(StreamId, bool)>,
     /// Halves with open blocks.
     open_halves: usize,
@@ -70,6 +74,12 @@ pub(crate) struct RecvSide {
     untold: Untold,
     told_memory_bytes: u64,
     own_news: OwnNews,
+}
+
+/// What halves have done which are gone. Hardly ever is there one of which the application has not been told.
+#[derive(Debug, Default)]
+struct FinalStats {
+    halves: Vec<(StreamId, StreamStats)>,
 }
 
 /// Whether what the application has read is worth a report of its own.
@@ -101,6 +111,7 @@ impl RecvSide {
             opened: first,
             accepted: first,
             events: VecDeque::new(),
+            final_stats: None,
             gone: VecDeque::new(),
             open_halves: 0,
             untold: Untold::default(),
@@ -203,6 +214,7 @@ impl RecvSide {
         }
         let Some(half) = self.halves.remove(id) else { return };
         self.ends.on_gone(id, Ended::of(&half.stream));
+        self.final_stats.get_or_insert_default().halves.push((id, half.stream.stats()));
         self.gone.push_back((id, half.stream.is_reset() || half.is_other_reset));
         self.untold.change(id, half.stream.untold_bytes(), 0);
         self.open_halves -= usize::from(half.stream.has_open_blocks());
@@ -429,7 +441,9 @@ impl RecvSide {
             }
             return Some((id, RecvEvent::Opened));
         }
-        None
+        let (id, stats) = self.final_stats.as_mut()?.halves.pop()?;
+        self.final_stats.take_if(|left| left.halves.is_empty());
+        Some((id, RecvEvent::Gone(Box::new(stats))))
     }
 
     // ---- what is known ----
@@ -470,6 +484,11 @@ impl RecvSide {
 
     pub(crate) fn symbols(&self) -> ReceivedSymbols {
         self.common.symbols
+    }
+
+    /// What a half that is kept has done.
+    pub(crate) fn stats_of(&self, id: StreamId) -> StreamStats {
+        self.halves.get(id).map(|half| half.stream.stats()).unwrap_or_default()
     }
 
     pub(crate) fn blocks_decoded(&self) -> u64 {

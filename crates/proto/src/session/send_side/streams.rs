@@ -10,11 +10,12 @@ use crate::limits::{self, PEER_QUEUE_DATAGRAMS_MIN};
 use crate::session::sharing::WriteAllowance;
 use crate::shared::room::Room;
 use crate::spare::SpareBlocks;
+use crate::stats::StreamStats;
 use crate::stream::send::counters::SendCounters;
 use crate::stream::send::{Due, SendStream};
 
 /// What an application is told of a stream which it sends (\[end-8\]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SendEvent {
     /// There is room to write again.
     Writable,
@@ -22,6 +23,8 @@ pub(crate) enum SendEvent {
     Finished,
     /// The peer wants no more of it, for this reason of its application's.
     Stopped(u32),
+    /// Nothing is kept of it any more, after it has done this.
+    Gone(Box<StreamStats>),
 }
 
 impl SendSide {
@@ -166,6 +169,7 @@ impl SendSide {
         let Some(mut stream) = self.streams.remove(id) else { return };
         stream.release(&mut self.shared);
         let by_reset = stream.is_peer_reset();
+        self.events.push_back((id, SendEvent::Gone(Box::new(stream.stats()))));
         self.timed.list(id, &mut stream.listed_in.timed, Due::default());
         self.stuck.remove(&id);
         self.scheduler.remove(id);
@@ -286,6 +290,11 @@ impl SendSide {
     /// Blocks which the peer has not acknowledged.
     pub(crate) fn open_blocks(&self) -> usize {
         self.streams.iter().map(|(_, stream)| stream.open_blocks()).sum()
+    }
+
+    /// What a stream that is kept has done.
+    pub(crate) fn stats_of(&self, id: StreamId) -> StreamStats {
+        self.streams.get(id).map(SendStream::stats).unwrap_or_default()
     }
 
     pub(crate) fn counters(&self) -> &SendCounters {

@@ -21,7 +21,7 @@ use crate::limits;
 use crate::proof::{self, Layout};
 use crate::shared::PushError;
 use crate::spare::SpareBlocks;
-use crate::stats::ReceivedSymbols;
+use crate::stats::{ReceivedSymbols, StreamStats};
 use crate::stream::recv::collector::Collector;
 use crate::stream::recv::fragments::{Added, Fragments};
 use crate::stream::recv::memory::ReceiveMemory;
@@ -121,7 +121,10 @@ pub(crate) struct RecvStream {
     /// XOR of the proofs of all blocks before `next_needed`.
     proof: u32,
     /// Symbols which brought a block forward.
-    served: u32,
+    served: u64,
+    /// Bytes which the application has read, and blocks that were decoded.
+    application_bytes: u64,
+    blocks_decoded: u32,
     /// What its blocks count in flow control.
     held_bytes: u64,
     /// What all blocks before `first_id` counted.
@@ -223,7 +226,7 @@ impl RecvStream {
             Ok(Pushed::Useful | Pushed::Redundant | Pushed::Duplicate) => {
                 common.symbols.count_collected(missing, collector.missing());
                 // That a symbol was dependent may turn out late: then this falls, as the session's sum does.
-                self.served = self.served.wrapping_add((missing as u32).wrapping_sub(collector.missing() as u32));
+                self.served = self.served.saturating_add_signed(missing as i64 - collector.missing() as i64);
             }
             Err(_) => return Err(inconsistent),
         }
@@ -331,6 +334,7 @@ impl RecvStream {
             common.memory.give_back(before.saturating_sub(self.slots[index].paid_bytes()));
         }
         common.blocks_decoded += 1;
+        self.blocks_decoded += 1;
         while let Some(Slot::Complete { proof, .. }) = self.slots.get((self.next_needed - self.first_id) as usize) {
             self.proof ^= proof;
             self.next_needed += 1;
@@ -359,7 +363,17 @@ impl RecvStream {
 
     /// Symbols which brought a block forward, modulo 2³².
     pub(crate) fn served(&self) -> u32 {
-        self.served
+        self.served as u32
+    }
+
+    /// Its direction's part of what the stream has done.
+    pub(crate) fn stats(&self) -> StreamStats {
+        StreamStats {
+            bytes_read: self.application_bytes,
+            blocks_decoded: self.blocks_decoded.into(),
+            symbols_useful: self.served,
+            ..StreamStats::default()
+        }
     }
 
     /// Whether the whole stream is decoded.

@@ -25,6 +25,7 @@ impl RecvStream {
         let copied = self.copy(common, out);
         common.memory.on_change(before, self.shared_bytes(common));
         common.bytes_read += copied as u64;
+        self.application_bytes += copied as u64;
         common.memory.on_read(copied as u64);
         if copied > 0 {
             return Ok(Read::Bytes(copied));

@@ -18,17 +18,18 @@ pub(crate) struct SendCounters {
     pub(crate) acknowledged_symbol_bytes: u64,
 }
 
-impl SendCounters {
-    pub(crate) fn on_sent(&mut self, symbol: Symbol) {
-        let is_source = symbol.esi < u32::from(symbol.info.k);
+impl SentSymbols {
+    pub(crate) fn count(&mut self, symbol: Symbol) {
         *match symbol.reason {
-            Reason::Round if is_source => &mut self.sent.source,
-            Reason::Round => &mut self.sent.repair,
-            Reason::Proactive => &mut self.sent.proactive,
-            Reason::Probe => &mut self.sent.probe,
+            Reason::Round if symbol.counts_as_source() => &mut self.source,
+            Reason::Round => &mut self.repair,
+            Reason::Proactive => &mut self.proactive,
+            Reason::Probe => &mut self.probe,
         } += 1;
     }
+}
 
+impl SendCounters {
     /// A block which has had `rounds` gets another.
     pub(crate) fn on_later_round(&mut self, rounds: u32) {
         self.later_rounds += 1;

@@ -153,6 +153,8 @@ impl SendStream {
         shared.counters.on_acknowledged(layout);
         self.change_buffered(shared, |it| it.open_bytes -= bytes);
         self.acknowledged_symbols += layout.data().k() as u64;
+        self.acknowledged_bytes += bytes;
+        self.acknowledged_blocks += 1;
         self.source.recycle(memory);
     }
 

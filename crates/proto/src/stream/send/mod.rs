@@ -34,6 +34,7 @@ use crate::path::loss::LossEstimator;
 use crate::path::rtt::RttEstimator;
 use crate::proof::Layout;
 use crate::shared::source::{Cut, Source};
+use crate::stats::{SentSymbols, StreamStats};
 use crate::stream::send::active_blocks::ActiveBlocks;
 use crate::stream::send::block::{Rows, SendBlock};
 use crate::stream::send::ending::Ending;
@@ -121,6 +122,11 @@ pub(crate) struct SendStream {
     pub(crate) listed_in: Lists,
     /// Source symbols of its acknowledged blocks.
     acknowledged_symbols: u64,
+    acknowledged_bytes: u64,
+    acknowledged_blocks: u32,
+    /// The symbols sent for it: source symbols, and the others once there are any.
+    sent_source: u64,
+    sent_others: Option<Box<SentSymbols>>,
     ending: Ending,
 }
 
@@ -149,6 +155,10 @@ impl SendStream {
             ask_at: None,
             listed_in: Lists::default(),
             acknowledged_symbols: 0,
+            acknowledged_bytes: 0,
+            acknowledged_blocks: 0,
+            sent_source: 0,
+            sent_others: None,
             ending: Ending::default(),
         }
     }
@@ -204,6 +214,17 @@ impl SendStream {
     /// When it has to say, perhaps again, where it ends.
     pub(crate) fn ending_at(&self) -> Option<Time> {
         self.ending.due_at()
+    }
+
+    /// Its direction's part of what the stream has done.
+    pub(crate) fn stats(&self) -> StreamStats {
+        StreamStats {
+            bytes_written: self.source.written_bytes(),
+            bytes_acknowledged: self.acknowledged_bytes,
+            blocks_acknowledged: self.acknowledged_blocks.into(),
+            sent: SentSymbols { source: self.sent_source, ..self.sent_others.as_deref().copied().unwrap_or_default() },
+            ..StreamStats::default()
+        }
     }
 
     /// Whether everything written so far has been acknowledged.
@@ -393,7 +414,12 @@ impl SendStream {
             Reason::Proactive => {}
             Reason::Probe => self.ask_at = None,
         }
-        shared.counters.on_sent(symbol);
+        shared.counters.sent.count(symbol);
+        if symbol.counts_as_source() {
+            self.sent_source += 1;
+        } else {
+            self.sent_others.get_or_insert_default().count(symbol);
+        }
     }
 
     /// Writes the symbol's payload; `out` has room for it, and no more.

@@ -25,3 +25,10 @@ pub(crate) struct Symbol {
     /// As many of them are written; the others are only counted.
     pub(crate) payload_bytes: usize,
 }
+
+impl Symbol {
+    /// Whether it is counted as a source symbol: the first time that it is sent.
+    pub(crate) fn counts_as_source(&self) -> bool {
+        self.reason == Reason::Round && self.esi < u32::from(self.info.k)
+    }
+}

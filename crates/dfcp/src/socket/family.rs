@@ -1,0 +1,93 @@
+//! Addresses of a socket's IP version, and those of its peers.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// The IPv4 address that an IPv6 one stands for, or the address as it is, with its zone. Connections know their peers by it, so that a
+/// socket of the other IP version can take a socket's place.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip if ip.is_ipv4() => SocketAddr::new(ip, address.port()),
+        _ => address,
+    }
+}
+
+/// Which addresses a socket reaches, and how it must be told of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    V4,
+    V6 {
+        /// IPv6 alone, and not IPv4 as addresses mapped into it.
+        only: bool,
+    },
+}
+
+impl Family {
+    /// That of a socket that is bound to `local`.
+    pub(super) fn of(local: SocketAddr, only_v6: bool) -> Self {
+        if local.is_ipv4() { Self::V4 } else { Self::V6 { only: only_v6 } }
+    }
+
+    /// Whether a socket bound to `local` can send to the canonical address `remote`, routes apart.
+    pub(super) fn reaches(self, local: SocketAddr, remote: SocketAddr) -> bool {
+        match self {
+            Self::V4 => remote.is_ipv4(),
+            Self::V6 { only } => {
+                let (any, own) = (local.ip().is_unspecified(), local.ip().to_canonical());
+                if remote.is_ipv4() { !only && (any || own.is_ipv4()) } else { any || own.is_ipv6() }
+            }
+        }
+    }
+
+    /// A canonical address as this socket takes it.
+    pub(super) fn address(self, address: SocketAddr) -> SocketAddr {
+        match (self, address) {
+            (Self::V6 { .. }, SocketAddr::V4(v4)) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
+            _ => address,
+        }
+    }
+
+    /// The same of a source, which a socket of the other IP version does not have.
+    pub(super) fn source(self, ip: IpAddr) -> Option<IpAddr> {
+        match (self, ip) {
+            (Self::V6 { .. }, IpAddr::V4(v4)) => Some(v4.to_ipv6_mapped().into()),
+            (Self::V4, IpAddr::V6(_)) => None,
+            _ => Some(ip),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_socket_reaches_what_its_ip_version_and_address_permit() {
+        let (v4, v6) = (at("192.0.2.1:9"), at("[2001:db8::1]:9"));
+        for (local, only, reaches_v4, reaches_v6) in [
+            ("0.0.0.0:1", false, true, false),
+            ("127.0.0.1:1", false, true, false),
+            ("[::]:1", false, true, true),
+            ("[::]:1", true, false, true),
+            ("[::1]:1", false, false, true),
+            ("[::ffff:127.0.0.1]:1", false, true, false),
+        ] {
+            let local = at(local);
+            let family = Family::of(local, only);
+            assert_eq!((family.reaches(local, v4), family.reaches(local, v6)), (reaches_v4, reaches_v6), "{local}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_told_in_the_socket_s_own_ip_version() {
+        let (v4, mapped, v6) = (at("192.0.2.1:9"), at("[::ffff:192.0.2.1]:9"), at("[fe80::1%3]:9"));
+        assert_eq!((canonical(mapped), canonical(v4), canonical(v6)), (v4, v4, v6));
+        let dual = Family::V6 { only: false };
+        assert_eq!((dual.address(v4), dual.address(v6), Family::V4.address(v4)), (mapped, v6, v4));
+        assert_eq!((dual.source(v4.ip()), Family::V4.source(v6.ip())), (Some(mapped.ip()), None));
+        assert_eq!((dual.source(v6.ip()), Family::V4.source(v4.ip())), (Some(v6.ip()), Some(v4.ip())));
+    }
+}
