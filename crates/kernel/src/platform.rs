@@ -380,6 +380,9 @@ mod tests {
             refused("impairments = { jitter_ms = 2, back_loss = 0.2 }\n[[flows]]\nis_back = true", "\"cubic\""),
             None
         );
+        let impairments = "impairments = { batch_ms = 4, policer_packets = 2, policer_mbps = 3, ways = \"both\" }";
+        let more = "up_mbps = 5\n[[outages]]\nat_s = 1\nlasts_s = 1";
+        assert_eq!(refused(&format!("{impairments}\n{more}"), "\"cubic\""), None);
     }
 
     #[test]
