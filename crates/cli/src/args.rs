@@ -18,7 +18,7 @@ use clap::{Args, Parser, Subcommand};
 use dfcp::{Dscp, Policy};
 use dfcp_secure::Cipher;
 
-pub use self::link::{LinkArgs, QueueArg, QueueKind};
+pub use self::link::{LinkArgs, Path, QueueArg, QueueKind};
 pub use self::listen::ListenArg;
 pub use self::messages::{MessageArgs, target_ppm, within};
 pub use self::monitor::{AuditArgs, MetricsArgs};

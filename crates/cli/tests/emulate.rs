@@ -266,3 +266,31 @@ fn the_far_end_can_be_this_machines_own_network() {
     assert_eq!(user.status.code(), Some(125));
     assert!(String::from_utf8_lossy(&user.stderr).contains("only root may lead an emulated path"));
 }
+
+/// The way up is slow and the one down is not, and while a file goes up the near end gets another port twice.
+#[test]
+fn each_way_has_its_rate_and_a_transfer_goes_on_from_another_port() {
+    if is_left_out() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let content: Vec<u8> = (0..400_000_u32).map(|n| (n.wrapping_mul(n) / 7) as u8).collect();
+    std::fs::write(path("sent"), &content).unwrap();
+    let server = format!(
+        "DFCP_CONFIG_DIR={} {DFCP} receive --listen 4433 --output {} --once --allow-any --no-sync",
+        path("there"),
+        path("incoming")
+    );
+    let client =
+        format!("DFCP_CONFIG_DIR={} {DFCP} send {} 198.18.0.2:4433 --accept-new-key", path("here"), path("sent"));
+    // 400 kB take 1.6 s at the least, so that both new ports come in between.
+    let options = ["--rate", "20mbit", "--up-rate", "2mbit", "--rebind", "500ms", "--rebind", "1s", "--json"];
+    let output = output(&[&options[..], &["--server", &server, "--", "sh", "-c", &client]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::read(path("incoming/sent")).unwrap(), content);
+    let summary = summary(&output);
+    let carried_bps =
+        summary["forward"]["forwarded"]["bytes"].as_f64().unwrap() * 8.0 / summary["seconds"].as_f64().unwrap();
+    assert!(carried_bps < 2.1e6, "{carried_bps}: {summary}");
+}

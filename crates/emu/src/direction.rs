@@ -1,14 +1,17 @@
 //! One direction of the path: frames in, runs of packets out, on any clock.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use dfcp_netem::{Count, LinkStats};
+use dfcp_netem::{Count, LinkChange, LinkStats};
 use dfcp_time::Time;
 
+use crate::device::Side;
 use crate::error::Error;
 use crate::lateness::{Lateness, LatenessCounter};
-use crate::links::{LinkChange, LinkReading, Links};
+use crate::links::{LinkReading, Links};
+use crate::nat::Nat;
 use crate::packet::{Flows, Frame, Run, Segment};
 
 /// What became of the packets of one direction.
@@ -24,6 +27,8 @@ pub struct DirectionReport {
     pub unread_packets: u64,
     /// Not possible as IP packets or superpackets, or not from an address of this end. They did not reach the link.
     pub malformed_packets: u64,
+    /// Left the link, but were for a port that the near host's NAT had forgotten.
+    pub forgotten_packets: u64,
     /// Multicasts for neighbours, such as router solicitations: no router would forward them. They did not reach the link.
     pub local_packets: u64,
     /// Writes by which the delivered packets left: superpackets are one each.
@@ -43,15 +48,22 @@ pub(crate) struct Direction {
     refused: Count,
     malformed_packets: u64,
     local_packets: u64,
+    forgotten_packets: u64,
     writes: u64,
+    /// At the near end, which this direction begins or ends at.
+    nat: Arc<Nat>,
+    is_from_near: bool,
     /// Kept for their memory.
     due: Vec<Time>,
     headers: Vec<u8>,
 }
 
 impl Direction {
-    pub(crate) fn new(links: Links, patience: Duration) -> Self {
+    pub(crate) fn new(links: Links, patience: Duration, (nat, from): (Arc<Nat>, Side)) -> Self {
         Self {
+            nat,
+            is_from_near: from == Side::Near,
+            forgotten_packets: 0,
             links,
             patience,
             flows: Flows::default(),
@@ -84,6 +96,11 @@ impl Direction {
             return;
         };
         frame.flow = self.flows.number(frame.flow_key());
+        if self.is_from_near {
+            self.nat.send(route, &mut frame);
+        } else {
+            self.nat.answer(route, &mut frame);
+        }
         for segment in Segment::all(frame) {
             self.links.push(now, route, segment);
         }
@@ -100,6 +117,10 @@ impl Direction {
         let now = clock();
         let mut run: Option<Run> = None;
         while let Some((arrival, segment)) = self.links.pop(now) {
+            if !self.is_from_near && !self.nat.admits(segment.binding()) {
+                self.forgotten_packets += 1;
+                continue;
+            }
             let unfit = match &mut run {
                 Some(run) => run.extend(segment).err(),
                 None => Some(segment),
@@ -129,8 +150,8 @@ impl Direction {
     }
 
     /// Makes a change of a link happen.
-    pub(crate) fn change(&mut self, now: Time, change: &LinkChange) -> Result<(), Error> {
-        self.links.change(now, change)
+    pub(crate) fn change(&mut self, now: Time, link: usize, change: &LinkChange) -> Result<(), Error> {
+        self.links.change(now, link, change)
     }
 
     /// How a link stands.
@@ -151,6 +172,7 @@ impl Direction {
             unread_packets: 0,
             malformed_packets: self.malformed_packets,
             local_packets: self.local_packets,
+            forgotten_packets: self.forgotten_packets,
             writes: self.writes,
             lateness: self.lateness.summary(),
         }

@@ -29,6 +29,7 @@ mod lateness;
 mod limits;
 mod links;
 mod namespace;
+mod nat;
 mod netlink;
 mod outside;
 mod packet;
@@ -42,7 +43,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dfcp_netem::LinkConfig;
+use dfcp_netem::{LinkConfig, Schedule};
 use rustix::process::Signal;
 use tokio::process::Child;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal as signals};
@@ -53,7 +54,7 @@ pub use error::Error;
 pub use init::run as run_init;
 pub use lateness::Lateness;
 pub use limits::PAIRS_MAX;
-pub use links::{LinkChange, LinkReading, Way};
+pub use links::{LinkReading, Way};
 pub use outside::is_forwarding;
 pub use pairs::{PairConfig, PairNetwork};
 pub use pump::Readings;
@@ -85,6 +86,8 @@ pub struct Emulation {
     pub forward: PathConfig,
     /// And back.
     pub backward: PathConfig,
+    /// What happens to the path while the command runs, from its start on. New addresses are the near end's.
+    pub schedule: Schedule,
     /// Decides every random event; the two directions draw differently.
     pub seed: u64,
     /// A command line which calls [`run_init`] and does nothing else.
@@ -219,8 +222,14 @@ impl Emulation {
         }
         let started = Instant::now();
         let mut command = children::start(&self.command, &near.network, false)?;
+        let mut schedule = self.schedule.clone();
         let status = loop {
+            while let Some(event) = schedule.pop(started.elapsed()) {
+                pumps.make_happen(event)?;
+            }
+            let next = schedule.next_at().and_then(|at| started.checked_add(at));
             tokio::select! {
+                () = until(next) => {}
                 status = command.wait() => break status.map_err(Error::system("wait for the command"))?,
                 () = pumps.ended.notified() => return Ok(None),
                 request = requests.next() => match request {
@@ -241,6 +250,14 @@ impl Emulation {
             tracing::debug!("the server did not end when it was asked to");
         }
         Ok(Some(Served { status, server_status, elapsed }))
+    }
+}
+
+/// Returns at `instant`, or never.
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant.into()).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dfcp_netem::{ConfigError, Count, Link, LinkConfig, LinkStats, Loss, Packet};
+use dfcp_netem::{ConfigError, Count, Link, LinkChange, LinkConfig, LinkStats, Packet};
 use dfcp_time::Time;
 
 use crate::error::Error;
@@ -23,19 +23,6 @@ impl Way {
     pub(crate) fn single(link: LinkConfig) -> Self {
         Self { links: vec![link], routes: vec![vec![0]] }
     }
-}
-
-/// What changes on a link while packets cross it; what is `None` stays.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LinkChange {
-    /// Which link of its way.
-    pub link: usize,
-    /// bit/s of IP packets.
-    pub rate_bps: Option<u64>,
-    /// One way.
-    pub delay: Option<Duration>,
-    /// Which packets are lost.
-    pub loss: Option<Loss>,
 }
 
 /// A link at some time; counts are since its start.
@@ -158,19 +145,9 @@ impl Links {
     ///
     /// # Errors
     /// There is no such link, or it cannot be so.
-    pub(crate) fn change(&mut self, now: Time, change: &LinkChange) -> Result<(), Error> {
+    pub(crate) fn change(&mut self, now: Time, link: usize, change: &LinkChange) -> Result<(), Error> {
         self.carry(now);
-        let link = self.links.get_mut(change.link).ok_or(Error::Route)?;
-        if change.rate_bps.is_some() {
-            link.set_rate_bps(now, change.rate_bps)?;
-        }
-        if let Some(delay) = change.delay {
-            link.set_delay(now, delay);
-        }
-        if let Some(loss) = &change.loss {
-            link.set_loss(now, loss.clone())?;
-        }
-        Ok(())
+        Ok(self.links.get_mut(link).ok_or(Error::Route)?.change(now, change)?)
     }
 
     /// How `link` stands at `now`; nothing of one that does not exist.

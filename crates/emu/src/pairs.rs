@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
+use dfcp_netem::LinkChange;
+
 use crate::Host;
 use crate::device::{Device, Side};
 use crate::direction::DirectionReport;
 use crate::error::Error;
 use crate::limits::PAIRS_MAX;
-use crate::links::{LinkChange, Way};
+use crate::links::Way;
 use crate::namespace::{Network, gain_rights};
 use crate::pump::{Pumps, Readings, Watched};
 
@@ -84,12 +86,17 @@ impl PairNetwork {
         self.pumps.controls[1].readings()
     }
 
-    /// Has a link from near to far change at once.
+    /// Has a link of the way that begins at `from` change at once.
     ///
     /// # Errors
     /// The emulation cannot be told.
-    pub fn change(&self, change: LinkChange) -> Result<(), Error> {
-        self.pumps.controls[0].change(change)
+    pub fn change(&self, from: Side, link: usize, change: LinkChange) -> Result<(), Error> {
+        self.pumps.controls[usize::from(from == Side::Far)].change(link, change)
+    }
+
+    /// Has the near host of a pair get other ports, as behind a NAT which has forgotten it: what goes to those before is lost.
+    pub fn rebind(&self, pair: u16) {
+        self.pumps.rebind(pair.into());
     }
 
     /// Ends it, and tells what was counted from near to far, and back.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use dfcp_netem::Count;
+use dfcp_netem::{self as netem, Count, LinkChange, PathEvent};
 use dfcp_time::{Time, duration_ns};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use thread_priority::{
@@ -17,11 +17,12 @@ use thread_priority::{
 };
 use tokio::sync::Notify;
 
-use crate::device::Device;
+use crate::device::{Device, Side};
 use crate::direction::{Direction, DirectionReport};
 use crate::error::Error;
 use crate::limits::{PACKET_BYTES_MAX, READING_AGE_MAX, READS_PER_TURN};
-use crate::links::{LinkChange, LinkReading, Links, Way};
+use crate::links::{LinkReading, Links, Way};
+use crate::nat::Nat;
 use crate::packet::VNET_BYTES;
 
 /// How exactly sleeping threads are woken, ns: by default the kernel may be 50 us late to wake several at once.
@@ -55,7 +56,8 @@ pub(crate) struct Control {
     /// Written to when something is asked for.
     attention: OwnedFd,
     must_stop: AtomicBool,
-    changes: Mutex<Vec<LinkChange>>,
+    /// Each with the link that it is of.
+    changes: Mutex<Vec<(usize, LinkChange)>>,
     readings: Mutex<Readings>,
 }
 
@@ -70,8 +72,8 @@ impl Control {
         self.readings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn change(&self, change: LinkChange) -> Result<(), Error> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner).push(change);
+    pub(crate) fn change(&self, link: usize, change: LinkChange) -> Result<(), Error> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner).push((link, change));
         self.wake()
     }
 
@@ -86,7 +88,7 @@ impl Control {
     }
 
     /// The changes that were asked for since the last call.
-    fn take_changes(&self) -> Vec<LinkChange> {
+    fn take_changes(&self) -> Vec<(usize, LinkChange)> {
         // Nothing to read means only that there was no call in between.
         let _ = rustix::io::read(&self.attention, &mut [0; 8]);
         std::mem::take(&mut *self.changes.lock().unwrap_or_else(PoisonError::into_inner))
@@ -100,6 +102,7 @@ pub(crate) struct Pumps {
     pub(crate) controls: [Arc<Control>; 2],
     /// Told when one of them ends, which they do unasked only when they fail.
     pub(crate) ended: Arc<Notify>,
+    nat: Arc<Nat>,
     threads: [JoinHandle<Result<DirectionReport, Error>>; 2],
 }
 
@@ -109,7 +112,11 @@ impl Pumps {
         let ended = Arc::new(Notify::new());
         let clock = Clock { start: Instant::now() };
         let controls = [Arc::new(Control::new()?), Arc::new(Control::new()?)];
-        let start = |name: &str, watched: Watched, seed, control: &Arc<Control>, [from, to]: [&Arc<Device>; 2]| {
+        let nat = Arc::new(Nat::default());
+        let start = |side, watched: Watched, seed, [from, to]: [&Arc<Device>; 2]| {
+            let name = if side == Side::Near { "forward" } else { "backward" };
+            let control = &controls[usize::from(side == Side::Far)];
+            let nat = (Arc::clone(&nat), side);
             // Here, so that what makes no sense is told before anything starts.
             Links::new(&watched.way, seed)?;
             let pump = Pump {
@@ -122,14 +129,30 @@ impl Pumps {
             let end = NotifyAtEnd(Arc::clone(&ended));
             let work = move || {
                 let _end = end;
-                pump.run(Direction::new(Links::new(&watched.way, seed)?, watched.patience))
+                pump.run(Direction::new(Links::new(&watched.way, seed)?, watched.patience, nat))
             };
             std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(Error::system("start a thread"))
         };
         let [forward, backward] = ways;
-        let forward = start("forward", forward, seed, &controls[0], [near, far])?;
-        let backward = start("backward", backward, !seed, &controls[1], [far, near])?;
-        Ok(Self { controls, ended, threads: [forward, backward] })
+        let forward = start(Side::Near, forward, seed, [near, far])?;
+        let backward = start(Side::Far, backward, !seed, [far, near])?;
+        Ok(Self { controls, ended, nat, threads: [forward, backward] })
+    }
+
+    /// Makes an event of a path with one link happen now.
+    pub(crate) fn make_happen(&self, event: PathEvent) -> Result<(), Error> {
+        match event {
+            PathEvent::Change(way, change) => self.controls[usize::from(way == netem::Way::Down)].change(0, change),
+            PathEvent::Rebind => {
+                self.rebind(0);
+                Ok(())
+            }
+        }
+    }
+
+    /// Has the near host of a route get other ports, as behind a NAT which has forgotten it.
+    pub(crate) fn rebind(&self, route: usize) {
+        self.nat.forget(route);
     }
 
     /// Ends both, and tells what they have counted: from near to far, and back.
@@ -194,8 +217,8 @@ impl Pump {
                 if self.control.must_stop.load(Ordering::Acquire) {
                     return Ok(direction.report());
                 }
-                for change in self.control.take_changes() {
-                    direction.change(self.clock.now(), &change)?;
+                for (link, change) in self.control.take_changes() {
+                    direction.change(self.clock.now(), link, &change)?;
                 }
             }
             self.release(&mut direction);

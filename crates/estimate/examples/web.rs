@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use dfcp_estimate::{BusyPeriod, Config, Estimator, Probe};
-use dfcp_netem::{DeliveryTrace, LinkConfig, OPPORTUNITY_BYTES, QueueLimit};
+use dfcp_netem::{DeliveryTrace, LinkChange, LinkConfig, OPPORTUNITY_BYTES, QueueLimit};
 use dfcp_sim::messages::{Messages, ModelConfig, Recovery};
 use dfcp_sim::tcp::{self, Congestion};
 use dfcp_sim::{FlowConfig, LinkId, Observer, Packet, Simulation, Transport};
@@ -105,6 +105,7 @@ fn simulate(args: &Args, rates_bps: &[u64], random: &mut Pcg64Mcg) -> Result<Wat
     let flow = |start, bytes, transport| FlowConfig {
         start,
         stop: None,
+        rebinds: Vec::new(),
         bytes,
         forward: there.clone(),
         back: back.clone(),
@@ -134,7 +135,8 @@ fn simulate(args: &Args, rates_bps: &[u64], random: &mut Pcg64Mcg) -> Result<Wat
     for (number, &rate_bps) in rates_bps.iter().enumerate() {
         let at = Time::ZERO + BIN * number as u32;
         simulation.run_until(at);
-        simulation.set_rate_bps(there[0], Some(rate_bps))?;
+        let change = LinkChange { rate_bps: Some(rate_bps), ..LinkChange::default() };
+        simulation.change(there[0], &change)?;
     }
     simulation.run_until(Time::from_s(args.seconds));
     simulation.observer_mut().take().ok_or_else(|| "nobody watched".into())

@@ -265,7 +265,7 @@ fn transport_at(spec: &FlowSpec, device_bps: Option<u64>) -> Result<Transport, S
         // The breaker does not act on a line, however much is lost.
         config.sender.breaker = false;
     }
-    Ok(transport)
+    Ok(spec.movable(transport))
 }
 
 /// Writes as many bytes as the flow has, or without end.

@@ -8,7 +8,7 @@ use self::settling::Settling;
 use crate::dynamics::fair_bps;
 use crate::estimation::EstimateMeasured;
 use crate::metrics::{FlowMeasured, LinkMeasured, Measured, MessagesMeasured};
-use crate::scenario::{FlowSpec, Scenario};
+use crate::scenario::{FlowSpec, LinkSpec, Scenario};
 
 /// Links are looked at, and arrivals counted, this often, ns.
 pub const TICK_NS: u64 = 1_000_000;
@@ -26,6 +26,8 @@ pub struct LinkReading {
     pub waiting: usize,
     /// Its present rate, bit/s of IP packets.
     pub rate_bps: u64,
+    /// What it can carry now, bit/s: less where a policer stands in front of it, nothing in an outage.
+    pub capacity_bps: u64,
     /// Packets offered.
     pub offered: u64,
     /// Packets which the queue dropped.
@@ -229,7 +231,7 @@ impl<'run> Course<'run> {
                 let delay_ms = reading.waiting as f64 * PACKET_BITS / reading.rate_bps.max(1) as f64 * 1e3;
                 link.delay_ms += delay_ms;
                 link.delays_us.add((delay_ms * 1e3) as u64);
-                link.capacity_bytes += reading.rate_bps as f64 / 8.0 * (TICK_NS as f64 / 1e9);
+                link.capacity_bytes += reading.capacity_bps as f64 / 8.0 * (TICK_NS as f64 / 1e9);
             }
             if is_traced && link.trace.len() < TRACE_MAX {
                 link.trace.push(reading.waiting);
@@ -308,7 +310,7 @@ impl<'run> Course<'run> {
                 })
                 .collect(),
             flows,
-            ceiling_bps: scenario.links.first().map_or(0, |link| link.rate_bps) as f64 * best,
+            ceiling_bps: scenario.links.first().map_or(0, LinkSpec::carries_bps) as f64 * best,
             possible_bps: possible_bps.unwrap_or(0.0) * best,
             start_ms: start_ns.map(ms),
             start_dropped: settled.start_dropped,
@@ -394,7 +396,7 @@ fn useful(scenario: &Scenario, link: usize, flows: &[FlowMeasured]) -> Option<f6
         .zip(flows)
         .filter(|(spec, _)| (spec.over.0..=spec.over.1).contains(&link) && !spec.is_back);
     let bps: f64 = over.map(|(spec, flow)| flow.goodput_bps / spec.transport.payload_share()).sum();
-    Some(bps / scenario.links[link].rate_bps.max(1) as f64)
+    Some(bps / scenario.links[link].carries_bps().max(1) as f64)
 }
 
 fn measured_link(course: LinkCourse, end: &LinkReading, queue_limit_packets: usize) -> LinkMeasured {

@@ -1,26 +1,28 @@
 //! How fast and how well flows follow their ideal fair share: what the documents measure of dynamics.
 
 use crate::metrics::{FlowMeasured, Measured, mean_and_sd};
-use crate::scenario::Scenario;
+use crate::scenario::{ChangeSpec, Scenario};
 
 /// What is less off is close.
 const CLOSE: f64 = 0.1;
 
 /// The ideal goodput of each flow in every bin of `scenario`, bit/s: the first bottleneck's rate as it changes, shared equally by the flows
 /// which are there in all of the bin, times the share of a packet which is application data. Empty without bins, with several
-/// bottlenecks, or where access links, or nobody, would take the rest.
+/// bottlenecks, in outages, or where access links, or nobody, would take the rest.
 #[must_use]
 pub fn fair_bps(scenario: &Scenario) -> Vec<f64> {
     let [link] = &scenario.links[..] else { return Vec::new() };
     let bin_ns = scenario.bin_ns;
-    if bin_ns == 0 || !scenario.nodes.is_empty() || !scenario.walks.is_empty() {
+    let is_out = scenario.changes.iter().any(|change| change.outage.is_some());
+    if bin_ns == 0 || !scenario.nodes.is_empty() || !scenario.walks.is_empty() || is_out {
         return Vec::new();
     }
     let payload = scenario.flows.first().map_or(0.0, |flow| flow.transport.payload_share());
     let mean_rate = |from_ns: u64| {
         let rate_at = |ns: u64| {
-            let changes = scenario.changes.iter().filter(|change| change.link == 0 && change.at_ns <= ns);
-            changes.filter_map(|change| change.rate_bps).next_back().unwrap_or(link.rate_bps) as f64
+            let is_past = |change: &&ChangeSpec| change.link == 0 && !change.is_back && change.at_ns <= ns;
+            let changes = scenario.changes.iter().filter(is_past);
+            link.policed_bps(changes.filter_map(|change| change.rate_bps).next_back().unwrap_or(link.rate_bps)) as f64
         };
         // A hundred moments of a bin are enough for one which a change divides.
         (0..100).map(|part| rate_at(from_ns + bin_ns * part / 100)).sum::<f64>() / 100.0

@@ -7,7 +7,7 @@ use dfcp_sim::{Body, Packet};
 use dfcp_time::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::{Built, FlowSpec, Scenario};
+use crate::scenario::{Built, FlowSpec, LinkState, Scenario};
 
 /// What was estimated of a flow's bottleneck, after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -159,12 +159,15 @@ struct Capacity {
 impl Capacity {
     /// Of the bottleneck `link` of a scenario which was drawn, and so has all changes of its rate.
     fn of(scenario: &Scenario, link: usize) -> Self {
-        let first_bps = scenario.links.get(link).map_or(0, |link| link.rate_bps) as f64;
-        let mut steps = vec![(0, first_bps, 0.0)];
-        let changes = scenario.changes.iter().filter(|change| change.link == link);
-        for (at_ns, rate_bps) in changes.filter_map(|change| Some((change.at_ns, change.rate_bps?))) {
-            let before = Self::bits_of(&steps, at_ns);
-            steps.push((at_ns, rate_bps as f64, before));
+        let states = LinkState::all(scenario);
+        let Some((spec, &(mut state))) = scenario.links.get(link).zip(states.get(link)) else {
+            return Self { steps: vec![(0, 0.0, 0.0)] };
+        };
+        let mut steps = vec![(0, state.capacity_bps(spec) as f64, 0.0)];
+        for change in scenario.changes.iter().filter(|change| change.link == link) {
+            state.change(change);
+            let before = Self::bits_of(&steps, change.at_ns);
+            steps.push((change.at_ns, state.capacity_bps(spec) as f64, before));
         }
         Self { steps }
     }

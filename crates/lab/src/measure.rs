@@ -1,6 +1,6 @@
 //! One run: a scenario simulated and measured.
 
-use dfcp_netem::{LinkConfig, Loss};
+use dfcp_netem::Link;
 use dfcp_sim::{End, LinkId, Observer, Packet, Simulation};
 use dfcp_time::Time;
 
@@ -9,7 +9,7 @@ use crate::course::{Course, FlowBytes, FlowReading, LinkReading, MessageCounts, 
 use crate::drive::drive;
 use crate::estimation::Estimators;
 use crate::metrics::Measured;
-use crate::scenario::{Built, ChangeSpec, Scenario, build, loss};
+use crate::scenario::{Built, ChangeSpec, Scenario, build};
 
 /// A forward packet larger than this carries data; handshakes are smaller in every transport.
 pub const HANDSHAKE_BYTES_MAX: u32 = 200;
@@ -67,7 +67,8 @@ fn link_readings(simulation: &mut Simulation<Watch>, built: &Built) -> Vec<LinkR
         let link = simulation.link(id);
         LinkReading {
             waiting: link.queue_len(),
-            rate_bps: rate_bps(link.config()),
+            rate_bps: rate_bps(link),
+            capacity_bps: capacity_bps(link),
             offered: stats.offered.packets,
             queue_drops: stats.queue_drops.packets,
             lost: stats.lost.packets,
@@ -77,9 +78,19 @@ fn link_readings(simulation: &mut Simulation<Watch>, built: &Built) -> Vec<LinkR
     built.links.iter().map(reading).collect()
 }
 
-/// What a link carries at most.
-fn rate_bps(link: &LinkConfig) -> u64 {
+/// The rate of a link's transmitter, or of the policer which stands there instead.
+fn rate_bps(link: &Link<Packet>) -> u64 {
+    let link = link.config();
     link.rate_bps.or_else(|| link.policer.map(|policer| policer.rate_bps)).unwrap_or(0)
+}
+
+/// What a link carries at most now.
+fn capacity_bps(link: &Link<Packet>) -> u64 {
+    if link.is_out() {
+        return 0;
+    }
+    let config = link.config();
+    config.rate_bps.into_iter().chain(config.policer.map(|policer| policer.rate_bps)).min().unwrap_or(0)
 }
 
 fn flow_bytes(simulation: &Simulation<Watch>, built: &Built, place: usize) -> FlowBytes {
@@ -134,19 +145,8 @@ pub(crate) fn apply<O: Observer>(
     built: &Built,
     change: &ChangeSpec,
 ) -> Result<(), String> {
-    let link = built.links[change.link];
-    if let Some(rate_bps) = change.rate_bps {
-        simulation.set_rate_bps(link, Some(rate_bps)).map_err(|error| error.to_string())?;
-    }
-    if let Some(delay_ns) = change.delay_ns {
-        simulation.set_delay(link, std::time::Duration::from_nanos(delay_ns));
-    }
-    let new_loss = match change.loss {
-        Some(p) => Loss::bernoulli(p),
-        None if change.own_loss => loss(&scenario.links[change.link])?,
-        None => return Ok(()),
-    };
-    simulation.set_loss(link, new_loss).map_err(|error| error.to_string())
+    let links = if change.is_back { &built.back_links } else { &built.links };
+    simulation.change(links[change.link], &change.link_change(scenario)?).map_err(|error| error.to_string())
 }
 
 /// Watches packets: the first data of each flow, and what its receiver gets.

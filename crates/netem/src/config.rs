@@ -15,6 +15,9 @@ pub const QUEUE_PACKETS_DEFAULT: usize = 10_000;
 /// What a link may hold altogether unless told otherwise, bytes: 1 GiB, 8 s at 1 Gbit/s.
 pub const HELD_BYTES_MAX_DEFAULT: u64 = 1 << 30;
 
+/// A full packet, by which a policer's bucket is counted, bytes.
+pub const FULL_PACKET_BYTES: u32 = 1_500;
+
 /// How much later a reordered packet arrives unless told otherwise: 17 full-sized packets at 100 Mbit/s.
 pub const REORDER_DELAY_DEFAULT: Duration = Duration::from_millis(2);
 
@@ -156,6 +159,19 @@ impl LinkConfig {
         self
     }
 
+    /// Polices what comes in by a bucket of so many full packets: to `policer_bps` in front of the queue, or without that to the
+    /// link's own rate instead of transmitter and queue. A policer holds nothing up, so such a link has no rate of its own.
+    ///
+    /// # Errors
+    /// There is no rate to police to, or the bucket is empty.
+    pub fn policed(self, policer_bps: Option<u64>, bucket_packets: u32) -> Result<Self, ConfigError> {
+        let rate_bps = policer_bps.or(self.rate_bps).ok_or(ConfigError::NoPolicerRate)?;
+        let policer = Policer { rate_bps, bucket_bytes: bucket_packets.saturating_mul(FULL_PACKET_BYTES) };
+        policer.validate()?;
+        let rate_bps = policer_bps.and(self.rate_bps);
+        Ok(Self { rate_bps, ..self.with_policer(policer) })
+    }
+
     /// Sets the loss model.
     #[must_use]
     pub fn with_loss(mut self, loss: Loss) -> Self {
@@ -257,6 +273,9 @@ pub enum ConfigError {
     /// A rate of zero.
     #[error("a link's rate must be above 0 bit/s; a link that carries nothing is a blackout")]
     ZeroRate,
+    /// A policer without a rate on a link without one.
+    #[error("a policer needs a rate; give it one, or the link")]
+    NoPolicerRate,
     /// A loss trace without entries.
     #[error("a loss trace needs at least one entry")]
     EmptyTrace,

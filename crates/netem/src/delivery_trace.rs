@@ -12,6 +12,17 @@ pub const TRACE_MS_MAX: u32 = 24 * 60 * 60 * 1_000;
 /// Lines of a trace: 100 Mbit/s for half an hour.
 pub const TRACE_LINES_MAX: usize = 16_000_000;
 
+/// For so long a rate of a trace holds unless told otherwise: often enough for a queue of some ten packets, and no more than a
+/// change for every few packets.
+pub const TRACE_BIN_DEFAULT: Duration = Duration::from_millis(20);
+
+/// The rate of a bin in which so many packets may leave, bit/s. Nothing leaves at 1 bit/s, which stands for no rate at all.
+#[must_use]
+pub fn binned_rate_bps(packets: u64, packet_bits: f64, bin: Duration) -> u64 {
+    let per_packet_bps = packet_bits * 1e9 / duration_ns(bin).max(1) as f64;
+    (packets as f64 * per_packet_bps).round().max(1.0) as u64
+}
+
 /// When packets of [`OPPORTUNITY_BYTES`] may leave. At the last of these times it begins again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryTrace {
@@ -97,14 +108,23 @@ impl DeliveryTrace {
         round.saturating_sub(1).saturating_mul(lines).saturating_add(last_round).saturating_add(of(rest_ns))
     }
 
+    /// The rate in the bin of this number, counted from 0, bit/s; the trace is repeated without end.
+    #[must_use]
+    pub fn rate_bps(&self, bin: Duration, number: u64) -> u64 {
+        binned_rate_bps(self.in_bin(duration_ns(bin), number), f64::from(OPPORTUNITY_BYTES) * 8.0, bin)
+    }
+
+    /// How many packets may leave in the interval of this number.
+    fn in_bin(&self, bin_ns: u64, number: u64) -> u64 {
+        let start_ns = number.saturating_mul(bin_ns);
+        self.before(start_ns.saturating_add(bin_ns)) - self.before(start_ns)
+    }
+
     /// How many packets may leave in each interval of the length `bin`, from the beginning until `end`. A `bin` of zero has none.
     pub fn bins(&self, bin: Duration, end: Duration) -> impl Iterator<Item = u64> + '_ {
         let bin_ns = duration_ns(bin);
         let count = if bin_ns > 0 { duration_ns(end).div_ceil(bin_ns) } else { 0 };
-        (0..count).map(move |number| {
-            let start_ns = number.saturating_mul(bin_ns);
-            self.before(start_ns.saturating_add(bin_ns)) - self.before(start_ns)
-        })
+        (0..count).map(move |number| self.in_bin(bin_ns, number))
     }
 }
 
@@ -128,6 +148,10 @@ mod tests {
         assert_eq!(bins("5", 10, 15), [1, 2]);
         let trace = DeliveryTrace::parse("1\n2\n").unwrap();
         assert_eq!((trace.period(), trace.mean_rate_bps()), (Duration::from_millis(2), 12e6));
+        // 3 of 12 000 bits in 5 ms; nothing; and in the second round as in the bins above.
+        let trace = DeliveryTrace::parse("0\n3\n3\n10\n").unwrap();
+        let rates: Vec<u64> = (0..6).map(|bin| trace.rate_bps(Duration::from_millis(5), bin)).collect();
+        assert_eq!(rates, [7_200_000, 1, 9_600_000, 1, 9_600_000, 1]);
     }
 
     #[test]

@@ -7,12 +7,12 @@
 //! # Model
 //!
 //! ```text
-//! push ─► policer ─► queue ─► serialisation ─► blackout ─► loss ─► duplication ─► delay + jitter, batches, reordering, corruption ─► pop
+//! push ─► policer ─► queue ─► serialisation ─► outage ─► loss ─► duplication ─► delay + jitter, batches, reordering, corruption ─► pop
 //!               (discipline)  (at rate_bps)
 //! ```
 //!
 //! * **Loss comes after the bottleneck.** A lost packet has used its share of the rate, so a path of rate C and loss p
-//!   carries at most C·(1 − p), as a radio link does. The same holds for a packet that falls into a blackout.
+//!   carries at most C·(1 − p), as a radio link does. The same holds for a packet that falls into an outage.
 //! * **Serialisation is exact.** N packets of s bytes sent back to back leave after ⌈N·8·s·10⁹ / C⌉ ns: the part of a
 //!   nanosecond left by one packet is carried to the next.
 //! * **Order is kept** unless reordering is asked for: jitter never lets a packet overtake another.
@@ -44,6 +44,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod change;
 mod config;
 mod delivery_trace;
 mod flight;
@@ -53,13 +54,19 @@ mod packet;
 mod policer;
 mod queue;
 mod random;
+mod schedule;
 mod stats;
 mod transmitter;
 
+pub use change::LinkChange;
 pub use config::{
-    ConfigError, HELD_BYTES_MAX_DEFAULT, LinkConfig, QUEUE_PACKETS_DEFAULT, QueueLimit, REORDER_DELAY_DEFAULT,
+    ConfigError, FULL_PACKET_BYTES, HELD_BYTES_MAX_DEFAULT, LinkConfig, QUEUE_PACKETS_DEFAULT, QueueLimit,
+    REORDER_DELAY_DEFAULT,
 };
-pub use delivery_trace::{DeliveryTrace, DeliveryTraceError, OPPORTUNITY_BYTES, TRACE_LINES_MAX, TRACE_MS_MAX};
+pub use delivery_trace::{
+    DeliveryTrace, DeliveryTraceError, OPPORTUNITY_BYTES, TRACE_BIN_DEFAULT, TRACE_LINES_MAX, TRACE_MS_MAX,
+    binned_rate_bps,
+};
 pub use link::Link;
 pub use loss::Loss;
 pub use packet::{Datagram, Packet, flip_bit};
@@ -68,4 +75,5 @@ pub use queue::{
     Discipline, DropCause, Drr, FLOWS_MAX, FqCodel, QUANTUM_BYTES_DEFAULT, QUANTUM_BYTES_MIN, Queue, Red, RedUnit, Sfq,
     Wfq,
 };
+pub use schedule::{PathEvent, Schedule, Way};
 pub use stats::{Count, LinkStats};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dfcp_time::{Time, duration_ns};
 
+use crate::change::LinkChange;
 use crate::config::{ConfigError, LinkConfig, checked_rate};
 use crate::flight::Flight;
 use crate::loss::{Loss, LossProcess};
@@ -31,6 +32,8 @@ pub struct Link<P> {
     delay: Duration,
     /// Whether every packet which is sent arrives, once, after the delay and as it was.
     is_clean: bool,
+    /// Whether an outage lasts which a change has begun.
+    is_out: bool,
     /// Apart, because a simulator has hundreds of links most of which are clean, and a cache has little room.
     config: Box<LinkConfig>,
     impairments: Box<Impairments>,
@@ -78,6 +81,7 @@ impl<P: Packet> Link<P> {
             policer: config.policer.map(|policer| Box::new(TokenBucket::new(policer))),
             delay: config.delay,
             is_clean: config.is_clean(),
+            is_out: false,
             impairments: Box::new(Impairments::new(config.loss.clone(), seed)),
             config: Box::new(config),
         })
@@ -203,8 +207,37 @@ impl<P: Packet> Link<P> {
         loss.validate()?;
         self.advance(now);
         self.config.loss = loss.clone();
-        self.is_clean = self.config.is_clean();
+        self.is_clean = self.config.is_clean() && !self.is_out;
         self.impairments.loss.set(loss);
+        Ok(())
+    }
+
+    /// Begins or ends an outage, whatever blackouts the configuration has beside it.
+    pub fn set_outage(&mut self, now: Time, is_out: bool) {
+        self.advance(now);
+        self.is_out = is_out;
+        self.is_clean = self.config.is_clean() && !is_out;
+    }
+
+    /// Makes a change happen at `now`.
+    ///
+    /// # Errors
+    /// When its rate or loss makes no sense; the link is then unchanged.
+    pub fn change(&mut self, now: Time, change: &LinkChange) -> Result<(), ConfigError> {
+        checked_rate(change.rate_bps)?;
+        change.loss.as_ref().map_or(Ok(()), Loss::validate)?;
+        if change.rate_bps.is_some() {
+            self.set_rate_bps(now, change.rate_bps)?;
+        }
+        if let Some(delay) = change.delay {
+            self.set_delay(now, delay);
+        }
+        if let Some(loss) = &change.loss {
+            self.set_loss(now, loss.clone())?;
+        }
+        if let Some(is_out) = change.outage {
+            self.set_outage(now, is_out);
+        }
         Ok(())
     }
 
@@ -212,6 +245,12 @@ impl<P: Packet> Link<P> {
     #[must_use]
     pub fn config(&self) -> &LinkConfig {
         &self.config
+    }
+
+    /// Whether an outage lasts which a change has begun.
+    #[must_use]
+    pub fn is_out(&self) -> bool {
+        self.is_out
     }
 
     /// The counters, as of the latest time given to the link.
@@ -244,7 +283,7 @@ impl<P: Packet> Link<P> {
             return self.flight.add_in_order(at + self.delay, packet);
         }
         let size_bytes = packet.size_bytes();
-        if self.is_dark(at) {
+        if self.is_out || self.is_dark(at) {
             self.stats.blackout_drops.add(size_bytes);
             self.held.remove(size_bytes);
             return;

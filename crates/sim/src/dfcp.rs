@@ -75,8 +75,9 @@ pub struct DfcpEnd {
     lie: Option<Lie>,
     overhead_bytes: u32,
     waits_for_uplink: bool,
-    /// An answer of the endpoint's, without a connection.
-    reply: Option<Vec<u8>>,
+    /// An answer of the endpoint's, without a connection, and which address of the other end it goes to.
+    reply: Option<(Vec<u8>, u16)>,
+    sends_to: u16,
     /// Why the connection ended, unless both sides closed it.
     ended_by: Option<ConnectionError>,
     failure: Option<ConnectError>,
@@ -86,6 +87,11 @@ const SENDER: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
 const RECEIVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);
 /// No datagram is longer.
 const DATAGRAM_BYTES_MAX: usize = 1_500;
+
+/// The address number `number` of an end: a NAT which has forgotten one gives another port.
+pub(crate) fn numbered(first: SocketAddr, number: u16) -> SocketAddr {
+    SocketAddr::new(first.ip(), first.port().wrapping_add(number))
+}
 
 pub(crate) fn seed32(seed: u64, salt: u8) -> [u8; 32] {
     let mut out = [salt; 32];
@@ -123,6 +129,7 @@ impl DfcpEnd {
             overhead_bytes: config.overhead_bytes,
             waits_for_uplink: config.rate == Rate::Line,
             reply: None,
+            sends_to: 0,
             ended_by: None,
             failure: None,
         };
@@ -159,9 +166,14 @@ impl DfcpEnd {
         self.overhead_bytes
     }
 
-    pub(crate) fn handle_datagram(&mut self, now: Time, datagram: &mut [u8], buffer: &mut [u8]) {
+    pub(crate) fn handle_datagram(&mut self, now: Time, from: u16, datagram: &mut [u8], buffer: &mut [u8]) {
         let shown = self.clock.shows(now);
-        match self.endpoint.handle_datagram(shown, self.remote, datagram, &mut buffer[..DATAGRAM_BYTES_MAX]) {
+        match self.endpoint.handle_datagram(
+            shown,
+            numbered(self.remote, from),
+            datagram,
+            &mut buffer[..DATAGRAM_BYTES_MAX],
+        ) {
             Routed::Connection(handle, remote) => {
                 if let Some((_, connection)) = self.connection.as_mut().filter(|(own, _)| *own == handle) {
                     connection.handle_datagram(shown, remote, datagram);
@@ -170,7 +182,7 @@ impl DfcpEnd {
             Routed::Opened(handle, connection) if self.connection.is_none() => {
                 self.connection = Some((handle, connection));
             }
-            Routed::Reply(length) => self.reply = Some(buffer[..length].to_vec()),
+            Routed::Reply(length) => self.reply = Some((buffer[..length].to_vec(), from)),
             _ => {}
         }
         self.work(now, shown, buffer);
@@ -193,18 +205,25 @@ impl DfcpEnd {
     /// Writes the next datagram into `buffer`; its length there, and the size of its IP packet.
     pub(crate) fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<(usize, u32)> {
         let now = self.clock.shows(now);
-        let (length, elided_bytes) = if let Some(reply) = self.reply.take() {
+        let (length, elided_bytes) = if let Some((reply, to)) = self.reply.take() {
+            self.sends_to = to;
             buffer[..reply.len()].copy_from_slice(&reply);
             (reply.len(), 0)
         } else {
             let (_, connection) = self.connection.as_mut()?;
             let transmit = connection.poll_transmit(now, &mut buffer[..DATAGRAM_BYTES_MAX])?;
+            self.sends_to = transmit.remote.port().wrapping_sub(self.remote.port());
             if let Some(lie) = self.lie {
                 lie.tell(buffer, transmit.length);
             }
             (transmit.length, transmit.elided_bytes)
         };
         Some((length, length as u32 + elided_bytes + self.overhead_bytes))
+    }
+
+    /// Which address of the other end the datagram goes to that was polled last.
+    pub(crate) fn sends_to(&self) -> u16 {
+        self.sends_to
     }
 
     pub(crate) fn next_timeout(&self, now: Time) -> Option<Time> {

@@ -71,16 +71,17 @@ impl End {
         }
     }
 
-    pub(crate) fn handle_packet(&mut self, now: Time, body: Body, scratch: &mut Scratch) {
+    /// `from`: which address of the other end it comes from.
+    pub(crate) fn handle_packet(&mut self, now: Time, from: u16, body: Body, scratch: &mut Scratch) {
         match (self, body) {
             (Self::TcpSender(sender), Body::Tcp(segment)) => sender.on_segment(now, &segment),
             (Self::TcpReceiver(receiver), Body::Tcp(segment)) => receiver.on_segment(now, &segment),
             (Self::Dfcp(end), Body::Datagram(mut bytes)) => {
-                end.handle_datagram(now, &mut bytes, &mut scratch.bytes);
+                end.handle_datagram(now, from, &mut bytes, &mut scratch.bytes);
                 bytes.recycle(&mut scratch.spare);
             }
             (Self::Quic(end), Body::Quic(bytes)) => {
-                end.handle_datagram(now, &bytes);
+                end.handle_datagram(now, from, &bytes);
                 scratch.spare.push(bytes);
             }
             (Self::Model(end), Body::Model(segment)) => end.handle_segment(now, segment),
@@ -137,6 +138,15 @@ impl End {
             Self::Model(end) => end.poll_transmit().map(|(size_bytes, segment)| (size_bytes, Body::Model(segment))),
             Self::WebSender(sender) => sender.poll_transmit(now).map(web_packet),
             Self::WebReceiver(receiver) => receiver.poll_transmit(now).map(web_packet),
+        }
+    }
+
+    /// Which address of the other end the packet goes to that was polled last.
+    pub(crate) fn sends_to(&self) -> u16 {
+        match self {
+            Self::Dfcp(end) => end.sends_to(),
+            Self::Quic(end) => end.sends_to(),
+            _ => 0,
         }
     }
 

@@ -33,6 +33,9 @@ pub struct FlowConfig {
     pub start: Time,
     /// From then on both ends are silent, as if their hosts had been switched off.
     pub stop: Option<Time>,
+    /// When its sender gets another address, as behind a NAT which has forgotten it, in order: what goes to the one before is lost.
+    /// DFCP and QUIC go on by a validated path; TCP's connection ends.
+    pub rebinds: Vec<Time>,
     /// Application bytes to be sent, or `None` for as many as the time permits.
     pub bytes: Option<u64>,
     /// The links from sender to receiver, at least one.
@@ -53,6 +56,9 @@ pub enum FlowError {
     /// A route leads over a link which does not exist.
     #[error("there is no link number {0} to route a flow over")]
     NoLink(usize),
+    /// Other addresses of what has none.
+    #[error("models of messages and web traffic have no addresses that could change")]
+    NoAddress,
     /// TCP's settings make no sense.
     #[error(transparent)]
     Tcp(#[from] tcp::ConfigError),
@@ -98,6 +104,9 @@ pub(crate) struct Flow {
     pub(crate) routes: [Vec<LinkId>; 2],
     bytes: Option<u64>,
     stop: Option<Time>,
+    rebinds: Vec<Time>,
+    /// Why it ended early, if its ends do not know.
+    failure: Option<String>,
     started_at: Time,
     first_byte_at: Option<Time>,
     completed_at: Option<Time>,
@@ -106,12 +115,18 @@ pub(crate) struct Flow {
 
 impl Flow {
     pub(crate) fn new(config: FlowConfig, seed: u64, slots: [Slot; 2]) -> Result<Self, FlowError> {
+        let has_address = !matches!(config.transport, Transport::Model(_) | Transport::Web(_));
+        if !has_address && !config.rebinds.is_empty() {
+            return Err(FlowError::NoAddress);
+        }
         Ok(Self {
             ends: End::pair(config.transport, config.bytes, seed)?,
             slots,
             routes: [config.forward, config.back],
             bytes: config.bytes,
             stop: config.stop,
+            rebinds: config.rebinds,
+            failure: None,
             started_at: config.start,
             first_byte_at: None,
             completed_at: None,
@@ -122,6 +137,23 @@ impl Flow {
     /// Whether its ends are silent.
     pub(crate) fn is_stopped(&self, now: Time) -> bool {
         self.stop.is_some_and(|stop| now >= stop)
+    }
+
+    /// Which address its sender has.
+    pub(crate) fn address(&self, now: Time) -> u16 {
+        self.rebinds.partition_point(|&at| at <= now) as u16
+    }
+
+    /// Whether what arrives from the sender's address number `address` belongs to its connection. TCP's is bound to the address which it was
+    /// opened from: from another one the receiver resets it, which ends the flow.
+    pub(crate) fn admits(&mut self, now: Time, address: u16) -> bool {
+        let is_tcp = matches!(self.ends[0], End::TcpSender(_));
+        if !is_tcp || address == self.address(self.started_at) {
+            return true;
+        }
+        self.failure = Some("the sender's address changed, which ends a connection of TCP".to_owned());
+        self.stop = Some(now);
+        false
     }
 
     /// After something was delivered to an end.
@@ -162,7 +194,7 @@ impl Flow {
             confirmed_at: self.confirmed_at,
             delivered_bytes: self.ends[1].delivered_bytes(),
             messages: self.messages(now),
-            failure: self.ends.iter().find_map(End::failure),
+            failure: self.failure.clone().or_else(|| self.ends.iter().find_map(End::failure)),
         }
     }
 }

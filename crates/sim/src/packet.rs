@@ -18,6 +18,8 @@ pub struct Packet {
     pub is_back: bool,
     /// Which link of its route it is on.
     pub(crate) leg: u16,
+    /// Which address of the flow's sender it comes from, or goes to: counted from 0.
+    pub(crate) address: u16,
     /// Bytes of the IP packet.
     pub size_bytes: u32,
     /// A bit of it has been flipped, and its checksum does not fit.

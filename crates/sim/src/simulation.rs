@@ -1,6 +1,6 @@
 //! The event loop.
 
-use dfcp_netem::{ConfigError, Link, LinkConfig, LinkStats, Loss};
+use dfcp_netem::{ConfigError, Link, LinkChange, LinkConfig, LinkStats};
 use dfcp_time::Time;
 
 use crate::end::{End, Scratch};
@@ -167,30 +167,15 @@ impl<O: Observer> Simulation<O> {
         &mut self.observer
     }
 
-    /// Changes the rate of `link` from now on.
+    /// Changes `link` from now on.
     ///
     /// # Errors
-    /// When the rate is zero.
-    pub fn set_rate_bps(&mut self, link: LinkId, rate_bps: Option<u64>) -> Result<(), ConfigError> {
+    /// When its rate or loss makes no sense; the link is then unchanged.
+    pub fn change(&mut self, link: LinkId, change: &LinkChange) -> Result<(), ConfigError> {
         let (link, slot) = &mut self.links[link.index()];
-        link.set_rate_bps(self.now, rate_bps)?;
+        link.change(self.now, change)?;
         self.event_queue.set(*slot, link.next_time());
         Ok(())
-    }
-
-    /// Changes the delay of `link` for packets which leave from now on.
-    pub fn set_delay(&mut self, link: LinkId, delay: std::time::Duration) {
-        let (link, slot) = &mut self.links[link.index()];
-        link.set_delay(self.now, delay);
-        self.event_queue.set(*slot, link.next_time());
-    }
-
-    /// Changes the loss of `link` for packets which leave from now on.
-    ///
-    /// # Errors
-    /// When the model makes no sense.
-    pub fn set_loss(&mut self, link: LinkId, loss: Loss) -> Result<(), ConfigError> {
-        self.links[link.index()].0.set_loss(self.now, loss)
     }
 
     /// Lets everything happen up to and including `until`.
@@ -241,13 +226,20 @@ impl<O: Observer> Simulation<O> {
             return self.offer(next, packet);
         }
         let is_receiver = !packet.is_back;
+        if packet.is_back && packet.address != self.flows[flow].address(self.now) {
+            return; // to an address which the sender no longer has
+        }
         self.observer.delivered(self.now, &packet);
         if self.flows[flow].is_stopped(self.now) {
             return;
         }
         if !packet.is_damaged {
             let flow = &mut self.flows[flow];
-            flow.ends[usize::from(is_receiver)].handle_packet(self.now, packet.body, &mut self.scratch);
+            if is_receiver && !flow.admits(self.now, packet.address) {
+                return;
+            }
+            let from = if is_receiver { packet.address } else { 0 };
+            flow.ends[usize::from(is_receiver)].handle_packet(self.now, from, packet.body, &mut self.scratch);
             flow.note_progress(self.now);
         }
         self.transmit(flow, is_receiver);
@@ -283,7 +275,8 @@ impl<O: Observer> Simulation<O> {
             let id = self.packets;
             self.packets += 1;
             let (flow, is_back) = (index as u32, is_receiver);
-            let packet = Packet { id, flow, is_back, leg: 0, size_bytes, is_damaged: false, body };
+            let address = if is_back { end.sends_to() } else { self.flows[index].address(self.now) };
+            let packet = Packet { id, flow, is_back, leg: 0, address, size_bytes, is_damaged: false, body };
             self.observer.sent(self.now, &packet);
             self.offer(uplink, packet);
             // To know that it would refuse costs less than to be refused.

@@ -4,7 +4,7 @@ mod dumbbell;
 
 use std::time::Duration;
 
-use dfcp_netem::{Discipline, LinkConfig, LinkStats, Loss, Policer};
+use dfcp_netem::{Discipline, LinkChange, LinkConfig, LinkStats, Loss, Policer};
 use dfcp_proto::{Config, Content, Policy, Rate};
 use dfcp_sim::{DfcpConfig, Nobody, Transport, tcp};
 use dfcp_time::Time;
@@ -311,7 +311,8 @@ fn when_the_path_gets_slower_and_faster_the_rate_follows() {
     let link = dumbbell.bottleneck;
     dumbbell.simulation.run_until(Time::from_s(5));
     for (rate_bps, from_s) in [(RATE_BPS / 2, 5), (RATE_BPS, 10)] {
-        dumbbell.simulation.set_rate_bps(link, Some(rate_bps)).expect("a valid rate");
+        let change = LinkChange { rate_bps: Some(rate_bps), ..LinkChange::default() };
+        dumbbell.simulation.change(link, &change).expect("a valid rate");
         let mbps = dumbbell.goodput_mbps(Time::from_s(from_s + 1), Time::from_s(from_s + 5))[0];
         assert!(mbps * 1e6 / rate_bps as f64 > 0.9 * PAYLOAD, "{mbps} of {rate_bps}");
     }

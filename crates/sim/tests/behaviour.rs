@@ -31,6 +31,7 @@ fn run(behaviour: Behaviour, stop: Option<Time>) -> ([FlowReport; 2], u64) {
     let config = FlowConfig {
         start: Time::ZERO,
         stop,
+        rebinds: Vec::new(),
         bytes: None,
         forward: network.route(sender, receiver).expect("connected"),
         back: network.route(receiver, sender).expect("connected"),

@@ -71,6 +71,7 @@ fn build<O: Observer>(scenario: &Scenario, observer: O) -> (Simulation<O>, Vec<F
         let config = FlowConfig {
             start: Time::from_ms(10 * flows.len() as u64),
             stop: None,
+            rebinds: Vec::new(),
             bytes: scenario.bytes,
             forward: network.route(sender, receiver).expect("connected"),
             back: network.route(receiver, sender).expect("connected"),

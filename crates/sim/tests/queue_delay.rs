@@ -31,6 +31,7 @@ fn known(rate_bps: u64, there: LinkConfig, back: LinkConfig) -> (Stats, Duration
         .add_flow(FlowConfig {
             start: Time::ZERO,
             stop: None,
+            rebinds: Vec::new(),
             bytes: None,
             forward: network.route(sender, receiver).expect("connected"),
             back: network.route(receiver, sender).expect("connected"),

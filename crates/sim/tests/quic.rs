@@ -192,6 +192,7 @@ fn settings_without_sense_are_refused() {
         let refused = simulation.add_flow(FlowConfig {
             start: Time::ZERO,
             stop: None,
+            rebinds: Vec::new(),
             bytes: None,
             forward: vec![link],
             back: vec![link],

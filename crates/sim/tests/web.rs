@@ -19,7 +19,15 @@ fn simulation(transport: Transport, bytes: Option<u64>, loss: f64) -> Result<(Si
     let there = link.clone().with_queue(QueueLimit::packets(60)).with_loss(Loss::bernoulli(loss));
     let there = simulation.add_link(there).unwrap();
     let back = simulation.add_link(link.with_loss(Loss::bernoulli(loss))).unwrap();
-    let config = FlowConfig { start: Time::ZERO, stop: None, bytes, forward: vec![there], back: vec![back], transport };
+    let config = FlowConfig {
+        start: Time::ZERO,
+        stop: None,
+        rebinds: Vec::new(),
+        bytes,
+        forward: vec![there],
+        back: vec![back],
+        transport,
+    };
     let flow = simulation.add_flow(config)?;
     Ok((simulation, flow))
 }

@@ -1,15 +1,14 @@
 //! One run: network, flows, and what is measured of them.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use dfcp_emu::{DirectionReport, LinkChange, Side};
+use dfcp_emu::{DirectionReport, Side};
 use dfcp_flows::{Clock, Hosts as _, Surroundings, Told, tcp_buffers, tcp_counters};
 use dfcp_lab::Lateness;
 use dfcp_lab::course::{Course, FlowBytes, FlowReading, LinkReading, TICK_NS};
 use dfcp_lab::metrics::Measured;
-use dfcp_lab::scenario::{ChangeSpec, Layout, Scenario, loss};
-use dfcp_netem::Loss;
+use dfcp_lab::scenario::{ChangeSpec, Layout, LinkSpec, LinkState, Scenario};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::LocalSet;
 
@@ -66,8 +65,8 @@ struct Run<'run> {
     layout: &'run Layout,
     network: &'run Network,
     flows: Vec<Rc<Told>>,
-    /// Present rates of the scenario's links.
-    rates_bps: Vec<u64>,
+    /// The scenario's links as changes have left them.
+    states: Vec<LinkState>,
     clock: Clock,
 }
 
@@ -87,8 +86,7 @@ impl<'run> Run<'run> {
             let surroundings = Surroundings { hosts: network, clock, now: Instant::now, has_devices: false };
             flows.push(dfcp_flows::start(surroundings, *hosts, spec, seed)?);
         }
-        let rates_bps = scenario.links.iter().map(|link| link.rate_bps).collect();
-        Ok(Self { scenario, layout, network, flows, rates_bps, clock })
+        Ok(Self { scenario, layout, network, flows, states: LinkState::all(scenario), clock })
     }
 
     /// Lets the time of the scenario pass until its end, or until every flow has a size and is at its end. `each` is called at time 0 and
@@ -97,35 +95,51 @@ impl<'run> Run<'run> {
         let mut alarm = self.clock.alarm().map_err(|error| error.to_string())?;
         let has_sizes = self.scenario.flows.iter().all(|flow| flow.bytes.is_some());
         let mut changes = self.scenario.changes.iter().peekable();
+        let mut rebinds = self.rebinds().into_iter().peekable();
         let (mut now_ns, end_ns) = (0, self.scenario.duration_ns);
         loop {
             each(self, now_ns);
             while let Some(change) = changes.next_if(|change| change.at_ns <= now_ns) {
                 self.change(change)?;
             }
+            while let Some((_, pair)) = rebinds.next_if(|(at_ns, _)| *at_ns <= now_ns) {
+                self.network.pairs.rebind(pair);
+            }
             if now_ns >= end_ns || has_sizes && self.flows.iter().all(|flow| flow.is_over()) {
                 return Ok(now_ns);
             }
             let next_change_ns = changes.peek().map_or(u64::MAX, |change| change.at_ns);
-            now_ns = ((now_ns / TICK_NS + 1) * TICK_NS).min(next_change_ns).min(end_ns);
+            let next_rebind_ns = rebinds.peek().map_or(u64::MAX, |(at_ns, _)| *at_ns);
+            now_ns = ((now_ns / TICK_NS + 1) * TICK_NS).min(next_change_ns).min(next_rebind_ns).min(end_ns);
             alarm.until(now_ns).await.map_err(|error| error.to_string())?;
         }
+    }
+
+    /// When the near host of which pair gets other ports, in order.
+    fn rebinds(&self) -> Vec<(u64, u16)> {
+        let flows = self.scenario.flows.iter().zip(0_u16..);
+        let mut rebinds: Vec<_> =
+            flows.flat_map(|(flow, pair)| flow.rebinds_ns.iter().map(move |&at_ns| (at_ns, pair))).collect();
+        rebinds.sort_unstable();
+        rebinds
     }
 
     /// The scenario's links in data's direction.
     fn links(&self) -> Vec<LinkReading> {
         let mut readings = self.network.pairs.forward().links;
         // Before the first packet there is nothing to tell.
-        readings.resize_with(self.rates_bps.len(), Default::default);
-        let reading = |(reading, &rate_bps): (&dfcp_emu::LinkReading, &u64)| LinkReading {
+        readings.resize_with(self.states.len(), Default::default);
+        let states = self.states.iter().zip(&self.scenario.links);
+        let reading = |(reading, (state, spec)): (&dfcp_emu::LinkReading, (&LinkState, &LinkSpec))| LinkReading {
             waiting: reading.waiting_packets,
-            rate_bps,
+            rate_bps: state.rate_bps,
+            capacity_bps: state.capacity_bps(spec),
             offered: reading.stats.offered.packets,
             queue_drops: reading.stats.queue_drops.packets,
             lost: reading.stats.lost.packets,
             carried_bytes: reading.stats.delivered.bytes + reading.stats.lost.bytes,
         };
-        readings.iter().zip(&self.rates_bps).map(reading).collect()
+        readings.iter().zip(states).map(reading).collect()
     }
 
     /// Bytes of IP packets which the host of each flow's receiver got.
@@ -149,19 +163,8 @@ impl<'run> Run<'run> {
     }
 
     fn change(&mut self, change: &ChangeSpec) -> Result<(), String> {
-        let new_loss = match change.loss {
-            Some(p) => Some(Loss::bernoulli(p)),
-            None if change.own_loss => Some(loss(&self.scenario.links[change.link])?),
-            None => None,
-        };
-        self.rates_bps[change.link] = change.rate_bps.unwrap_or(self.rates_bps[change.link]);
-        let change = LinkChange {
-            link: change.link,
-            rate_bps: change.rate_bps,
-            delay: change.delay_ns.map(Duration::from_nanos),
-            loss: new_loss,
-        };
-        self.network.pairs.change(change).map_err(|error| error.to_string())
+        self.states[change.link].change(change);
+        self.network.change(change, change.link_change(self.scenario)?)
     }
 
     fn readings(&self) -> Result<Vec<FlowReading>, String> {

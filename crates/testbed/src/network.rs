@@ -5,7 +5,8 @@ use std::net::Ipv4Addr;
 
 use dfcp_emu::{PairConfig, PairNetwork, Side, Way, pair_address};
 use dfcp_flows::Hosts;
-use dfcp_lab::scenario::{Layout, Scenario};
+use dfcp_lab::scenario::{ChangeSpec, Layout, Scenario};
+use dfcp_netem::LinkChange;
 use dfcp_sim::{Edge, Node};
 
 use crate::limits::COALESCE;
@@ -14,6 +15,8 @@ use crate::limits::COALESCE;
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) pairs: PairNetwork,
+    /// The scenario's links on the way back, by their place among those of the far end.
+    back_links: Vec<Option<usize>>,
     hosts: BTreeMap<usize, (Side, u16)>,
 }
 
@@ -22,6 +25,7 @@ pub(crate) struct Network {
 struct Ways {
     forward: Numbered,
     backward: Numbered,
+    back_links: Vec<Option<usize>>,
     hosts: BTreeMap<usize, (Side, u16)>,
 }
 
@@ -69,6 +73,9 @@ impl Ways {
             ways.hosts.insert(near.index(), (Side::Near, pair));
             ways.hosts.insert(far.index(), (Side::Far, pair));
         }
+        // One that no route crosses is not there.
+        let place = |(_, back): &(Edge, Edge)| ways.backward.links.get(&back.index()).copied();
+        ways.back_links = layout.links.iter().map(place).collect();
         Ok(ways)
     }
 }
@@ -79,7 +86,7 @@ impl Network {
     /// # Errors
     /// One sentence about what cannot be set up.
     pub(crate) fn start(layout: &Layout, scenario: &Scenario, seed: u64) -> Result<Self, String> {
-        let Ways { forward, backward, hosts } = Ways::of(layout, scenario)?;
+        let Ways { forward, backward, back_links, hosts } = Ways::of(layout, scenario)?;
         let config = PairConfig {
             forward: forward.way,
             backward: backward.way,
@@ -87,7 +94,21 @@ impl Network {
             patience: COALESCE,
             seed,
         };
-        Ok(Self { pairs: PairNetwork::start(config).map_err(|error| error.to_string())?, hosts })
+        Ok(Self { pairs: PairNetwork::start(config).map_err(|error| error.to_string())?, back_links, hosts })
+    }
+
+    /// Has a change of the scenario's link happen at once.
+    ///
+    /// # Errors
+    /// The emulation cannot be told.
+    pub(crate) fn change(&self, spec: &ChangeSpec, change: LinkChange) -> Result<(), String> {
+        let (from, link) = if spec.is_back {
+            (Side::Far, self.back_links.get(spec.link).copied().flatten())
+        } else {
+            (Side::Near, Some(spec.link))
+        };
+        let change = link.map(|link| self.pairs.change(from, link, change));
+        change.transpose().map(drop).map_err(|error| error.to_string())
     }
 
     fn place(&self, host: Node) -> (Side, u16) {
@@ -138,6 +159,15 @@ mod tests {
         assert_eq!([0, 1, 2].map(|pair| delay_ms(&ways.backward.way, pair)), [10.0, 20.0, 10.0]);
         let sides: Vec<_> = ways.hosts.values().map(|(side, _)| *side).collect();
         assert_eq!(sides.iter().filter(|side| **side == Side::Near).count(), 3);
+    }
+
+    #[test]
+    fn each_way_has_its_own_rate() {
+        let ways = ways("rate_mbps = 2\nup_mbps = 10\n[[flows]]\n[[flows]]\nis_back = true");
+        let back = ways.back_links[0].unwrap();
+        assert_eq!(ways.forward.way.links[0].rate_bps, Some(10_000_000));
+        assert_eq!(ways.backward.way.links[back].rate_bps, Some(2_000_000));
+        assert!(ways.backward.way.routes.iter().all(|route| route.contains(&back)));
     }
 
     #[test]

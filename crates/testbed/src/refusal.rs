@@ -33,6 +33,9 @@ fn refusal_of_network(scenario: &Scenario) -> Option<String> {
 fn refusal_of_flow(flow: &FlowSpec, host: &Host) -> Option<String> {
     let carrier = &flow.transport;
     let why = match flow {
+        _ if flow.is_back && !flow.rebinds_ns.is_empty() => {
+            "the testbed's NAT is at its near end; a sender of the far end (is_back) keeps its address"
+        }
         _ if flow.stop_ns.is_some() => "hosts are not switched off on the testbed",
         _ if flow.messages.is_some() || carrier.kind.is_of_messages() => "flows of messages run on the simulator alone",
         _ if flow.web.is_some() => "web traffic runs on the simulator alone",
@@ -128,6 +131,7 @@ mod tests {
             ("SLOW", "{ kind = \"cubic\", max_window_bytes = 100000 }", "no exact bound"),
             ("SLOW", "{ kind = \"cubic\", hystart = false }", "HyStart is set for all"),
             ("SLOW", "{ kind = \"cubic\", clock_hz = 1000 }", "has 250 ticks per second, and the plan's 1000"),
+            ("SLOW[[flows]]\nis_back = true\nrebind_s = [1]", "\"modern\"", "keeps its address"),
             ("SLOW[[flows]]\nstays_s = 1", "\"cubic\"", "not switched off"),
             ("SLOW[[flows]]\nmessages = { bytes = 9, every_ms = 4, deadline_ms = 9 }", "\"modern\"", "simulator alone"),
             ("SLOW[[flows]]\nweb = { connection_bytes = 9, page_every_s = 4 }", "\"cubic\"", "web traffic runs on"),
@@ -149,7 +153,8 @@ mod tests {
                 assert_eq!(refused(&format!("{SLOW}{more}"), transport), None, "{transport}");
             }
         }
-        let impairments = "impairments = { jitter_ms = 2, reorder = 0.1, policer_packets = 9, back_loss = 0.2 }";
-        assert_eq!(refused(&format!("{SLOW}{impairments}"), "\"cubic\""), None);
+        let impairments = "impairments = { jitter_ms = 2, batch_ms = 4, reorder = 0.1, policer_packets = 9, policer_mbps = 5, back_loss = 0.2, ways = \"both\" }";
+        let more = "up_mbps = 4\n[[outages]]\nat_s = 1\nlasts_s = 1\n[[flows]]\nrebind_s = [2]";
+        assert_eq!(refused(&format!("{SLOW}{impairments}\n{more}"), "\"cubic\""), None);
     }
 }

@@ -1,19 +1,27 @@
 //! What an emulated path does, as command lines say it.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Args;
-use dfcp_netem::{Discipline, Drr, FqCodel, LinkConfig, Loss, QueueLimit, REORDER_DELAY_DEFAULT, Red, Sfq, Wfq};
+use dfcp_lab::plan::{Ways, read_trace};
+use dfcp_netem::{
+    DeliveryTrace, Discipline, Drr, FqCodel, LinkConfig, Loss, QueueLimit, REORDER_DELAY_DEFAULT, Red, Schedule, Sfq,
+    TRACE_BIN_DEFAULT, Way, Wfq,
+};
 
+use self::events::OutageArg;
 use crate::units;
+
+mod events;
 
 /// Packets that may wait unless told otherwise.
 const QUEUE_PACKETS: usize = 1000;
 
-/// One direction of a path; commands use it for both.
+/// An emulated path: what plans of `dfcp lab` say in `[topology]`, in words of the command line.
 #[derive(Args, Clone, Debug)]
 pub struct LinkArgs {
     /// Share of packets lost behind the bottleneck, for example 10% or 0.1
@@ -32,14 +40,40 @@ pub struct LinkArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0ms")]
     pub jitter: Duration,
 
+    /// Packets arrive in batches, one at each multiple of this time, as over a radio that aggregates frames
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0ms")]
+    pub batch: Duration,
+
     /// Rate of the bottleneck in IP bytes, for example 100mbit; unlimited if not given
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub rate: Option<u64>,
+
+    /// Rate up, from the client to the other end, where it is another one; --rate is then that down
+    #[arg(long, value_name = "RATE", value_parser = units::rate, conflicts_with = "up_trace")]
+    pub up_rate: Option<u64>,
+
+    /// Recorded rate up, in the format of mahimahi (mm-link): on each line the millisecond at which a packet of 1500 bytes may leave,
+    /// repeated at the end. Down the rate is --rate, or the mean of the trace
+    #[arg(long, value_name = "FILE")]
+    pub up_trace: Option<PathBuf>,
+
+    /// Recorded rate down
+    #[arg(long, value_name = "FILE")]
+    pub down_trace: Option<PathBuf>,
 
     /// How many packets may wait for the bottleneck, in what kind of queue, or both: 500, drr, fq-codel:500. Kinds are fifo, drr,
     /// sfq, wfq, fq-codel and red; without a kind it is fifo
     #[arg(long, value_name = "[KIND:]PACKETS", default_value_t = QueueArg::default())]
     pub queue: QueueArg,
+
+    /// Drop what a token bucket of so many full packets has no tokens for; it fills at --policer-rate, or at --rate and then stands
+    /// instead of the queue
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub policer_packets: Option<u32>,
+
+    /// Rate of the policer in IP bytes, which then stands in front of the queue of --rate
+    #[arg(long, value_name = "RATE", value_parser = units::rate, requires = "policer_packets")]
+    pub policer_rate: Option<u64>,
 
     /// Share of packets that arrive 2 ms late, overtaken by those behind them
     #[arg(long, value_name = "SHARE", value_parser = units::percent, default_value = "0%")]
@@ -52,31 +86,134 @@ pub struct LinkArgs {
     /// Share of packets that arrive with one bit flipped
     #[arg(long, value_name = "SHARE", value_parser = units::percent, default_value = "0%")]
     pub corrupt: f64,
+
+    /// Which ways packets are lost, delayed at random, batched, policed, reordered, duplicated and corrupted: up is from the client to
+    /// the other end. Rates, queues and --delay are on both
+    #[arg(long, value_name = "up|down|both", value_parser = ways, default_value = "both")]
+    pub ways: Ways,
+
+    /// A time in which nothing passes, either way: START:LENGTH, for example 10s:500ms; can be given several times
+    #[arg(long, value_name = "START:LENGTH")]
+    pub outage: Vec<OutageArg>,
+
+    /// When the client gets another port, as behind a NAT that has forgotten it: what is sent to the one before is lost, and its connections
+    /// of TCP end. Can be given several times
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub rebind: Vec<Duration>,
+}
+
+/// An emulated path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Path {
+    /// From the client to the other end, and back.
+    pub links: [LinkConfig; 2],
+    /// What happens to it.
+    pub schedule: Schedule,
+}
+
+fn ways(text: &str) -> Result<Ways, String> {
+    let found = Ways::ALL.into_iter().find(|(word, _)| *word == text);
+    found.map(|(_, ways)| ways).ok_or_else(|| "write up, down or both".to_owned())
 }
 
 impl LinkArgs {
-    /// What each direction's link is to do.
+    /// The path asked for.
     ///
     /// # Errors
-    /// When no loss process has the loss and burst length asked for.
-    pub fn config(&self) -> anyhow::Result<LinkConfig> {
+    /// When no loss process has the loss and burst length asked for, a trace cannot be read, or outages overlap.
+    pub fn path(&self) -> anyhow::Result<Path> {
+        let traces = [&self.up_trace, &self.down_trace].map(|file| file.as_deref().map(read_trace).transpose());
+        let [up_trace, down_trace] = traces;
+        let traces = [up_trace?, down_trace?];
+        let mut links = self.rates(&traces).map(|rate| self.plain(rate));
+        for (link, is_on) in links.iter_mut().zip(self.ways.each()) {
+            if is_on {
+                *link = self.impaired(std::mem::take(link))?;
+            }
+            link.validate()?;
+        }
+        let is_traced = self.up_trace.is_some() || self.down_trace.is_some();
+        ensure!(
+            !is_traced || self.policer_packets.is_none() || self.policer_rate.is_some(),
+            "a policer instead of a queue has one rate; give it --policer-rate, or leave the trace out"
+        );
+        Ok(Path { links, schedule: self.schedule(traces)? })
+    }
+
+    /// Rates of the two ways at the beginning: as in a plan, a way without one has the mean of the other's trace.
+    fn rates(&self, traces: &[Option<DeliveryTrace>; 2]) -> [Option<u64>; 2] {
+        let said = [self.up_rate.or(self.rate), self.rate];
+        let first = traces.each_ref().map(|trace| trace.as_ref().map(|trace| trace.rate_bps(TRACE_BIN_DEFAULT, 0)));
+        let mean = |way: usize| traces[1 - way].as_ref().map(|trace| (trace.mean_rate_bps().round() as u64).max(1));
+        [0, 1].map(|way| first[way].or(said[way]).or_else(|| mean(way)))
+    }
+
+    fn schedule(&self, traces: [Option<DeliveryTrace>; 2]) -> anyhow::Result<Schedule> {
+        let mut outages = self.outage.clone();
+        outages.sort_unstable();
+        if let Some(pair) = outages.windows(2).find(|pair| pair[1].start <= pair[0].end()) {
+            anyhow::bail!("the outage {} lasts until that {} begins; join them to one", pair[0], pair[1]);
+        }
+        let outages = outages.iter().map(|outage| (outage.start, outage.length));
+        let schedule =
+            outages.fold(Schedule::default(), |schedule, (start, length)| schedule.with_outage(start, length));
+        let schedule = self.rebind.iter().fold(schedule, |schedule, &at| schedule.with_rebind(at));
+        let traces = [Way::Up, Way::Down].into_iter().zip(traces);
+        Ok(traces.fold(schedule, |schedule, (way, trace)| match trace {
+            Some(trace) => schedule.with_trace(way, trace),
+            None => schedule,
+        }))
+    }
+
+    /// One way without impairments.
+    fn plain(&self, rate_bps: Option<u64>) -> LinkConfig {
+        let link = LinkConfig::default()
+            .with_delay(self.delay)
+            .with_queue(QueueLimit::packets(self.queue.packets))
+            .with_discipline(self.queue.kind.discipline());
+        LinkConfig { rate_bps, ..link }
+    }
+
+    fn impaired(&self, link: LinkConfig) -> anyhow::Result<LinkConfig> {
         let loss = match self.burst {
             Some(burst) => Loss::bursts(self.loss, burst).context("cannot combine --loss and --burst")?,
             None if self.loss == 0.0 => Loss::None,
             None => Loss::bernoulli(self.loss),
         };
-        let mut link = LinkConfig::default()
+        let link = link
             .with_loss(loss)
-            .with_delay(self.delay)
             .with_jitter(self.jitter)
-            .with_queue(QueueLimit::packets(self.queue.packets))
-            .with_discipline(self.queue.kind.discipline())
+            .with_batch(self.batch)
             .with_reorder(self.reorder, REORDER_DELAY_DEFAULT)
             .with_duplicate(self.duplicate)
             .with_corrupt(self.corrupt);
-        link.rate_bps = self.rate;
-        link.validate()?;
-        Ok(link)
+        let Some(packets) = self.policer_packets else { return Ok(link) };
+        link.policed(self.policer_rate, packets).context("--policer-packets needs --rate or --policer-rate")
+    }
+
+    /// The bottleneck of each way, as people read it.
+    fn describe_rates(&self) -> Option<String> {
+        let traced = |file: &Option<PathBuf>| file.as_ref().map(|file| format!("the rates of {}", file.display()));
+        let rate = |rate: Option<u64>| rate.map(|bps| units::human_rate(bps as f64));
+        let down = traced(&self.down_trace).or_else(|| rate(self.rate));
+        let up = traced(&self.up_trace).or_else(|| rate(self.up_rate));
+        let unlimited = || "no limit".to_owned();
+        match (up, down) {
+            (None, None) => None,
+            (None, Some(both)) if self.down_trace.is_none() => Some(both),
+            (None, Some(down)) => {
+                let up = rate(self.rate).unwrap_or_else(|| "their mean".to_owned());
+                Some(format!("{down} down and {up} up"))
+            }
+            (Some(up), None) if self.up_trace.is_some() => Some(format!("{up} up and their mean down")),
+            (Some(up), down) => Some(format!("{up} up and {} down", down.unwrap_or_else(unlimited))),
+        }
+    }
+
+    fn describe_policer(&self) -> Option<String> {
+        let packets = self.policer_packets?;
+        let rate = self.policer_rate.map(|bps| format!(" of {}", units::human_rate(bps as f64))).unwrap_or_default();
+        Some(format!("a policer{rate} with a bucket of {packets} packets"))
     }
 }
 
@@ -183,20 +320,30 @@ impl fmt::Display for LinkArgs {
             let burst = self.burst.map(|burst| format!(" in runs of {burst}")).unwrap_or_default();
             phrases.push(format!("{} loss{burst}", units::human_percent(self.loss)));
         }
-        for (time, what) in [(self.delay, "delay"), (self.jitter, "jitter")] {
+        for (time, what) in [(self.delay, "delay"), (self.jitter, "jitter"), (self.batch, "between batches")] {
             if !time.is_zero() {
                 phrases.push(format!("{} {what}", units::human_duration(time)));
             }
         }
-        if let Some(rate_bps) = self.rate {
-            phrases.push(format!("{} with {}", units::human_rate(rate_bps as f64), self.queue.describe()));
+        let has_queue = self.policer_packets.is_none() || self.policer_rate.is_some();
+        match self.describe_rates() {
+            Some(rates) if has_queue => phrases.push(format!("{rates} with {}", self.queue.describe())),
+            Some(rates) => phrases.push(rates),
+            None => {}
         }
+        phrases.extend(self.describe_policer());
         let shares = [(self.reorder, "reordered"), (self.duplicate, "duplicated"), (self.corrupt, "corrupted")];
         for (share, what) in shares {
             if share > 0.0 {
                 phrases.push(format!("{} {what}", units::human_percent(share)));
             }
         }
+        if self.ways != Ways::Both {
+            let way = if self.ways == Ways::Up { "up" } else { "down" };
+            phrases.push(format!("impaired {way} alone"));
+        }
+        phrases.extend(self.outage.iter().map(|outage| format!("an outage {outage}")));
+        phrases.extend(self.rebind.iter().map(|&at| format!("another port after {}", units::human_duration(at))));
         if phrases.is_empty() {
             return f.write_str("no impairment");
         }
@@ -207,6 +354,7 @@ impl fmt::Display for LinkArgs {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use dfcp_netem::Policer;
 
     use super::*;
 
@@ -224,14 +372,14 @@ mod tests {
     fn nothing_asked_for_is_a_perfect_link() {
         let args = parse("").unwrap();
         let expected = LinkConfig::default().with_queue(QueueLimit::packets(1000));
-        assert_eq!(args.config().unwrap(), expected);
+        assert_eq!(args.path().unwrap(), Path { links: [expected.clone(), expected], schedule: Schedule::default() });
         assert_eq!(args.to_string(), "no impairment");
     }
 
     #[test]
     fn every_option_reaches_the_link() {
         let line = "--loss 10% --burst 4 --delay 25ms --jitter 2ms --rate 100mbit --queue 500 --reorder 1% \
-                    --duplicate 2% --corrupt 0.1%";
+                    --duplicate 2% --corrupt 0.1% --batch 4ms --policer-rate 90mbit --policer-packets 20";
         let args = parse(line).unwrap();
         let expected = LinkConfig::default()
             .with_loss(Loss::bursts(0.1, 4.0).unwrap())
@@ -241,12 +389,14 @@ mod tests {
             .with_queue(QueueLimit::packets(500))
             .with_reorder(0.01, REORDER_DELAY_DEFAULT)
             .with_duplicate(0.02)
+            .with_batch(Duration::from_millis(4))
+            .with_policer(Policer { rate_bps: 90_000_000, bucket_bytes: 30_000 })
             .with_corrupt(0.001);
-        assert_eq!(args.config().unwrap(), expected);
+        assert_eq!(args.path().unwrap().links, [expected.clone(), expected]);
         assert_eq!(
             args.to_string(),
-            "10 % loss in runs of 4, 25 ms delay, 2 ms jitter, 100 Mbit/s with a queue of 500 packets, \
-             1 % reordered, 2 % duplicated, 0.1 % corrupted"
+            "10 % loss in runs of 4, 25 ms delay, 2 ms jitter, 4 ms between batches, 100 Mbit/s with a queue of 500 packets, \
+             a policer of 90.0 Mbit/s with a bucket of 20 packets, 1 % reordered, 2 % duplicated, 0.1 % corrupted"
         );
     }
 
@@ -256,7 +406,7 @@ mod tests {
         assert!(parse("--delay 25").unwrap_err().to_string().contains("25ms"));
         assert!(parse("--rate 0").unwrap_err().to_string().contains("100mbit"));
         assert!(parse("--burst 4").unwrap_err().to_string().contains("--loss"));
-        let error = parse("--loss 90% --burst 2").unwrap().config().unwrap_err();
+        let error = parse("--loss 90% --burst 2").unwrap().path().unwrap_err();
         assert!(format!("{error:#}").contains("needs bursts of at least"), "{error:#}");
     }
 
@@ -279,6 +429,62 @@ mod tests {
             .with_rate_bps(8_000_000)
             .with_queue(QueueLimit::packets(300))
             .with_discipline(Discipline::FqCodel(FqCodel::default()));
-        assert_eq!(args.config().unwrap(), expected);
+        assert_eq!(args.path().unwrap().links, [expected.clone(), expected]);
+    }
+
+    #[test]
+    fn each_way_has_its_rate_and_the_impairments_that_are_said() {
+        let args =
+            parse("--rate 10mbit --up-rate 1mbit --loss 1% --batch 5ms --ways down --policer-packets 9").unwrap();
+        let [up, down] = args.path().unwrap().links;
+        assert_eq!((up.rate_bps, &up.loss, up.batch, up.policer), (Some(1_000_000), &Loss::None, Duration::ZERO, None));
+        let policer = Policer { rate_bps: 10_000_000, bucket_bytes: 13_500 };
+        assert_eq!((down.rate_bps, down.policer), (None, Some(policer)));
+        assert_eq!((down.loss, down.batch), (Loss::bernoulli(0.01), Duration::from_millis(5)));
+        assert_eq!(
+            args.to_string(),
+            "1 % loss, 5 ms between batches, 1.00 Mbit/s up and 10.0 Mbit/s down, a policer with a bucket of 9 packets, impaired down alone"
+        );
+        assert!(parse("--policer-rate 9mbit").unwrap_err().to_string().contains("--policer-packets"));
+        assert!(parse("--policer-packets 0").is_err() && parse("--ways sideways").is_err());
+        let error = parse("--policer-packets 9").unwrap().path().unwrap_err();
+        assert!(format!("{error:#}").contains("needs --rate or --policer-rate"), "{error:#}");
+    }
+
+    #[test]
+    fn a_trace_is_the_rate_of_its_way_and_its_mean_that_of_the_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("trace");
+        // 2 packets in the first 20 ms of 60, and 4 in all: 800 kbit/s.
+        std::fs::write(&file, "1\n2\n30\n60\n").unwrap();
+        let path = |line: &str| parse(&line.replace("FILE", &file.display().to_string())).unwrap().path();
+        let rates = |line: &str| path(line).unwrap().links.map(|link| link.rate_bps);
+        assert_eq!(rates("--up-trace FILE"), [Some(1_200_000), Some(800_000)]);
+        assert_eq!(rates("--down-trace FILE --up-rate 3mbit"), [Some(3_000_000), Some(1_200_000)]);
+        assert_eq!(rates("--up-trace FILE --rate 5mbit"), [Some(1_200_000), Some(5_000_000)]);
+        let expected = Schedule::default().with_trace(Way::Up, DeliveryTrace::parse("1\n2\n30\n60").unwrap());
+        assert_eq!(path("--up-trace FILE").unwrap().schedule, expected);
+        assert!(path("--up-trace FILE --policer-packets 3").unwrap_err().to_string().contains("--policer-rate"));
+        assert!(path("--up-trace FILE.none").unwrap_err().to_string().contains("cannot read the trace"));
+        std::fs::write(&file, "2\n1\n").unwrap();
+        let error = path("--down-trace FILE").unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("sort the file"), "{error}");
+    }
+
+    #[test]
+    fn outages_and_new_ports_come_at_their_times() {
+        let args = parse("--outage 10s:500ms --rebind 3s --outage 2s:1s").unwrap();
+        let s = Duration::from_secs;
+        let expected = Schedule::default().with_outage(s(2), s(1)).with_outage(s(10), s(1) / 2).with_rebind(s(3));
+        assert_eq!(args.path().unwrap().schedule, expected);
+        assert_eq!(
+            args.to_string(),
+            "an outage of 500 ms after 10 s, an outage of 1 s after 2 s, another port after 3 s"
+        );
+        for wrong in ["--outage 10s", "--outage 1s:0", "--outage :1s", "--outage 1s:x"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        let error = parse("--outage 1s:2s --outage 3s:1s").unwrap().path().unwrap_err();
+        assert!(error.to_string().contains("of 2 s after 1 s lasts until that of 1 s after 3 s begins"), "{error}");
     }
 }

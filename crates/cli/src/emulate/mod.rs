@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use dfcp_emu::{Emulation, Error, FarEnd, PathConfig};
 
-use crate::args::LinkArgs;
+use crate::args::{LinkArgs, Path};
 use crate::{output, units};
 use summary::Summary;
 
@@ -25,19 +25,21 @@ const EXIT_CANNOT_RUN: u8 = 126;
 /// There is no such command.
 const EXIT_NOT_FOUND: u8 = 127;
 
-/// Both directions of the path are alike.
+/// A path between COMMAND and a server.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
-COMMAND runs in a network of its own (near: 198.18.0.1 and 2001:2::1) from which the emulated path, both ways alike, leads to another \
+COMMAND runs in a network of its own (near: 198.18.0.1 and 2001:2::1) from which the emulated path leads to another \
 one (far: 198.18.0.2 and 2001:2::2), where the server runs. TCP is this machine's own. Other networks can be reached with --outside alone. \
-Root is not needed where user namespaces are allowed.
+Root is not needed where user namespaces are allowed. Up is from COMMAND to the other network. Times of --outage, --rebind and \
+traces count from the start of COMMAND on.
 
 Examples: TCP on a path of 50 Mbit/s and 40 ms of round-trip time that loses every hundredth packet; a shell beside a web server; round-trip \
-times beside a download, with a queue that keeps itself short
+times beside a download, with a queue that keeps itself short; a line of 50 Mbit/s down and 5 up that fails after 10 s
   dfcp emulate --rate 50mbit --delay 20ms --loss 1% --server 'iperf3 -s' -- iperf3 -c 198.18.0.2
   dfcp emulate --delay 100ms --server 'python3 -m http.server 80' -- bash
   sudo dfcp emulate --delay 300ms --loss 2% --outside -- curl -O http://there.example/film.mkv
   dfcp emulate --rate 9mbit --queue fq-codel --server 'iperf3 -s' -- sh -c 'iperf3 -c $DFCP_FAR & ping -c 9 $DFCP_FAR; wait'
+  dfcp emulate --rate 50mbit --up-rate 5mbit --delay 15ms --outage 10s:2s --server 'iperf3 -s' -- iperf3 -c 198.18.0.2 -R -t 20
 
 COMMAND and the server find the addresses in the environment: DFCP_NEAR, DFCP_FAR, and for IPv6 DFCP_NEAR6, DFCP_FAR6. COMMAND \
 starts when the server listens, or after 2 s. When it ends, all processes inside end, and when this command ends in whatever way, too. They see the \
@@ -86,7 +88,8 @@ pub struct EmulateArgs {
 /// # Errors
 /// When no loss process has the loss and burst length asked for.
 pub fn run(args: &EmulateArgs) -> anyhow::Result<ExitCode> {
-    let path = PathConfig { link: args.link.config()?, patience: args.coalesce };
+    let Path { links, schedule } = args.link.path()?;
+    let [forward, backward] = links.map(|link| PathConfig { link, patience: args.coalesce });
     // 32 bits are enough to tell runs apart and short enough to type.
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one("emulate") >> 32);
     let emulation = Emulation {
@@ -96,8 +99,9 @@ pub fn run(args: &EmulateArgs) -> anyhow::Result<ExitCode> {
         } else {
             FarEnd::Network(args.server.clone().map(|line| vec!["sh".into(), "-c".into(), line]))
         },
-        forward: path.clone(),
-        backward: path,
+        forward,
+        backward,
+        schedule,
         seed,
         init: vec!["/proc/self/exe".into(), INIT.into()],
     };
@@ -123,7 +127,7 @@ pub fn run(args: &EmulateArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         output::json(&serde_json::to_value(&summary)?);
     } else {
-        output::note(&format!("dfcp: each way {} (seed {seed})", args.link));
+        output::note(&format!("dfcp: {} (seed {seed})", args.link));
         for line in summary.lines() {
             output::note(&format!("dfcp: {line}"));
         }

@@ -29,6 +29,8 @@ struct Direction {
     unread_packets: u64,
     /// Not possible as IP packets.
     malformed_packets: u64,
+    /// Came to a port that the near host no longer had.
+    forgotten_packets: u64,
     /// Multicasts for neighbours, which no router forwards.
     local_packets: u64,
     lateness: Lateness,
@@ -44,6 +46,7 @@ impl Direction {
             writes: report.writes,
             unread_packets: report.unread_packets,
             malformed_packets: report.malformed_packets,
+            forgotten_packets: report.forgotten_packets,
             local_packets: report.local_packets,
             lateness: report.lateness,
         }
@@ -53,6 +56,9 @@ impl Direction {
         let mut line = self.packets.to_string();
         if self.malformed_packets > 0 {
             line.push_str(&format!(", {} malformed", self.malformed_packets));
+        }
+        if self.forgotten_packets > 0 {
+            line.push_str(&format!(", {} to forgotten ports", self.forgotten_packets));
         }
         let Lateness { packets, p50_ms, p99_ms, max_ms, .. } = self.lateness;
         if packets > 0 {

@@ -10,10 +10,10 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Relay, RelayConfig, RelayStats};
-use crate::args::{LinkArgs, ListenArg, MetricsArgs};
+use crate::args::{LinkArgs, ListenArg, MetricsArgs, Path};
 use crate::metrics::Exporter;
 
-/// Forward UDP over an emulated path: with loss, delay, a bottleneck and more, both directions alike.
+/// Forward UDP over an emulated path: with loss, delay, a bottleneck and more.
 ///
 /// Point the client at the relay instead of its server. Runs until Ctrl-C, then says what became of the datagrams.
 #[derive(Args, Clone, Debug)]
@@ -21,7 +21,13 @@ use crate::metrics::Exporter;
 Example: a 100 Mbit/s path with 50 ms of round-trip time that loses every tenth packet
   dfcp receive --listen 127.0.0.1:4000 --output incoming
   dfcp relay --listen 127.0.0.1:5000 --to 127.0.0.1:4000 --loss 10% --delay 25ms --rate 100mbit --metrics 9184
-  dfcp send FILE 127.0.0.1:5000")]
+  dfcp send FILE 127.0.0.1:5000
+A line of 50 Mbit/s down and 5 up; one that sends in batches and fails for 2 s; a NAT that forgets its clients after 10 s
+  dfcp relay --listen 5000 --to 127.0.0.1:4000 --delay 15ms --rate 50mbit --up-rate 5mbit
+  dfcp relay --listen 5000 --to 127.0.0.1:4000 --delay 25ms --rate 20mbit --batch 8ms --outage 10s:2s
+  dfcp relay --listen 5000 --to 127.0.0.1:4000 --delay 20ms --rebind 10s
+
+Times of --outage, --rebind and traces count from the first datagram on.")]
 pub struct RelayArgs {
     /// Where clients send to: a port of this machine, alone (IPv4) or with an address or a name, for example 127.0.0.1:5000
     #[arg(long, value_name = "[HOST:]PORT")]
@@ -65,18 +71,18 @@ struct Summary {
 /// # Errors
 /// When the arguments make no sense, the target has no address, or the listening socket cannot be bound or fails.
 pub async fn run(args: RelayArgs) -> anyhow::Result<()> {
-    let link = args.link.config()?;
+    let Path { links: [forward, backward], schedule } = args.link.path()?;
     let listen = args.listen.addresses(false).await?.into_iter().next().context("--listen has no address")?;
     let to = resolve(&args.to, listen).await?;
     // 32 bits are enough to tell runs apart and short enough to type.
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one("relay") >> 32);
-    let mut relay = Relay::start(RelayConfig::symmetric(listen, to, link, seed))
+    let mut relay = Relay::start(RelayConfig { listen, to, forward, backward, schedule, seed })
         .await
         .with_context(|| format!("cannot listen on {listen}"))?;
     let _metrics = Exporter::start(&args.metrics, vec![relay.metrics()], args.json).await?;
     let started = Instant::now();
     let listen = relay.local_addr();
-    say(&format!("Relaying UDP from {listen} to {to}, each way with {} (seed {seed}). Ctrl-C ends it.", args.link))?;
+    say(&format!("Relaying UDP from {listen} to {to} with {} (seed {seed}). Ctrl-C ends it.", args.link))?;
     tokio::select! {
         end = ended() => end.context("cannot wait for Ctrl-C")?,
         error = relay.failed() => return Err(error).with_context(|| format!("the socket on {listen} failed")),

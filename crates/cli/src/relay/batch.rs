@@ -38,6 +38,11 @@ impl Way<'_> {
         }
     }
 
+    /// Whether it has come to a port that the client no longer has.
+    fn is_lost(&self, tag: &Tag) -> bool {
+        matches!(self, Self::ToClients(_)) && tag.client.is_forgotten()
+    }
+
     fn route(&self, tag: &Tag) -> Route {
         match self {
             Self::ToTarget(target) => Route { destination: *target, source: None, ecn: tag.ecn },
@@ -68,6 +73,9 @@ impl Batch {
     pub(super) fn send_due(&mut self, link: &mut Link<Packet>, now: Time, way: &Way<'_>) -> Datagrams {
         let mut refused = Datagrams::default();
         while let Some(packet) = link.pop(now) {
+            if way.is_lost(&packet.tag) {
+                continue;
+            }
             if !self.takes(&packet) {
                 refused += self.flush(way);
                 self.head = Some(Head {

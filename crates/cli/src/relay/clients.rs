@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dfcp::AddressPrefix;
 use dfcp_time::Time;
@@ -19,6 +20,14 @@ pub(super) struct Client {
     /// The relay's address which this client sent to: replies must come from there.
     pub(super) reply_from: Option<IpAddr>,
     pub(super) socket: Socket,
+    /// Whether it has got another port since: what comes back to this one is lost.
+    is_forgotten: AtomicBool,
+}
+
+impl Client {
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.is_forgotten.load(Ordering::Relaxed)
+    }
 }
 
 #[derive(Debug)]
@@ -32,6 +41,9 @@ struct Entry {
 pub(super) struct Clients {
     entries: BTreeMap<SocketAddr, Entry>,
     target: SocketAddr,
+    /// Those with a port of before. Their sockets stay open for a while: a NAT drops what comes to an old port, and a closed one would be
+    /// answered.
+    forgotten: Vec<Arc<Client>>,
     next_check: Time,
     /// Clients ever admitted.
     pub(super) admitted: u64,
@@ -39,7 +51,13 @@ pub(super) struct Clients {
 
 impl Clients {
     pub(super) fn new(target: SocketAddr) -> Self {
-        Self { entries: BTreeMap::new(), target, next_check: Time::ZERO + CLIENT_CHECK_INTERVAL, admitted: 0 }
+        Self {
+            entries: BTreeMap::new(),
+            target,
+            forgotten: Vec::new(),
+            next_check: Time::ZERO + CLIENT_CHECK_INTERVAL,
+            admitted: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -69,12 +87,39 @@ impl Clients {
             let Some(victim) = self.victim(addr) else { return Ok(None) };
             self.entries.remove(&victim);
         }
-        let socket = Socket::bind(any_address_like(self.target), Local::One)?;
-        let client = Arc::new(Client { addr, reply_from, socket });
+        let client = self.client(addr, reply_from)?;
         self.entries.insert(addr, Entry { client: Arc::clone(&client), last_seen: now });
         self.admitted += 1;
         tracing::debug!(%addr, "new client");
         Ok(Some(client))
+    }
+
+    fn client(&self, addr: SocketAddr, reply_from: Option<IpAddr>) -> io::Result<Arc<Client>> {
+        let socket = Socket::bind(any_address_like(self.target), Local::One)?;
+        Ok(Arc::new(Client { addr, reply_from, socket, is_forgotten: AtomicBool::new(false) }))
+    }
+
+    /// Gives every client another port towards the target. What travels to the target still leaves by the one before.
+    pub(super) fn rebind(&mut self, now: Time) {
+        self.forgotten.clear();
+        self.next_check = now + CLIENT_CHECK_INTERVAL;
+        let clients: Vec<_> = self.entries.values().map(|entry| Arc::clone(&entry.client)).collect();
+        for old in clients {
+            old.is_forgotten.store(true, Ordering::Relaxed);
+            match self.client(old.addr, old.reply_from) {
+                Ok(client) => {
+                    if let Some(entry) = self.entries.get_mut(&old.addr) {
+                        entry.client = client;
+                    }
+                }
+                Err(error) => {
+                    // It starts again with its next datagram.
+                    tracing::debug!(%error, addr = %old.addr, "no other socket for a client");
+                    self.entries.remove(&old.addr);
+                }
+            }
+            self.forgotten.push(old);
+        }
     }
 
     /// Who makes room for `newcomer`.
@@ -104,6 +149,7 @@ impl Clients {
             return;
         }
         self.next_check = now + CLIENT_CHECK_INTERVAL;
+        self.forgotten.clear();
         self.entries.retain(|_, entry| now - entry.last_seen < CLIENT_IDLE_MAX);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
-use dfcp_netem::Link;
+use dfcp_netem::{self as netem, Link, PathEvent, Schedule};
 use dfcp_time::Time;
 use quinn_udp::{EcnCodepoint, RecvMeta};
 use tokio::time::Sleep;
@@ -87,6 +87,9 @@ pub(super) struct Engine {
     shared: Arc<Mutex<RelayStats>>,
     clock: Clock,
     clients: Clients,
+    schedule: Schedule,
+    /// When the first client's first datagram came; the schedule counts from then on.
+    first_at: Option<Time>,
     receive_buffer: ReceiveBuffer,
     batch: Batch,
     refused_packets: u64,
@@ -97,7 +100,7 @@ impl Engine {
     pub(super) fn new(
         listener: Socket,
         target: SocketAddr,
-        [forward, backward]: [Link<Packet>; 2],
+        ([forward, backward], schedule): ([Link<Packet>; 2], Schedule),
         shared: Arc<Mutex<RelayStats>>,
     ) -> Self {
         Self {
@@ -108,6 +111,8 @@ impl Engine {
             shared,
             clock: Clock { start: Instant::now() },
             clients: Clients::new(target),
+            schedule,
+            first_at: None,
             receive_buffer: ReceiveBuffer::new(),
             batch: Batch::default(),
             refused_packets: 0,
@@ -126,6 +131,7 @@ impl Engine {
             }
             self.receive_from_target();
             let now = self.clock.now();
+            self.follow_schedule(now);
             self.release(now);
             self.clients.expire(now);
             self.publish();
@@ -138,7 +144,8 @@ impl Engine {
     /// high rates datagrams leave in clumps of one.
     async fn wait(&mut self, mut timer: Pin<&mut Sleep>) {
         let links = [&self.forward.link, &self.backward.link];
-        let due = links.into_iter().filter_map(Link::next_time).min();
+        let next_event = self.first_at.zip(self.schedule.next_at()).map(|(first_at, at)| first_at + at);
+        let due = links.into_iter().filter_map(Link::next_time).chain(next_event).min();
         if let Some(due) = due {
             timer.as_mut().reset(self.clock.instant(due).into());
         }
@@ -153,6 +160,22 @@ impl Engine {
         .await;
     }
 
+    /// Makes happen to the path what is due.
+    fn follow_schedule(&mut self, now: Time) {
+        let Some(first_at) = self.first_at else { return };
+        while let Some(event) = self.schedule.pop(now - first_at) {
+            match event {
+                PathEvent::Change(way, change) => {
+                    let direction = if way == netem::Way::Up { &mut self.forward } else { &mut self.backward };
+                    if let Err(error) = direction.link.change(now, &change) {
+                        tracing::debug!(%error, "a change that makes no sense is left out");
+                    }
+                }
+                PathEvent::Rebind => self.clients.rebind(now),
+            }
+        }
+    }
+
     fn receive_from_clients(&mut self) -> io::Result<()> {
         for _ in 0..BATCHES_PER_TURN {
             if !self.listener.receive(&mut self.receive_buffer)? {
@@ -160,6 +183,7 @@ impl Engine {
             }
             for (meta, bytes) in self.receive_buffer.datagrams() {
                 let arrival = self.clock.arrival(meta);
+                self.first_at.get_or_insert(arrival);
                 match self.clients.of(meta.addr, meta.dst_ip, arrival) {
                     Ok(Some(client)) => {
                         self.forward.push(arrival, bytes, &client, meta.ecn, overhead_bytes(self.target));

@@ -18,7 +18,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dfcp_netem::{Link, LinkConfig};
+use dfcp_netem::{Link, LinkConfig, Schedule};
 use tokio::task::JoinHandle;
 
 pub use args::{RelayArgs, run};
@@ -35,10 +35,12 @@ pub struct RelayConfig {
     pub listen: SocketAddr,
     /// Where their datagrams go.
     pub to: SocketAddr,
-    /// The way from the clients to the target. Its blackouts count from the relay's start.
+    /// The way from the clients to the target.
     pub forward: LinkConfig,
     /// The way back.
     pub backward: LinkConfig,
+    /// What happens to the path, from the first datagram of a client on.
+    pub schedule: Schedule,
     /// Decides every random event; the two directions draw differently.
     pub seed: u64,
 }
@@ -47,7 +49,7 @@ impl RelayConfig {
     /// Both directions impaired alike.
     #[must_use]
     pub fn symmetric(listen: SocketAddr, to: SocketAddr, link: LinkConfig, seed: u64) -> Self {
-        Self { listen, to, forward: link.clone(), backward: link, seed }
+        Self { listen, to, forward: link.clone(), backward: link, schedule: Schedule::default(), seed }
     }
 }
 
@@ -79,7 +81,7 @@ impl Relay {
             send_buffer_bytes: send_buffer_bytes as u64,
             ..RelayStats::default()
         }));
-        let engine = Engine::new(listener, config.to, links, Arc::clone(&shared));
+        let engine = Engine::new(listener, config.to, (links, config.schedule), Arc::clone(&shared));
         // A relay polls every client's socket at each turn, which tokio's cooperative budget of 128 would cut short;
         // it yields by itself.
         let task = tokio::spawn(tokio::task::unconstrained(engine.run()));

@@ -90,7 +90,7 @@ impl fmt::Display for DirectionStats {
         )?;
         let rest = [
             (self.queue_drops, "dropped by the queue"),
-            (self.blackout_drops, "dropped in blackouts"),
+            (self.blackout_drops, "dropped in outages"),
             (self.corrupted, "corrupted"),
             (self.duplicated, "duplicated"),
             (self.reordered, "reordered"),

@@ -30,7 +30,8 @@ impl Path {
     async fn new(forward: LinkConfig, backward: LinkConfig) -> Self {
         let server = UdpSocket::bind(localhost()).await.unwrap();
         let to = server.local_addr().unwrap();
-        let config = RelayConfig { listen: localhost(), to, forward, backward, seed: 1 };
+        let config =
+            RelayConfig { forward, backward, ..RelayConfig::symmetric(localhost(), to, LinkConfig::default(), 1) };
         let relay = Relay::start(config).await.unwrap();
         Self { client: connect(&relay).await, relay, server }
     }
@@ -77,7 +78,7 @@ async fn marks_pass_both_ways() {
     let server = dfcp::Listener::bind(localhost(), config.clone()).unwrap();
     let link = LinkConfig::default();
     let to = server.local_addr().unwrap();
-    let config_of_relay = RelayConfig { listen: localhost(), to, forward: link.clone(), backward: link, seed: 1 };
+    let config_of_relay = RelayConfig::symmetric(localhost(), to, link, 1);
     let relay = Relay::start(config_of_relay).await.unwrap();
     let both = async { tokio::join!(dfcp::Stream::connect(relay.local_addr(), config), server.accept()) };
     let (client, server) = timeout(PATIENCE, both).await.unwrap();
@@ -279,4 +280,46 @@ async fn a_seed_repeats_the_losses() {
     let (first, again, other) = (survivors(7).await, survivors(7).await, survivors(8).await);
     assert_eq!(first, again);
     assert_ne!(first, other);
+}
+
+#[tokio::test]
+async fn a_client_which_gets_another_port_is_answered_there_and_not_at_the_old_one() {
+    let server = UdpSocket::bind(localhost()).await.unwrap();
+    let to = server.local_addr().unwrap();
+    let schedule = Schedule::default().with_rebind(200 * MS);
+    let config = RelayConfig { schedule, ..RelayConfig::symmetric(localhost(), to, LinkConfig::default(), 1) };
+    let relay = Relay::start(config).await.unwrap();
+    let client = connect(&relay).await;
+    client.send(b"first").await.unwrap();
+    let (_, old) = receive(&server).await;
+    // Until it has another one; the number of datagrams depends on the machine, what they show does not.
+    let new = loop {
+        client.send(b"again").await.unwrap();
+        let (_, from) = receive(&server).await;
+        if from != old {
+            break from;
+        }
+        tokio::time::sleep(10 * MS).await;
+    };
+    server.send_to(b"to the old port", old).await.unwrap();
+    server.send_to(b"to the new port", new).await.unwrap();
+    assert_eq!(receive(&client).await.0, b"to the new port");
+    let stats = Path { relay, client, server }.stats_when(|stats| stats.backward.forwarded.packets > 0).await;
+    assert_eq!((stats.backward.received.packets, stats.clients, stats.clients_total), (1, 1, 1));
+}
+
+#[tokio::test]
+async fn an_outage_counts_from_the_first_datagram_on() {
+    let server = UdpSocket::bind(localhost()).await.unwrap();
+    let to = server.local_addr().unwrap();
+    // From the first datagram on, and longer than any test lasts.
+    let schedule = Schedule::default().with_outage(Duration::ZERO, Duration::from_secs(3_600));
+    let config = RelayConfig { schedule, ..RelayConfig::symmetric(localhost(), to, LinkConfig::default(), 1) };
+    let relay = Relay::start(config).await.unwrap();
+    let path = Path { client: connect(&relay).await, relay, server };
+    path.client.send(b"before it is known").await.unwrap();
+    path.stats_when(|stats| stats.forward.received.packets == 1).await;
+    path.client.send(b"in the outage").await.unwrap();
+    let stats = path.stats_when(|stats| stats.forward.received.packets == 2).await;
+    assert!(stats.forward.blackout_drops.packets >= 1, "{stats:?}");
 }

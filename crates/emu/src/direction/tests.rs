@@ -14,7 +14,8 @@ const MS: Duration = Duration::from_millis(1);
 type Write = (Time, Vec<u8>);
 
 fn direction(config: LinkConfig, patience: Duration) -> Direction {
-    Direction::new(Links::new(&Way::single(config), 7).unwrap(), patience)
+    let links = Links::new(&Way::single(config), 7).unwrap();
+    Direction::new(links, patience, (Arc::default(), Side::Near))
 }
 
 /// Lets everything out at the times that the direction asks for.
@@ -143,4 +144,34 @@ fn what_is_no_packet_or_for_neighbours_does_not_reach_the_link() {
     assert_eq!((report.malformed_packets, report.local_packets), (2, 1));
     assert_eq!(report.links[0].offered, Count::default());
     assert_eq!(direction.next_time(), None);
+}
+
+#[test]
+fn what_is_on_its_way_back_when_the_nat_forgets_is_lost() {
+    let nat = Arc::new(Nat::default());
+    let links = || Links::new(&Way::single(LinkConfig::default().with_delay(5 * MS)), 7).unwrap();
+    let mut forward = Direction::new(links(), Duration::ZERO, (Arc::clone(&nat), Side::Near));
+    let mut backward = Direction::new(links(), Duration::ZERO, (Arc::clone(&nat), Side::Far));
+    // Its ports are 0x0102 and 0x0304; an answer to it has them the other way round.
+    let spec = Spec::tcp(1000, 3000);
+    let answer_to = |port: u16| {
+        let mut frame = spec.superpacket();
+        let ports = crate::packet::VNET_BYTES + 20;
+        frame[ports..ports + 2].copy_from_slice(&0x0304_u16.to_be_bytes());
+        frame[ports + 2..ports + 4].copy_from_slice(&port.to_be_bytes());
+        frame
+    };
+    backward.accept(Time::ZERO, &answer_to(0x0102));
+    nat.forget(0);
+    assert_eq!(drain(&mut backward), []);
+    assert_eq!((backward.report().forgotten_packets, backward.report().links[0].delivered.packets), (3, 3));
+    forward.accept(Time::from_ms(10), &spec.superpacket());
+    let sent = drain(&mut forward);
+    let (_, [outer, _]) = Frame::parse(&sent[0].1).unwrap().ports().unwrap();
+    assert_ne!(outer, 0x0102);
+    backward.accept(Time::from_ms(20), &answer_to(outer));
+    assert_eq!(packets(&drain(&mut backward)).len(), 3);
+    // And what is still sent to the old port uses the link, and is lost.
+    backward.accept(Time::from_ms(30), &answer_to(0x0102));
+    assert_eq!((drain(&mut backward).len(), backward.report().forgotten_packets), (0, 6));
 }

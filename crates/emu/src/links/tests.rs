@@ -1,6 +1,6 @@
 //! Links on a virtual clock.
 
-use dfcp_netem::QueueLimit;
+use dfcp_netem::{Loss, QueueLimit};
 
 use super::*;
 use crate::packet::testing::Spec;
@@ -76,19 +76,18 @@ fn a_shared_bottleneck_drops_what_its_queue_cannot_hold_and_counts_it() {
 fn changes_take_effect_at_their_time() {
     let mut links = Links::new(&dumbbell(1, LinkConfig::default().with_delay(10 * MS)), 1).unwrap();
     links.push(Time::ZERO, 0, packet());
-    let change =
-        LinkChange { link: 0, delay: Some(20 * MS), loss: Some(Loss::bernoulli(1.0)), ..LinkChange::default() };
+    let change = LinkChange { delay: Some(20 * MS), loss: Some(Loss::bernoulli(1.0)), ..LinkChange::default() };
     // The first packet has been on the bottleneck since 1 ms.
-    links.change(Time::from_ms(2), &change).unwrap();
+    links.change(Time::from_ms(2), 0, &change).unwrap();
     links.push(Time::from_ms(3), 0, packet());
     assert_eq!(drain(&mut links), [12.0]);
     assert_eq!(links.stats()[0].lost.packets, 1);
-    let change = LinkChange { link: 0, loss: Some(Loss::None), ..LinkChange::default() };
-    links.change(Time::from_ms(40), &change).unwrap();
+    let change = LinkChange { loss: Some(Loss::None), ..LinkChange::default() };
+    links.change(Time::from_ms(40), 0, &change).unwrap();
     links.push(Time::from_ms(50), 0, packet());
     assert_eq!(drain(&mut links), [72.0]);
-    for wrong in [LinkChange { link: 9, ..change.clone() }, LinkChange { rate_bps: Some(0), ..change }] {
-        links.change(Time::from_ms(100), &wrong).unwrap_err();
+    for (link, wrong) in [(9, change.clone()), (0, LinkChange { rate_bps: Some(0), ..change })] {
+        links.change(Time::from_ms(100), link, &wrong).unwrap_err();
     }
 }
 

@@ -7,6 +7,7 @@ use super::flow::FlowKey;
 use super::layout::{IpLayout, TCP, UDP, Version};
 use super::vnet::{GSO_ECN, GSO_NONE, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CHECKSUM, VNET_BYTES, VnetHeader};
 use crate::limits::{PACKET_BYTES_MAX, SEGMENTS_MAX};
+use crate::nat::Binding;
 
 /// Flags of TCP, in byte 13 of its header.
 const FIN: u8 = 0x01;
@@ -37,6 +38,8 @@ pub(crate) struct Frame {
     segments: usize,
     /// See [`dfcp_netem::Packet::flow`].
     pub(crate) flow: u64,
+    /// What a NAT has to know of it when it arrives there.
+    pub(crate) binding: Option<Binding>,
 }
 
 impl Frame {
@@ -57,7 +60,16 @@ impl Frame {
         let flags = vnet.flags & NEEDS_CHECKSUM;
         let vnet = VnetHeader { flags, segment_bytes: 0, ..vnet };
         let headers_bytes = packet.len();
-        Ok(Self { vnet, packet: packet.into(), ip, headers_bytes, segment_bytes: 1, segments: 1, flow: 0 })
+        Ok(Self {
+            vnet,
+            packet: packet.into(),
+            ip,
+            headers_bytes,
+            segment_bytes: 1,
+            segments: 1,
+            flow: 0,
+            binding: None,
+        })
     }
 
     fn superpacket(vnet: VnetHeader, packet: &[u8], ip: IpLayout) -> Result<Self, Malformed> {
@@ -80,7 +92,7 @@ impl Frame {
             return Err(Malformed::Superpacket);
         }
         let vnet = VnetHeader { flags: NEEDS_CHECKSUM, ..vnet };
-        Ok(Self { vnet, packet: packet.into(), ip, headers_bytes, segment_bytes, segments, flow: 0 })
+        Ok(Self { vnet, packet: packet.into(), ip, headers_bytes, segment_bytes, segments, flow: 0, binding: None })
     }
 
     pub(crate) fn segments(&self) -> usize {
@@ -108,6 +120,41 @@ impl Frame {
     pub(crate) fn pair(&self) -> Option<usize> {
         let source = self.ip.addresses(&self.packet).first_chunk::<4>().filter(|_| self.ip.version == Version::V4);
         source.and_then(|source| usize::from(u16::from_be_bytes([source[2], source[3]])).checked_sub(1))
+    }
+
+    /// Protocol, and ports of source and destination. Fragments have none: the first one's would not be those of the others.
+    pub(crate) fn ports(&self) -> Option<(u8, [u16; 2])> {
+        self.ip.payload_at(&self.packet).filter(|_| !self.ip.is_fragment)?;
+        let [s0, s1, d0, d1] = *self.packet.get(self.ip.transport_at..)?.first_chunk()?;
+        Some((self.ip.protocol, [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])]))
+    }
+
+    /// Of a frame with ports.
+    pub(crate) fn set_source_port(&mut self, port: u16) {
+        self.set_port(0, port);
+    }
+
+    /// Of a frame with ports.
+    pub(crate) fn set_destination_port(&mut self, port: u16) {
+        self.set_port(2, port);
+    }
+
+    /// Changes a port, and a checksum which is complete by the difference (RFC 1624). One that is still to be completed does not have
+    /// ports in it yet.
+    fn set_port(&mut self, at: usize, port: u16) {
+        let checksum_at = if self.ip.protocol == TCP { 16 } else { 6 };
+        let is_complete = !self.vnet.needs_checksum() || usize::from(self.vnet.checksum_start) != self.ip.transport_at;
+        let Some(transport) = self.packet.get_mut(self.ip.transport_at..) else { return };
+        let word = |transport: &[u8], at: usize| {
+            transport.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u16::from_be_bytes(*bytes))
+        };
+        let (old, sum) = (word(transport, at), word(transport, checksum_at));
+        put(transport, at, port);
+        // UDP without a checksum has none afterwards.
+        if is_complete && (sum != 0 || self.ip.protocol == TCP) {
+            let new = Sum::default().plus_word(!sum).plus_word(!old).plus_word(port).checksum();
+            put(transport, checksum_at, if new == 0 { 0xffff } else { new });
+        }
     }
 
     pub(crate) fn flow_key(&self) -> FlowKey {

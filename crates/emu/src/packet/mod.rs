@@ -11,5 +11,6 @@ mod vnet;
 
 pub(crate) use flow::Flows;
 pub(crate) use frame::Frame;
+pub(crate) use layout::TCP;
 pub(crate) use segment::{Run, Segment};
 pub(crate) use vnet::VNET_BYTES;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use dfcp_netem::{Packet, flip_bit};
 
 use super::frame::Frame;
+use crate::nat::Binding;
 
 /// One packet: a frame's only one, or a segment of a superpacket. All segments share their superpacket's memory.
 #[derive(Clone, Debug)]
@@ -21,6 +22,11 @@ impl Segment {
         let segments = frame.segments() as u16;
         let frame = Rc::new(frame);
         (0..segments).map(move |index| Self { frame: Rc::clone(&frame), index, corrupted: None })
+    }
+
+    /// See [`Frame::binding`].
+    pub(crate) fn binding(&self) -> Option<Binding> {
+        self.frame.binding
     }
 }
 

@@ -1,16 +1,14 @@
 //! One run: network, flows, and what is measured of them.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use dfcp_flows::{Clock, Surroundings, TcpCounters, Told, tcp_counters};
 use dfcp_lab::course::{Course, FlowBytes, FlowReading, LinkReading, TICK_NS};
 use dfcp_lab::metrics::Measured;
-use dfcp_lab::scenario::{ChangeSpec, Layout, Scenario, loss};
-use dfcp_netem::Loss;
+use dfcp_lab::scenario::{ChangeSpec, Layout, LinkState, Scenario};
 
 use super::clock::instant;
-use super::network::{LinkChange, Network};
+use super::network::Network;
 use super::tuning;
 
 /// What setting up the flows may take of the run's time: microseconds, unless something is waited for.
@@ -49,8 +47,8 @@ pub(super) struct Run<'run> {
     pub(super) layout: &'run Layout,
     pub(super) network: Network,
     pub(super) flows: Vec<Rc<Told>>,
-    /// Present rates of the scenario's links.
-    rates_bps: Vec<u64>,
+    /// The scenario's links as changes have left them.
+    states: Vec<LinkState>,
     clock: Clock,
 }
 
@@ -77,8 +75,7 @@ impl<'run> Run<'run> {
                 "setting up the flows took {ms:.0} ms of the run; something of the kernel was waited for"
             ));
         }
-        let rates_bps = scenario.links.iter().map(|link| link.rate_bps).collect();
-        Ok(Self { scenario, layout, network, flows, rates_bps, clock })
+        Ok(Self { scenario, layout, network, flows, states: LinkState::all(scenario), clock })
     }
 
     /// Lets the time of the scenario pass in steps of `step_ns` up to `end_ns`, or until every flow has a size and is at its end.
@@ -112,11 +109,13 @@ impl<'run> Run<'run> {
 
     fn links(&mut self) -> Result<Vec<LinkReading>, String> {
         let mut readings = Vec::with_capacity(self.layout.links.len());
-        for (&(there, _), &rate_bps) in self.layout.links.iter().zip(&self.rates_bps) {
+        for (place, &(there, _)) in self.layout.links.iter().enumerate() {
+            let (state, spec) = (&self.states[place], &self.scenario.links[place]);
             let sample = self.network.sample(there).map_err(|error| error.to_string())?;
             readings.push(LinkReading {
                 waiting: sample.waiting_packets as usize,
-                rate_bps,
+                rate_bps: state.rate_bps,
+                capacity_bps: state.capacity_bps(spec),
                 offered: sample.offered_packets,
                 queue_drops: sample.dropped_packets,
                 lost: sample.lost_packets,
@@ -142,7 +141,7 @@ impl<'run> Run<'run> {
 
     fn change(&mut self, change: &ChangeSpec) -> Result<(), String> {
         make_change(&mut self.network, self.layout, self.scenario, change)?;
-        self.rates_bps[change.link] = change.rate_bps.unwrap_or(self.rates_bps[change.link]);
+        self.states[change.link].change(change);
         Ok(())
     }
 
@@ -169,20 +168,14 @@ impl<'run> Run<'run> {
     }
 }
 
-/// Makes `change` happen now, in data's direction.
+/// Makes `change` happen now.
 pub(super) fn make_change(
     network: &mut Network,
     layout: &Layout,
     scenario: &Scenario,
     change: &ChangeSpec,
 ) -> Result<(), String> {
-    let new_loss = match change.loss {
-        Some(p) => Some(Loss::bernoulli(p)),
-        None if change.own_loss => Some(loss(&scenario.links[change.link])?),
-        None => None,
-    };
-    let (there, _) = layout.links[change.link];
-    let delay = change.delay_ns.map(Duration::from_nanos);
-    let change = LinkChange { rate_bps: change.rate_bps, delay, loss: new_loss };
-    network.change(there, &change).map_err(|error| error.to_string())
+    let (there, back) = layout.links[change.link];
+    let edge = if change.is_back { back } else { there };
+    network.change(edge, &change.link_change(scenario)?).map_err(|error| error.to_string())
 }

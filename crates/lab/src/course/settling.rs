@@ -53,7 +53,8 @@ impl Settling {
         let packets_ns = (u128::from(WINDOW_PACKETS * PACKET_BITS) * 1_000_000_000 / u128::from(rate_bps)) as u64;
         let window_ticks = scenario.longest_rtt_ns().max(packets_ns).div_ceil(TICK_NS).max(1) as usize;
         let of_path = |change: &&crate::scenario::ChangeSpec| {
-            change.link == 0 && (change.rate_bps.is_some() || change.delay_ns.is_some())
+            let is_new = change.rate_bps.is_some() || change.delay_ns.is_some() || change.outage == Some(false);
+            change.link == 0 && !change.is_back && is_new
         };
         Self {
             window_ticks,
@@ -70,7 +71,7 @@ impl Settling {
 
     /// The bottleneck as it is at `now_ns`, when a tick ends.
     pub(super) fn tick(&mut self, now_ns: u64, link: &LinkReading) {
-        self.could_bytes += link.rate_bps as f64 / 8.0 * (TICK_NS as f64 / 1e9);
+        self.could_bytes += link.capacity_bps as f64 / 8.0 * (TICK_NS as f64 / 1e9);
         let present = Carried { bytes: link.carried_bytes, could_bytes: self.could_bytes };
         self.past.push_back(present);
         self.last = (link.offered, link.queue_drops);
@@ -89,8 +90,9 @@ impl Settling {
         if self.started_ns.is_some_and(|started_ns| now_ns >= started_ns + 2 * window_ns) {
             self.at_start.get_or_insert(self.last);
         }
-        let is_used = (present.bytes - first.bytes) as f64 >= SHARE * (present.could_bytes - first.could_bytes);
-        if !is_used {
+        let could_bytes = present.could_bytes - first.could_bytes;
+        // In an outage nothing can be used.
+        if could_bytes == 0.0 || ((present.bytes - first.bytes) as f64) < SHARE * could_bytes {
             return;
         }
         self.started_ns.get_or_insert(began_ns);

@@ -264,3 +264,55 @@ fn with_loss_each_does_what_it_can() {
     assert!(arq.ip_bytes_each.unwrap() > 1_044.0 * arq.datagrams_each.unwrap(), "what is asked for counts: {arq:?}");
     assert!(fec.in_time > 0.99, "{fec:?}");
 }
+
+#[test]
+fn in_an_outage_nothing_is_possible_and_afterwards_all_is_again() {
+    // CUBIC waits for its timeout, and 1 s of 3 is left after the outage.
+    let out =
+        "[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n[[outages]]\nat_s = 1.2\nlasts_s = 0.5\n";
+    let whole = measured(&out.replace("lasts_s = 0.5", "lasts_s = 0.001"));
+    for (found, whole) in measured(out).iter().zip(&whole) {
+        let share = found.possible_bps / whole.possible_bps;
+        assert!((share - 0.75).abs() < 0.01, "{share}");
+        let bin = found.flows[0].bins_bps[3];
+        assert!(found.flows[0].longest_gap_ms >= Some(490.0) && bin < whole.flows[0].bins_bps[3], "{bin}");
+        assert!(found.recovery_ms.is_some(), "an end of an outage is a change that is made up for");
+        assert_eq!(found.flows[0].failure, None);
+    }
+    assert!(measured(out)[2].flows[0].goodput_bps > 0.9 * 0.75 * whole[2].flows[0].goodput_bps);
+}
+
+#[test]
+fn after_a_new_address_dfcp_and_quic_go_on_and_tcp_ends() {
+    let plan = |flows: &str| {
+        format!(
+            "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nduration_s = 3\nwarm_up_s = 1\nseeds = 1\n\
+             [topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n{flows}\n[[series]]\nlabel = \"CUBIC\"\ntransport = \"cubic\"\n\
+             [[series]]\nlabel = \"modern\"\ntransport = \"modern\"\n[[series]]\nlabel = \"QUIC\"\ntransport = \"quic-cubic\"\n\
+             [metrics]\nplot = [\"jain\"]\nbin_s = 0.5\n"
+        )
+    };
+    let measured = |flows: &str| {
+        let runs = expand(&Source::parse("t.toml", &plan(flows)).unwrap(), Choice::default()).unwrap();
+        runs.iter().map(|run| measure(&run.scenario, run.seed).unwrap().flows.remove(0)).collect::<Vec<_>>()
+    };
+    let (moved, still) = (measured("[[flows]]\nrebind_s = [1.5, 2]\n"), measured("[[flows]]\n"));
+    let tcp = &moved[0];
+    assert!(tcp.failure.as_ref().is_some_and(|why| why.contains("address changed")), "{:?}", tcp.failure);
+    assert!(tcp.bins_bps[2] > 15e6 && tcp.bins_bps[4..].iter().all(|&bps| bps == 0.0), "{:?}", tcp.bins_bps);
+    for (moved, still) in moved.iter().zip(&still).skip(1) {
+        assert_eq!(moved.failure, None);
+        assert!(moved.goodput_bps > 0.9 * still.goodput_bps, "{} {}", moved.goodput_bps, still.goodput_bps);
+        // What is on its way back is lost, so it is not the same run.
+        assert_ne!(moved.bins_bps, still.bins_bps);
+    }
+}
+
+#[test]
+fn a_slow_way_back_does_not_slow_down_data() {
+    let plan = "[topology]\nrate_mbps = 0.4\nup_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n";
+    for found in measured(plan) {
+        assert!(found.flows[0].goodput_bps > 0.5 * 20e6, "{}", found.flows[0].goodput_bps);
+        assert!((found.ceiling_bps / 20e6 - 0.95).abs() < 0.03);
+    }
+}

@@ -23,12 +23,12 @@ pub use self::drawing::{Axes, Metrics, Over, Scale};
 pub use self::kind::Kind;
 pub use self::messages::MessagesTable;
 pub use self::model::{
-    Axis, Bottleneck, Change, Discipline, Ends, Flows, GraphLink, Impairments, Lie, Plan, Random, Series, Shape,
-    Topology, Walk,
+    Axis, Bottleneck, Change, Discipline, Ends, Flows, GraphLink, Impairments, Lie, Outage, Plan, Random, Series,
+    Shape, Topology, Walk, Ways,
 };
 pub(crate) use self::parameter::as_number;
 pub use self::parameter::{NUMBERED, PARAMETERS, set};
-pub use self::rates::{Rates, RatesFrom};
+pub use self::rates::{Rates, RatesFrom, TraceError, Way, read_trace};
 pub use self::run::{Agreement, JudgeBy, RunTable, Shorter, Spread};
 pub use self::web::{EstimateTable, WebTable};
 
@@ -109,8 +109,8 @@ impl Source {
         for rates in &mut rates {
             let at = rates.span().start;
             rates.get_mut().load(&self.file, traces).map_err(|error| match error {
-                rates::LoadError::File(message) => self.error(at, message),
-                rates::LoadError::Content(file, error) => PlanError { file, line: error.line, message: error.message },
+                TraceError::File(..) => self.error(at, format!("{error}; `file` is a path beside the plan")),
+                TraceError::Content(file, error) => PlanError { file, line: error.line, message: error.message },
             })?;
         }
         self.plan.rates = rates;

@@ -65,6 +65,9 @@ pub struct Plan {
     /// Rates which were recorded.
     #[serde(default)]
     pub rates: Vec<Spanned<Rates>>,
+    /// Times in which a bottleneck carries nothing.
+    #[serde(default)]
+    pub outages: Vec<Spanned<Outage>>,
     /// What is measured.
     pub metrics: Metrics,
     /// How it is drawn.
@@ -144,6 +147,8 @@ pub struct Topology {
     pub kind: Shape,
     /// Rate of bottlenecks, Mbit/s of IP packets. Default 1000.
     pub rate_mbps: Option<f64>,
+    /// Rate up, in data's direction (flows which go the other way come down), where that is another one, Mbit/s.
+    pub up_mbps: Option<f64>,
     /// Round-trip time of each pair of hosts over its access links alone, ms. Default 10.
     pub rtt_ms: Option<f64>,
     /// Rate of access links, Mbit/s; 0 for infinite. Default: 1000, the documents'.
@@ -171,7 +176,7 @@ pub struct Topology {
     /// Of a parking lot, from left to right.
     #[serde(default)]
     pub bottlenecks: Vec<Spanned<Bottleneck>>,
-    /// Of a graph; each goes both ways.
+    /// Of a graph; each goes both ways, but two which connect the same nodes in opposite directions, of which each goes its own.
     #[serde(default)]
     pub links: Vec<Spanned<GraphLink>>,
     /// Of the shape `random`: what is drawn from.
@@ -179,6 +184,30 @@ pub struct Topology {
     /// Of the shape `random`: which draw.
     #[serde(default)]
     pub scenario: u64,
+}
+
+/// Ways of a bottleneck.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ways {
+    /// Data's direction, from the first host to the other.
+    #[default]
+    Up,
+    /// The way back.
+    Down,
+    /// The two of them.
+    Both,
+}
+
+impl Ways {
+    /// All, by their words.
+    pub const ALL: [(&'static str, Self); 3] = [("up", Self::Up), ("down", Self::Down), ("both", Self::Both)];
+
+    /// Data's direction, and the way back: whether it is one of them.
+    #[must_use]
+    pub fn each(self) -> [bool; 2] {
+        [self != Self::Down, self != Self::Up]
+    }
 }
 
 /// `[topology.impairments]`: what bottlenecks, all of them alike, do to packets beside losing them and making them wait.
@@ -200,10 +229,24 @@ pub struct Impairments {
     /// Share of packets lost on the way back alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub back_loss: Option<f64>,
-    /// Instead of a queue, a policer: a token bucket which fills at the bottleneck's rate, holds so many full packets, and drops
-    /// what finds it empty.
+    /// A policer: a token bucket which holds so many full packets, and drops what finds it empty. It fills at the bottleneck's
+    /// rate, and stands there instead of the queue, unless `policer_mbps` is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policer_packets: Option<u32>,
+    /// The policer's own rate, Mbit/s: it then stands in front of the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policer_mbps: Option<f64>,
+    /// Which ways all of this is on, but `back_loss`. Default: up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ways: Option<Ways>,
+}
+
+impl Impairments {
+    /// Whether a policer stands there instead of the queue.
+    #[must_use]
+    pub fn has_no_queue(&self) -> bool {
+        self.policer_packets.is_some() && self.policer_mbps.is_none()
+    }
 }
 
 /// `[[topology.bottlenecks]]`
@@ -212,6 +255,8 @@ pub struct Impairments {
 pub struct Bottleneck {
     /// Mbit/s.
     pub rate_mbps: Option<f64>,
+    /// Up, Mbit/s. Where `rate_mbps` is given and this is not, it is the same.
+    pub up_mbps: Option<f64>,
     /// What it adds to the round-trip time of what crosses it, ms. Default 0.
     pub rtt_ms: Option<f64>,
     /// Share lost.
@@ -281,6 +326,9 @@ pub struct Flows {
     /// Whether they go the other way: their data shares bottlenecks with the reports of the others.
     #[serde(default)]
     pub is_back: bool,
+    /// When the sender gets another address, as behind a NAT which has forgotten it, s from the start of the run.
+    #[serde(default)]
+    pub rebind_s: Vec<f64>,
     /// What their ends do that others do not.
     #[serde(default)]
     pub ends: Ends,
@@ -355,6 +403,7 @@ impl Default for Flows {
             access_mbps: None,
             stays_s: None,
             is_back: false,
+            rebind_s: Vec::new(),
             ends: Ends::default(),
             messages: None,
             web: None,
@@ -399,7 +448,20 @@ pub struct Axis {
     pub small: Option<Vec<toml::Value>>,
 }
 
-/// `[[time]]`: a change of a bottleneck.
+/// `[[outages]]`: a time in which a bottleneck carries nothing, either way.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outage {
+    /// When it begins.
+    pub at_s: f64,
+    /// How long it lasts.
+    pub lasts_s: f64,
+    /// Which bottleneck, counted from 1, the default.
+    #[serde(default = "first")]
+    pub bottleneck: usize,
+}
+
+/// `[[time]]`: a change of a bottleneck, in data's direction.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {

@@ -9,8 +9,9 @@ use super::model::{Change, Discipline, Ends, Flows, Plan};
 use crate::expand::Level;
 
 /// Names which stand alone, for messages and the documentation: name, and what it is.
-pub const PARAMETERS: [(&str, &str); 44] = [
+pub const PARAMETERS: [(&str, &str); 46] = [
     ("bottleneck_mbps", "rate of the bottleneck, Mbit/s of IP packets"),
+    ("up_mbps", "the same up, in data's direction, where that is another one"),
     ("rtt_ms", "round-trip time of every pair's access links, ms"),
     ("access_mbps", "rate of access links, Mbit/s; 0 for infinite"),
     ("access_jitter_us", "longest random delay of a packet on its access link, µs"),
@@ -23,7 +24,8 @@ pub const PARAMETERS: [(&str, &str); 44] = [
     ("batch_ms", "time between batches in which packets leave a bottleneck, ms"),
     ("reorder", "share of packets which arrive late, so that others overtake them"),
     ("back_loss", "share of packets lost on the way back alone"),
-    ("policer_packets", "full packets in the bucket of a policer, which stands in for the queue"),
+    ("policer_packets", "full packets in the bucket of a policer, which stands in for the queue or in front of it"),
+    ("policer_mbps", "the policer's own rate, Mbit/s: it then stands in front of the queue"),
     ("scenario", "which draw of a random network"),
     ("flows", "number of flows of the first [[flows]]"),
     ("bytes", "application bytes of every flow"),
@@ -57,9 +59,10 @@ pub const PARAMETERS: [(&str, &str); 44] = [
 ];
 
 /// Names with a number N in them, which says which one of several, counted from 1, or with the name of another parameter.
-pub const NUMBERED: [(&str, &str); 12] = [
+pub const NUMBERED: [(&str, &str); 13] = [
     ("parameters.NAME", "classic's parameter NAME of thesis table 3.2, such as inctokens"),
     ("bottleneckN.rate_mbps", "rate of bottleneck N, Mbit/s"),
+    ("bottleneckN.up_mbps", "the same up, in data's direction, where that is another one"),
     ("bottleneckN.rtt_ms", "what bottleneck N adds to the round-trip time, ms"),
     ("bottleneckN.loss", "share lost in bottleneck N"),
     ("bottleneckN.buffer_packets", "packets which may wait in bottleneck N"),
@@ -86,6 +89,7 @@ pub fn set(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
     let topology = plan.topology.get_mut();
     match name {
         "bottleneck_mbps" => topology.rate_mbps = Some(number(name, value)?),
+        "up_mbps" => topology.up_mbps = Some(number(name, value)?),
         "rtt_ms" => topology.rtt_ms = Some(number(name, value)?),
         "access_mbps" => topology.access_mbps = Some(number(name, value)?),
         "access_jitter_us" => topology.access_jitter_us = Some(number(name, value)?),
@@ -96,6 +100,7 @@ pub fn set(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
         "reorder" => topology.impairments.reorder = Some(number(name, value)?),
         "back_loss" => topology.impairments.back_loss = Some(number(name, value)?),
         "policer_packets" => topology.impairments.policer_packets = Some(whole(name, value)?),
+        "policer_mbps" => topology.impairments.policer_mbps = Some(number(name, value)?),
         "discipline" => topology.discipline = Some(discipline(value)?),
         "buffer_packets" => (topology.buffer_packets, topology.buffer_bdp) = (Some(whole(name, value)?), None),
         "buffer_bdp" => (topology.buffer_packets, topology.buffer_bdp) = (None, Some(number(name, value)?)),
@@ -138,6 +143,7 @@ fn set_numbered(plan: &mut Plan, name: &str, group: &str, field: &str, value: &V
             };
             match field {
                 "rate_mbps" => bottleneck.rate_mbps = Some(number(name, value)?),
+                "up_mbps" => bottleneck.up_mbps = Some(number(name, value)?),
                 "rtt_ms" => bottleneck.rtt_ms = Some(number(name, value)?),
                 "loss" => bottleneck.loss = Some(number(name, value)?),
                 "buffer_packets" => {

@@ -21,11 +21,25 @@ pub struct Rates {
     pub from: RatesFrom,
     /// The file, beside the plan unless it is an absolute path.
     pub file: String,
+    /// Which way. Default: up, in data's direction.
+    #[serde(default)]
+    pub way: Way,
     /// For so long, ms, the rate is the mean of what the trace lets through meanwhile. Default 20.
     pub bin_ms: Option<f64>,
     /// What is in the file.
     #[serde(skip)]
     pub trace: Option<DeliveryTrace>,
+}
+
+/// One way of a bottleneck.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// Data's direction.
+    #[default]
+    Up,
+    /// The way back.
+    Down,
 }
 
 /// Sources of rates.
@@ -41,36 +55,43 @@ fn first() -> usize {
 }
 
 /// Why a trace cannot be used.
-pub(super) enum LoadError {
-    /// It cannot be read: a sentence.
-    File(String),
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// It cannot be read.
+    #[error("cannot read the trace {0}: {1}")]
+    File(String, String),
     /// It is there, and none: the name of the file, and what is wrong with it.
+    #[error("{0}, line {line}: {1}", line = .1.line)]
     Content(String, DeliveryTraceError),
+}
+
+/// Reads a trace.
+///
+/// # Errors
+/// The file cannot be read, or has something else in it.
+pub fn read_trace(path: &Path) -> Result<DeliveryTrace, TraceError> {
+    let shown = path.display().to_string();
+    let unreadable = |error: String| TraceError::File(shown.clone(), error);
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| unreadable(error.to_string()))?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(unreadable(format!("it has more than {FILE_BYTES_MAX} bytes")));
+    }
+    DeliveryTrace::parse(&text).map_err(|error| TraceError::Content(shown.clone(), error))
 }
 
 impl Rates {
     /// Reads the file, which is one of `brought`, by name and text, or is looked for beside the plan `plan_file`.
-    pub(super) fn load(&mut self, plan_file: &str, brought: &[(&str, &str)]) -> Result<(), LoadError> {
+    pub(super) fn load(&mut self, plan_file: &str, brought: &[(&str, &str)]) -> Result<(), TraceError> {
         let RatesFrom::Trace = self.from;
-        if let Some((name, text)) = brought.iter().find(|(name, _)| *name == self.file) {
-            let content = |error| LoadError::Content((*name).to_owned(), error);
-            self.trace = Some(DeliveryTrace::parse(text).map_err(content)?);
-            return Ok(());
-        }
-        let beside = Path::new(plan_file).parent().unwrap_or_else(|| Path::new(""));
-        let path = beside.join(&self.file);
-        let shown = path.display().to_string();
-        let unreadable = |error: String| {
-            LoadError::File(format!("cannot read the trace {shown}: {error}; `file` is a path beside the plan"))
+        let trace = match brought.iter().find(|(name, _)| *name == self.file) {
+            Some((name, text)) => {
+                DeliveryTrace::parse(text).map_err(|error| TraceError::Content((*name).to_owned(), error))
+            }
+            None => read_trace(&Path::new(plan_file).parent().unwrap_or_else(|| Path::new("")).join(&self.file)),
         };
-        let mut text = String::new();
-        let file = File::open(&path).map_err(|error| unreadable(error.to_string()))?;
-        file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| unreadable(error.to_string()))?;
-        if text.len() as u64 > FILE_BYTES_MAX {
-            return Err(unreadable(format!("it has more than {FILE_BYTES_MAX} bytes")));
-        }
-        let trace = DeliveryTrace::parse(&text).map_err(|error| LoadError::Content(shown.clone(), error))?;
-        self.trace = Some(trace);
+        self.trace = Some(trace?);
         Ok(())
     }
 }

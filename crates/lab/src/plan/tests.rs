@@ -224,6 +224,21 @@ fn traces_are_read_beside_the_plan_and_their_mistakes_have_lines() {
     let twice = format!("{}{}", rates_with("", ""), rates_with("", ""));
     write("a.toml", &SMALL.replacen("[topology]", &format!("{twice}[topology]"), 1));
     assert!(read().unwrap_err().contains("from elsewhere, too"));
+    // One of each way: data's direction has the one, and the way back the other.
+    let both = format!("{}{}", rates_with("", ""), rates_with("bin_ms = 10", "way = \"down\"\nbin_ms = 20"));
+    write("a.toml", &SMALL.replacen("[topology]", &format!("{both}[topology]"), 1));
+    let sources = read().unwrap();
+    let run = &expand(&sources[0], Choice { form: Form::Full, seeds: Some(1) }).unwrap()[0];
+    let first = |is_back: bool| {
+        let changes = run.scenario.drawn(1).changes;
+        changes.iter().find(|change| change.is_back == is_back).and_then(|change| change.rate_bps)
+    };
+    // 3 packets in 10 ms, and 3 + 4 in 20 ms.
+    assert_eq!((first(false), first(true)), (Some(3_600_000), Some(4_200_000)));
+    assert!(run.scenario.links[0].back_bps.is_some());
+    let up = format!("{}[topology]\nup_mbps = 3\n", rates_with("", ""));
+    write("a.toml", &SMALL.replacen("[topology]\n", &up, 1));
+    assert!(read().unwrap_err().contains("up_mbps is the rate which [[rates]] has, too"));
 }
 
 /// A recorded rate with one thing changed.

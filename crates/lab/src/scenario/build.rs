@@ -1,12 +1,12 @@
 //! From a scenario to a simulation.
 
-use dfcp_sim::{FlowConfig, FlowId, LinkId, Network, Node, Observer, Simulation};
+use dfcp_sim::{Edge, FlowConfig, FlowId, LinkId, Network, Node, Observer, Simulation};
 use dfcp_time::Time;
 
 use super::layout::NO_ROUTE;
 use super::{FlowSpec, Layout, Scenario};
 
-/// What was built: a simulation's flows in their order, and its links in data's direction.
+/// What was built: a simulation's flows in their order, and its links in data's direction and back.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// One for each of the scenario's.
@@ -15,6 +15,8 @@ pub struct Built {
     pub probes: Vec<Option<FlowId>>,
     /// One for each of the scenario's.
     pub links: Vec<LinkId>,
+    /// Their ways back.
+    pub back_links: Vec<LinkId>,
 }
 
 /// Builds `scenario` in an empty simulation. Losses which a change brings later are not there yet.
@@ -33,7 +35,9 @@ pub fn build<O: Observer>(scenario: &Scenario, simulation: &mut Simulation<O>) -
     let probes =
         estimates.map(|(flow, config)| flow.estimate.map(|estimate| add(&estimate.probes(config))).transpose());
     let probes = probes.collect::<Result<_, _>>()?;
-    Ok(Built { flows, probes, links: links.into_iter().map(|(there, _)| network.link(there)).collect() })
+    let [links, back_links] = [|ways: &(Edge, Edge)| ways.0, |ways: &(Edge, Edge)| ways.1]
+        .map(|way| links.iter().map(|ways| network.link(way(ways))).collect());
+    Ok(Built { flows, probes, links, back_links })
 }
 
 fn config_of(network: &Network, (sender, receiver): (Node, Node), flow: &FlowSpec) -> Result<FlowConfig, String> {
@@ -41,6 +45,7 @@ fn config_of(network: &Network, (sender, receiver): (Node, Node), flow: &FlowSpe
     Ok(FlowConfig {
         start: Time::from_ns(flow.start_ns),
         stop: flow.stop_ns.map(Time::from_ns),
+        rebinds: flow.rebinds_ns.iter().map(|&ns| Time::from_ns(ns)).collect(),
         bytes: flow.bytes,
         forward: route(sender, receiver)?,
         back: route(receiver, sender)?,

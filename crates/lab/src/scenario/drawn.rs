@@ -7,7 +7,13 @@ impl Scenario {
     /// The scenario as the run with this seed makes it: flows start and walk as drawn. Drawn again, it stays.
     #[must_use]
     pub fn drawn(&self, seed: u64) -> Self {
-        let mut drawn = Self { walks: Vec::new(), rates: Vec::new(), spread: super::Spread::default(), ..self.clone() };
+        let mut drawn = Self {
+            walks: Vec::new(),
+            rates: Vec::new(),
+            outages: Vec::new(),
+            spread: super::Spread::default(),
+            ..self.clone()
+        };
         // Another sequence than those of the links, which the simulation draws from the same seed.
         let mut random = Draw(seed ^ 0x5851_F42D_4C95_7F2D);
         for flow in &mut drawn.flows {
@@ -30,6 +36,7 @@ impl Scenario {
             drawn.changes.extend(self.steps(walk, &mut random));
         }
         drawn.changes.extend(self.rates.iter().flat_map(|rates| rates.changes(self.duration_ns)));
+        drawn.changes.extend(self.outages.iter().flat_map(|outage| outage.changes(self)));
         drawn.changes.sort_by_key(|change| change.at_ns);
         drawn
     }
@@ -53,9 +60,7 @@ impl Scenario {
                 at_ns: number * walk.every_ns,
                 link: walk.link,
                 rate_bps: Some((rate_bps * share).round().max(1.0) as u64),
-                delay_ns: None,
-                own_loss: false,
-                loss: None,
+                ..ChangeSpec::default()
             }
         };
         (1..=count).map(step).collect()

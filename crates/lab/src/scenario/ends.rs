@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use dfcp_sim::{Behaviour, Demand, DfcpConfig, Transport};
+use dfcp_proto::{Config, PreSharedKey, Security};
+use dfcp_sim::{Behaviour, Demand, DfcpConfig, QuicConfig, Transport};
 
 use super::FlowSpec;
-use crate::plan::{Ends, Lie};
+use crate::plan::{Carrier, Ends, Lie};
+
+/// Of both ends of a flow whose sender gets other addresses. It protects nothing in a laboratory.
+const KEY: [u8; 32] = [0x5A; 32];
 
 fn bps(mbps: f64) -> u64 {
     ((mbps * 1e6).round() as u64).max(1)
@@ -26,6 +30,31 @@ fn behaviour(ends: &Ends) -> Behaviour {
 }
 
 impl FlowSpec {
+    /// What carries it, with symbols which are coded where they cannot be only counted: what is encrypted must be there.
+    fn carrier(&self) -> Carrier {
+        // Without encryption nobody believes a new address of DFCP's (\[path-2\] of the specification).
+        let is_encrypted = self.transport.kind.is_dfcp() && !self.rebinds_ns.is_empty();
+        Carrier { codec: if is_encrypted { Some(true) } else { self.transport.codec }, ..self.transport.clone() }
+    }
+
+    /// Its transport, such that it goes on after its sender has got another address: DFCP encrypted, QUIC with migration.
+    #[must_use]
+    pub fn movable(&self, transport: Transport) -> Transport {
+        if self.rebinds_ns.is_empty() {
+            return transport;
+        }
+        let encrypted = |config: Config| config.with_security(Security::Sealed(PreSharedKey::from_bytes(&KEY).into()));
+        match transport {
+            Transport::Dfcp(config) => {
+                let DfcpConfig { sender, receiver, .. } = *config;
+                let (sender, receiver) = (encrypted(sender), encrypted(receiver));
+                Transport::Dfcp(Box::new(DfcpConfig { sender, receiver, ..*config }))
+            }
+            Transport::Quic(config) => Transport::Quic(QuicConfig { migration: true, ..config }),
+            other => other,
+        }
+    }
+
     /// What carries it in the simulator.
     ///
     /// # Errors
@@ -35,7 +64,7 @@ impl FlowSpec {
         if let Some(messages) = messages.filter(|_| self.transport.kind.is_of_messages()) {
             return self.transport.model(messages);
         }
-        let transport = self.transport.transport(self.share_bps, self.loss)?;
+        let transport = self.movable(self.carrier().transport(self.share_bps, self.loss)?);
         if let (Some(web), Transport::Tcp(tcp)) = (&self.web, &transport) {
             return Ok(Transport::Web(web.to_sim(*tcp)));
         }

@@ -38,7 +38,7 @@ pub(super) fn estimate(
     if !scenario.nodes.is_empty() || over.0 != over.1 || group.is_back {
         return Err("[flows.estimate] is about one bottleneck in data's direction; let `over` name it".to_owned());
     }
-    let policed = scenario.links.get(over.0).is_some_and(|link| link.impairments.policer_packets.is_some());
+    let policed = scenario.links.get(over.0).is_some_and(|link| link.impairments.has_no_queue());
     if policed {
         return Err("a policer has no queue to estimate anything by; remove [flows.estimate]".to_owned());
     }

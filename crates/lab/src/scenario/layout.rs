@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dfcp_netem::{self as netem, LinkConfig, Loss, Policer, QueueLimit};
+use dfcp_netem::{self as netem, LinkConfig, Loss, QueueLimit};
 use dfcp_sim::{Edge, Graph, Node, Pair, Row};
 
 use super::{FlowSpec, LinkSpec, Scenario};
@@ -11,12 +11,12 @@ use crate::plan::Discipline;
 /// Why a flow has no way.
 pub(super) const NO_ROUTE: &str = "a flow's nodes are not connected; add a link between them";
 
-/// Hosts, routers and links, each link both ways: edges are in pairs, there and back.
+/// Hosts, routers and links: edges are in pairs, there and back.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// The network.
     pub graph: Graph,
-    /// The scenario's links, in data's direction and back.
+    /// The scenario's links, in data's direction and back. Of two links of a graph which go one way each, one's way back is the other.
     pub links: Vec<(Edge, Edge)>,
     /// Sender and receiver of each flow.
     pub hosts: Vec<(Node, Node)>,
@@ -66,9 +66,19 @@ fn row(scenario: &Scenario, configs: Vec<(LinkConfig, LinkConfig)>) -> Result<La
 fn named(scenario: &Scenario, configs: Vec<(LinkConfig, LinkConfig)>) -> Layout {
     let mut graph = Graph::default();
     let nodes: Vec<Node> = scenario.nodes.iter().map(|_| graph.add_node()).collect();
-    let between = scenario.links.iter().map(|link| link.between.unwrap_or_default());
-    let links = between.zip(configs).map(|((a, b), (there, back))| graph.connect(nodes[a], nodes[b], there, back));
-    let links = links.collect();
+    let mut links: Vec<(Edge, Edge)> = Vec::new();
+    for (place, (link, (there, back))) in scenario.links.iter().zip(&configs).enumerate() {
+        let opposite = scenario.opposite(place);
+        let edges = match opposite.and_then(|other| links.get(other)) {
+            Some(&(first, second)) => (second, first),
+            None => {
+                let (a, b) = link.between.unwrap_or_default();
+                let back = opposite.map_or(back, |other| &configs[other].0);
+                graph.connect(nodes[a], nodes[b], there.clone(), back.clone())
+            }
+        };
+        links.push(edges);
+    }
     let hosts = scenario.flows.iter().map(|flow| attach(&mut graph, &nodes, flow)).collect();
     Layout { graph, links, hosts }
 }
@@ -92,43 +102,47 @@ fn attach(graph: &mut Graph, nodes: &[Node], flow: &FlowSpec) -> (Node, Node) {
     (sender, receiver)
 }
 
+/// A link in data's direction, and back.
 fn both_ways(link: &LinkSpec, loss_is_late: bool) -> Result<(LinkConfig, LinkConfig), String> {
-    let back = LinkConfig::default()
-        .with_rate_bps(link.rate_bps)
-        .with_delay(Duration::from_nanos(link.delay_ns))
-        .with_queue(QueueLimit::packets(link.queue_packets))
-        .with_discipline(discipline(link.discipline));
+    let way = |rate_bps, queue_packets| {
+        LinkConfig::default()
+            .with_rate_bps(rate_bps)
+            .with_delay(Duration::from_nanos(link.delay_ns))
+            .with_queue(QueueLimit::packets(queue_packets))
+            .with_discipline(discipline(link.discipline))
+    };
     let loss = if loss_is_late { Loss::None } else { loss(link)? };
-    let there = impaired(back.clone().with_loss(loss), link);
+    let there = way(link.rate_bps, link.queue_packets).with_loss(loss);
+    let back = way(link.back_bps.unwrap_or(link.rate_bps), link.back_queue_packets.unwrap_or(link.queue_packets));
     let back = back.with_loss(link.impairments.back_loss.map_or(Loss::None, Loss::bernoulli));
-    there.validate().map_err(|error| error.to_string())?;
+    let [on_there, on_back] = link.impairments.ways.unwrap_or_default().each();
+    let there = if on_there { impaired(there, link)? } else { there };
+    let back = if on_back { impaired(back, link)? } else { back };
+    there.validate().and_then(|()| back.validate()).map_err(|error| error.to_string())?;
     Ok((there, back))
 }
 
 /// Unless a plan says otherwise, what is late arrives so much later.
 const REORDER_MS_DEFAULT: f64 = 5.0;
-/// A full packet, by which a policer's bucket is counted.
-const PACKET_BYTES: u32 = 1500;
 
-/// `there`, with what else the link does to packets in data's direction.
-fn impaired(there: LinkConfig, link: &LinkSpec) -> LinkConfig {
+/// One way of a link, with what else that does to packets.
+fn impaired(way: LinkConfig, link: &LinkSpec) -> Result<LinkConfig, String> {
     let own = link.impairments;
     let ms = |ms: Option<f64>| Duration::from_nanos((ms.unwrap_or(0.0) * 1e6).round() as u64);
-    let there = there
+    let way = way
         .with_jitter(ms(own.jitter_ms))
         .with_batch(ms(own.batch_ms))
         .with_reorder(own.reorder.unwrap_or(0.0), ms(own.reorder_ms.or(Some(REORDER_MS_DEFAULT))));
-    let Some(packets) = own.policer_packets else { return there };
-    // A policer has no queue: what it lets through is not held up.
-    let policer = Policer { rate_bps: link.rate_bps, bucket_bytes: packets.saturating_mul(PACKET_BYTES) };
-    LinkConfig { rate_bps: None, ..there.with_policer(policer) }
+    let Some(packets) = own.policer_packets else { return Ok(way) };
+    let policer_bps = own.policer_mbps.map(|mbps| (mbps * 1e6).round() as u64);
+    way.policed(policer_bps, packets).map_err(|error| error.to_string())
 }
 
 /// The loss model of a link.
 ///
 /// # Errors
 /// One sentence about what makes no sense.
-pub fn loss(link: &LinkSpec) -> Result<Loss, String> {
+pub(super) fn loss(link: &LinkSpec) -> Result<Loss, String> {
     if link.loss == 0.0 {
         Ok(Loss::None)
     } else if link.loss_burst_packets > 0.0 {

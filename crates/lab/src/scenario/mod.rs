@@ -2,11 +2,13 @@
 //! the same figures.
 
 mod build;
+mod change;
 mod drawn;
 mod ends;
 mod estimate;
 mod layout;
 mod messages;
+mod outages;
 mod random;
 mod rates;
 mod resolve;
@@ -16,9 +18,11 @@ mod web;
 use serde::{Deserialize, Serialize};
 
 pub use self::build::{Built, build};
+pub use self::change::{ChangeSpec, LinkState};
 pub use self::estimate::EstimateSpec;
-pub use self::layout::{Layout, loss};
+pub use self::layout::Layout;
 pub use self::messages::MessageSpec;
+pub use self::outages::OutageSpec;
 pub use self::resolve::resolve;
 pub use self::web::WebSpec;
 use crate::plan::{Carrier, Discipline, Ends, Impairments, Spread};
@@ -42,6 +46,9 @@ pub struct Scenario {
     /// Rates which were recorded; [`Scenario::drawn`] makes changes of them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub rates: Vec<RatesSpec>,
+    /// Times without anything; [`Scenario::drawn`] makes changes of them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub outages: Vec<OutageSpec>,
     /// What [`Scenario::drawn`] draws of flows.
     #[serde(skip_serializing_if = "is_default", default)]
     pub spread: Spread,
@@ -58,8 +65,11 @@ pub struct Scenario {
 /// A bottleneck, or a link of a graph, both ways; losses are in data's direction alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkSpec {
-    /// bit/s of IP packets.
+    /// bit/s of IP packets; in data's direction, if the way back has another.
     pub rate_bps: u64,
+    /// Of the way back, if it has a rate of its own.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub back_bps: Option<u64>,
     /// One way, ns.
     pub delay_ns: u64,
     /// Share of packets lost.
@@ -70,6 +80,9 @@ pub struct LinkSpec {
     pub discipline: Discipline,
     /// Packets which may wait.
     pub queue_packets: usize,
+    /// On the way back, if that is another number.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub back_queue_packets: Option<usize>,
     /// What else it does to packets.
     #[serde(skip_serializing_if = "is_default", default)]
     pub impairments: Impairments,
@@ -103,6 +116,9 @@ pub struct FlowSpec {
     /// Whether it goes the other way.
     #[serde(skip_serializing_if = "is_default", default)]
     pub is_back: bool,
+    /// When its sender gets another address, ns.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub rebinds_ns: Vec<u64>,
     /// What its ends do that others do not.
     #[serde(skip_serializing_if = "is_default", default)]
     pub ends: Ends,
@@ -148,6 +164,9 @@ pub struct WalkSpec {
 pub struct RatesSpec {
     /// Which link.
     pub link: usize,
+    /// Whether it is that of the way back.
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub is_back: bool,
     /// How often it changes, ns.
     pub every_ns: u64,
     /// Packets which may leave meanwhile, from time 0.
@@ -159,24 +178,20 @@ pub struct RatesSpec {
     pub packet_bits: f64,
 }
 
-/// A change of a bottleneck.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ChangeSpec {
-    /// When, ns.
-    pub at_ns: u64,
-    /// Which link.
-    pub link: usize,
-    /// bit/s.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub rate_bps: Option<u64>,
-    /// One way, ns.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub delay_ns: Option<u64>,
-    /// Whether the link's own losses begin.
-    pub own_loss: bool,
-    /// Independent loss.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub loss: Option<f64>,
+impl LinkSpec {
+    /// What it carries at most in data's direction, bit/s: no more than its policer lets through.
+    #[must_use]
+    pub fn carries_bps(&self) -> u64 {
+        self.policed_bps(self.rate_bps)
+    }
+
+    /// The same at another rate.
+    pub(crate) fn policed_bps(&self, rate_bps: u64) -> u64 {
+        let own = self.impairments;
+        let is_policed = own.policer_packets.is_some() && own.ways.unwrap_or_default().each()[0];
+        let policer_bps = own.policer_mbps.filter(|_| is_policed).map(|mbps| (mbps * 1e6).round() as u64);
+        policer_bps.map_or(rate_bps, |policer_bps| policer_bps.min(rate_bps))
+    }
 }
 
 impl Scenario {
@@ -206,9 +221,22 @@ impl Scenario {
             let is_row = self.nodes.is_empty();
             let crossed = self.links.iter().enumerate();
             let crossed = crossed.filter(|(at, _)| !is_row || (flow.over.0..=flow.over.1).contains(at));
-            flow.rtt_ns + crossed.map(|(_, link)| 2 * link.delay_ns).sum::<u64>()
+            let delay_ns = |(at, link): (usize, &LinkSpec)| if self.is_one_way(at) { 1 } else { 2 } * link.delay_ns;
+            flow.rtt_ns + crossed.map(delay_ns).sum::<u64>()
         };
         self.flows.iter().map(rtt_ns).max().unwrap_or(0)
+    }
+
+    /// Whether the link at `place` of a graph goes its own way alone, as another one connects the same nodes in the opposite direction.
+    #[must_use]
+    pub fn is_one_way(&self, place: usize) -> bool {
+        self.opposite(place).is_some()
+    }
+
+    /// The link of a graph which connects the nodes of that at `place` in the opposite direction.
+    fn opposite(&self, place: usize) -> Option<usize> {
+        let (from, to) = self.links.get(place)?.between.filter(|(from, to)| from != to)?;
+        self.links.iter().position(|other| other.between == Some((to, from)))
     }
 
     /// Whether the bottleneck at `place` loses packets at random, at some time of the run.

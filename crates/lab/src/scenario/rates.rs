@@ -2,27 +2,35 @@
 
 use std::time::Duration;
 
-use dfcp_netem::OPPORTUNITY_BYTES;
+use dfcp_netem::{OPPORTUNITY_BYTES, TRACE_BIN_DEFAULT, binned_rate_bps};
 use dfcp_time::duration_ns;
 
 use super::resolve::{ns, positive};
 use super::{ChangeSpec, RatesSpec, Scenario};
-use crate::plan::{Plan, Rates};
+use crate::plan::{Plan, Rates, Way};
 
-/// A rate changes so often unless said: often enough for a queue of some ten packets, and no more than a change for every few packets.
-const BIN_MS_DEFAULT: f64 = 20.0;
 /// Bins which a record has: 2000 s in bins of 20 ms, of a trace which does not repeat earlier.
 const BINS_MAX: u64 = 100_000;
 /// Changes in a run: 5 h in bins of 20 ms.
 const CHANGES_MAX: u64 = 1_000_000;
 
-/// The rates of the plan; the link itself gets their mean, from which shares follow.
+/// The rates of the plan; the link's way itself gets their mean, from which shares follow.
 pub(super) fn add(scenario: &mut Scenario, plan: &Plan) -> Result<(), String> {
+    // The way back of a link with `up_mbps` has `rate_mbps`.
+    let have_up: Vec<bool> = scenario.links.iter().map(|link| link.back_bps.is_some()).collect();
     for rates in plan.rates.iter().map(toml::Spanned::get_ref) {
         let spec = of(scenario, plan, rates)?;
+        if !spec.is_back && have_up[spec.link] {
+            return Err("up_mbps is the rate which [[rates]] has, too; leave one of them out".to_owned());
+        }
         let packets: u64 = (0..spec.count(scenario.duration_ns)).map(|number| spec.packets_in(number)).sum();
         let mean_bps = packets as f64 * spec.packet_bits * 1e9 / scenario.duration_ns as f64;
-        scenario.links[spec.link].rate_bps = (mean_bps.round() as u64).max(1);
+        let (mean_bps, link) = ((mean_bps.round() as u64).max(1), &mut scenario.links[spec.link]);
+        if spec.is_back {
+            link.back_bps = Some(mean_bps)
+        } else {
+            link.rate_bps = mean_bps
+        }
         scenario.rates.push(spec);
     }
     Ok(())
@@ -34,20 +42,26 @@ fn of(scenario: &Scenario, plan: &Plan, rates: &Rates) -> Result<RatesSpec, Stri
         let place = rates.bottleneck;
         return Err(format!("[[rates]] names bottleneck {place}, but they are counted from 1 to {links}"));
     };
-    let of_link = |bottleneck: usize| bottleneck == rates.bottleneck;
+    let is_back = rates.way == Way::Down;
+    if is_back && scenario.is_one_way(link) {
+        return Err(format!("bottleneck {} has one way; remove `way` from its [[rates]]", rates.bottleneck));
+    }
+    let of_link = |bottleneck: usize| bottleneck == rates.bottleneck && !is_back;
     let walks = plan.walks.iter().any(|walk| of_link(walk.get_ref().bottleneck));
     let changes =
         plan.time.iter().any(|change| of_link(change.get_ref().bottleneck) && change.get_ref().rate_mbps.is_some());
-    if walks || changes || scenario.rates.iter().any(|other| other.link == link) {
+    let is_twice = scenario.rates.iter().any(|other| (other.link, other.is_back) == (link, is_back));
+    if walks || changes || is_twice {
         return Err(format!(
             "bottleneck {} has a rate from elsewhere, too; leave it or [[rates]] out",
             rates.bottleneck
         ));
     }
-    if scenario.links[link].impairments.policer_packets.is_some() {
+    if scenario.links[link].impairments.has_no_queue() {
         return Err("the rate of a policer does not change; remove [[rates]]".to_owned());
     }
-    let every_ns = ns(positive("bin_ms", rates.bin_ms.unwrap_or(BIN_MS_DEFAULT), 1e6)? / 1e3).max(1);
+    let every_ns =
+        ns(positive("bin_ms", rates.bin_ms.unwrap_or(TRACE_BIN_DEFAULT.as_secs_f64() * 1e3), 1e6)? / 1e3).max(1);
     if scenario.duration_ns.div_ceil(every_ns) > CHANGES_MAX {
         return Err(format!(
             "bin_ms makes more than {CHANGES_MAX} changes of the rate in the run; choose a longer one"
@@ -64,7 +78,7 @@ fn of(scenario: &Scenario, plan: &Plan, rates: &Rates) -> Result<RatesSpec, Stri
     }
     let (bin, end) = (Duration::from_nanos(every_ns), Duration::from_nanos(end_ns));
     let packet_bits = f64::from(OPPORTUNITY_BYTES) * 8.0;
-    Ok(RatesSpec { link, every_ns, packets: trace.bins(bin, end).collect(), repeats_from, packet_bits })
+    Ok(RatesSpec { link, is_back, every_ns, packets: trace.bins(bin, end).collect(), repeats_from, packet_bits })
 }
 
 impl RatesSpec {
@@ -83,10 +97,8 @@ impl RatesSpec {
         self.packets.get(place).copied().unwrap_or(0)
     }
 
-    /// Nothing leaves at 1 bit/s, which stands for no rate at all.
     fn rate_bps(&self, packets: u64) -> u64 {
-        let per_packet_bps = self.packet_bits * 1e9 / self.every_ns.max(1) as f64;
-        (packets as f64 * per_packet_bps).round().max(1.0) as u64
+        binned_rate_bps(packets, self.packet_bits, Duration::from_nanos(self.every_ns))
     }
 
     /// The fastest.
@@ -99,10 +111,9 @@ impl RatesSpec {
         (0..self.count(duration_ns)).map(move |number| ChangeSpec {
             at_ns: self.every_ns.saturating_mul(number),
             link: self.link,
+            is_back: self.is_back,
             rate_bps: Some(self.rate_bps(self.packets_in(number))),
-            delay_ns: None,
-            own_loss: false,
-            loss: None,
+            ..ChangeSpec::default()
         })
     }
 }

@@ -3,10 +3,10 @@
 use super::estimate::estimate;
 use super::messages::messages;
 use super::random::draw;
-use super::rates;
 use super::web::web;
-use super::{ChangeSpec, FlowSpec, LinkSpec, Scenario, WalkSpec};
-use crate::plan::{Bottleneck, Carrier, Ends, Flows, Impairments, Plan, Shape, Spread, Topology};
+use super::{ChangeSpec, FlowSpec, Layout, LinkSpec, Scenario, WalkSpec};
+use super::{outages, rates};
+use crate::plan::{Bottleneck, Carrier, Ends, Flows, Impairments, Kind, Plan, Shape, Spread, Topology};
 
 /// Buffer unless said: large enough not to limit.
 const BUFFER_PACKETS_DEFAULT: usize = 10_000;
@@ -18,9 +18,11 @@ const PACKET_BYTES: f64 = 1500.0;
 /// More would not end in a day.
 const FLOWS_MAX: u32 = 10_000;
 const LINKS_MAX: usize = 1_000;
-const DURATION_S_MAX: f64 = 1e5;
+pub(super) const DURATION_S_MAX: f64 = 1e5;
 /// Steps of a walk: 10 000 s in steps of 10 ms.
 const STEPS_MAX: u64 = 1_000_000;
+/// Addresses of a flow's sender in a run.
+const REBINDS_MAX: usize = 200;
 /// A clock which is off by more is broken.
 const CLOCK_PPM_MAX: i32 = 10_000;
 
@@ -49,6 +51,7 @@ pub fn resolve(plan: &Plan, transport: &Carrier) -> Result<Scenario, String> {
         changes: Vec::new(),
         walks: Vec::new(),
         rates: Vec::new(),
+        outages: Vec::new(),
         spread: spread(plan.spread)?,
         duration_ns: ns(duration_s),
         warm_up_ns: ns(plan.run.warm_up_s),
@@ -67,7 +70,8 @@ pub fn resolve(plan: &Plan, transport: &Carrier) -> Result<Scenario, String> {
         return Err("there are no flows; give [[flows]] a count above 0".to_owned());
     }
     rates::add(&mut scenario, plan)?;
-    share(&mut scenario);
+    share(&mut scenario)?;
+    outages::add(&mut scenario, plan)?;
     add_changes(&mut scenario, plan, topology)?;
     add_walks(&mut scenario, plan)?;
     scenario.check_bound()?;
@@ -97,7 +101,7 @@ fn add_walks(scenario: &mut Scenario, plan: &Plan) -> Result<(), String> {
         if within.0 > within.1 {
             return Err(format!("lowest is {} and highest {}; change places", within.0, within.1));
         }
-        if scenario.links[link].impairments.policer_packets.is_some() {
+        if scenario.links[link].impairments.has_no_queue() {
             return Err("the rate of a policer does not change; remove [[walks]]".to_owned());
         }
         let every_ns = ns(positive("every_ms", walk.every_ms, 1e6)? / 1e3).max(1);
@@ -142,6 +146,10 @@ fn impairments(all: Impairments) -> Result<Impairments, String> {
     if all.policer_packets == Some(0) {
         return Err("policer_packets is 0, but a bucket which holds no packet lets none pass".to_owned());
     }
+    all.policer_mbps.map(|mbps| positive("policer_mbps", mbps, 1e6)).transpose()?;
+    if all.policer_mbps.is_some() && all.policer_packets.is_none() {
+        return Err("policer_mbps needs a bucket; add policer_packets".to_owned());
+    }
     Ok(all)
 }
 
@@ -158,7 +166,7 @@ pub(super) fn positive(name: &str, value: f64, max: f64) -> Result<f64, String> 
     }
 }
 
-fn not_negative(name: &str, value: f64, max: f64) -> Result<f64, String> {
+pub(super) fn not_negative(name: &str, value: f64, max: f64) -> Result<f64, String> {
     if (0.0..=max).contains(&value) {
         Ok(value)
     } else {
@@ -194,12 +202,13 @@ fn links(topology: &Topology, longest_ms: f64, nodes: &[String]) -> Result<Vec<L
     if is_graph {
         let place = |name: &str| nodes.iter().position(|node| node == name).unwrap_or(0);
         let links = topology.links.iter().map(toml::Spanned::get_ref);
-        return links
-            .map(|link| {
-                let spec = link_of(topology, &link.link, link.link.rtt_ms.unwrap_or(0.0).max(longest_ms))?;
-                Ok(LinkSpec { between: Some((place(&link.from), place(&link.to))), ..spec })
-            })
-            .collect();
+        let links = links.map(|link| {
+            let spec = link_of(topology, &link.link, link.link.rtt_ms.unwrap_or(0.0).max(longest_ms))?;
+            Ok(LinkSpec { between: Some((place(&link.from), place(&link.to))), ..spec })
+        });
+        let links: Vec<LinkSpec> = links.collect::<Result<_, String>>()?;
+        check_directions(&links, nodes)?;
+        return Ok(links);
     }
     if topology.bottlenecks.is_empty() {
         if topology.kind == Shape::ParkingLot {
@@ -215,38 +224,72 @@ fn links(topology: &Topology, longest_ms: f64, nodes: &[String]) -> Result<Vec<L
     bottlenecks.map(|bottleneck| link_of(topology, bottleneck, longest_ms + added_ms)).collect()
 }
 
+/// Whether it is clear which links of a graph go their own way alone: two which connect the same nodes in opposite directions.
+fn check_directions(links: &[LinkSpec], nodes: &[String]) -> Result<(), String> {
+    for link in links {
+        let Some((from, to)) = link.between.filter(|(from, to)| from != to) else { continue };
+        let count = |between| links.iter().filter(|other| other.between == Some(between)).count();
+        let (there, back) = (count((from, to)), count((to, from)));
+        let (from, to) = (&nodes[from], &nodes[to]);
+        if there.min(back) > 0 && there.max(back) > 1 {
+            return Err(format!(
+                "{there} links go from {from} to {to} and {back} from {to} to {from}; name one each way, or all from the same node, \
+                 which then go both ways"
+            ));
+        }
+        let own = link.impairments;
+        if back > 0 && (link.back_bps.is_some() || own.back_loss.is_some() || own.ways.is_some()) {
+            return Err(format!(
+                "the links between {from} and {to} go one way each; leave out up_mbps, back_loss and `ways`, or one of the links"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// `through_ms` is the longest round trip through it.
 fn link_of(topology: &Topology, own: &Bottleneck, through_ms: f64) -> Result<LinkSpec, String> {
     let rate_mbps = own.rate_mbps.or(topology.rate_mbps).unwrap_or(RATE_MBPS_DEFAULT);
     let rate_bps = positive("a bottleneck's rate_mbps", rate_mbps, 1e6)? * 1e6;
-    let bdp_packets = rate_bps * through_ms / 1e3 / 8.0 / PACKET_BYTES;
-    let least = topology.buffer_least_packets.unwrap_or(1);
-    let of_bdp = |bdp: f64| {
-        let packets = not_negative("buffer_bdp", bdp, 1e3)? * bdp_packets;
-        Ok::<_, String>((packets.round().max(1.0) as usize).max(least))
-    };
-    let queue_packets = match (own.buffer_packets, own.buffer_bdp) {
-        (Some(packets), None) => packets,
-        (None, Some(bdp)) => of_bdp(bdp)?,
-        (None, None) => match (topology.buffer_packets, topology.buffer_bdp) {
-            (Some(packets), None) => packets,
-            (None, Some(bdp)) => of_bdp(bdp)?,
-            (None, None) => BUFFER_PACKETS_DEFAULT,
-            (Some(_), Some(_)) => return Err("give buffer_packets or buffer_bdp, not both".to_owned()),
-        },
-        (Some(_), Some(_)) => return Err("give buffer_packets or buffer_bdp, not both".to_owned()),
-    };
+    // A bottleneck with a rate of its own has that both ways.
+    let up_mbps = own.up_mbps.or_else(|| topology.up_mbps.filter(|_| own.rate_mbps.is_none()));
+    let up_bps = up_mbps.map(|mbps| positive("up_mbps", mbps, 1e6)).transpose()?.map(|mbps| mbps * 1e6);
+    let queue_of = |rate_bps: f64| queue_packets(topology, own, rate_bps * through_ms / 1e3 / 8.0 / PACKET_BYTES);
+    let queue_packets = queue_of(up_bps.unwrap_or(rate_bps))?;
+    let back_queue_packets = queue_of(rate_bps)?;
     let rtt_ms = not_negative("a bottleneck's rtt_ms", own.rtt_ms.unwrap_or(0.0), 1e6)?;
     Ok(LinkSpec {
-        rate_bps: rate_bps.round() as u64,
+        rate_bps: up_bps.unwrap_or(rate_bps).round() as u64,
+        back_bps: up_bps.map(|_| rate_bps.round() as u64),
         delay_ns: ns(rtt_ms / 2e3),
         loss: not_negative("loss", own.loss.or(topology.loss).unwrap_or(0.0), 1.0)?,
         loss_burst_packets: own.loss_burst_packets.or(topology.loss_burst_packets).unwrap_or(0.0),
         discipline: own.discipline.or(topology.discipline).unwrap_or_default(),
         queue_packets,
+        back_queue_packets: Some(back_queue_packets).filter(|&packets| packets != queue_packets),
         impairments: impairments(topology.impairments)?,
         between: None,
     })
+}
+
+/// Packets which may wait for a way whose bandwidth-delay product has `bdp_packets`.
+fn queue_packets(topology: &Topology, own: &Bottleneck, bdp_packets: f64) -> Result<usize, String> {
+    let least = topology.buffer_least_packets.unwrap_or(1);
+    let of_bdp = |bdp: f64| {
+        let packets = not_negative("buffer_bdp", bdp, 1e3)? * bdp_packets;
+        Ok::<_, String>((packets.round().max(1.0) as usize).max(least))
+    };
+    match (own.buffer_packets, own.buffer_bdp) {
+        (Some(packets), None) => Ok(packets),
+        (None, Some(bdp)) => of_bdp(bdp),
+        (None, None) => match (topology.buffer_packets, topology.buffer_bdp) {
+            (Some(packets), None) => Ok(packets),
+            (None, Some(bdp)) => of_bdp(bdp),
+            (None, None) => Ok(BUFFER_PACKETS_DEFAULT),
+            (Some(_), Some(_)) => Err("give buffer_packets or buffer_bdp, not both".to_owned()),
+        },
+        (Some(_), Some(_)) => Err("give buffer_packets or buffer_bdp, not both".to_owned()),
+    }
 }
 
 fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series: &Carrier) -> Result<(), String> {
@@ -280,6 +323,7 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
     }
     let carrier = group.transport.as_ref().unwrap_or(series);
     check_ends(group.ends, carrier)?;
+    let rebinds_ns = rebinds(group, carrier)?;
     let messages = messages(group, carrier)?;
     let web = web(group, carrier, scenario.duration_ns as f64 / 1e9)?;
     let estimate = estimate(scenario, group, over)?;
@@ -294,6 +338,7 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
             jitter_ns: ns(jitter_us / 1e6),
             over,
             is_back: group.is_back,
+            rebinds_ns: rebinds_ns.clone(),
             ends: group.ends,
             messages,
             web: web.clone(),
@@ -305,25 +350,64 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
     Ok(())
 }
 
-/// What `share` and `optimal` mean: a flow's max-min fair share of its bottlenecks, and the losses of all of them. Over a
-/// graph, whose routes are not known yet, as if every flow crossed all links, and no losses.
-fn share(scenario: &mut Scenario) {
-    let is_row = scenario.nodes.is_empty();
-    let crosses =
-        |flow: &FlowSpec, link: usize| !flow.is_back && (!is_row || (flow.over.0..=flow.over.1).contains(&link));
-    let routes: Vec<Vec<usize>> = scenario
-        .flows
-        .iter()
-        .map(|flow| (0..scenario.links.len()).filter(|&link| crosses(flow, link)).collect())
-        .collect();
-    let rates_bps = scenario.links.iter().map(|link| link.rate_bps as f64).collect();
+/// When senders of `group` get other addresses, ns.
+fn rebinds(group: &Flows, carrier: &Carrier) -> Result<Vec<u64>, String> {
+    if !group.rebind_s.is_empty() && (carrier.kind.is_of_messages() || group.web.is_some()) {
+        return Err("models of messages and web traffic have no addresses; remove rebind_s".to_owned());
+    }
+    if !group.rebind_s.is_empty() && carrier.kind == Kind::Classic {
+        return Err("classic DFCP has no ports which a NAT could change; remove rebind_s".to_owned());
+    }
+    if group.rebind_s.len() > REBINDS_MAX {
+        return Err(format!("rebind_s has more than {REBINDS_MAX} times; leave some out"));
+    }
+    let times = group.rebind_s.iter().map(|&s| not_negative("rebind_s", s, DURATION_S_MAX).map(ns));
+    let mut times: Vec<u64> = times.collect::<Result<_, _>>()?;
+    times.sort_unstable();
+    Ok(times)
+}
+
+/// What `share` and `optimal` mean: a flow's max-min fair share of its bottlenecks, and the losses of all of them. Over a graph, and
+/// over bottlenecks with another rate on the way back, each way has its own rate; flows which go the other way over bottlenecks with
+/// one rate have what their access links carry.
+fn share(scenario: &mut Scenario) -> Result<(), String> {
+    let links = scenario.links.len();
+    let back_bps = |link: &LinkSpec| link.back_bps.unwrap_or(link.rate_bps) as f64;
+    let there = scenario.links.iter().map(|link| link.carries_bps() as f64);
+    let rates_bps = there.chain(scenario.links.iter().map(back_bps)).collect();
+    let routes = if scenario.nodes.is_empty() {
+        let crosses = |flow: &FlowSpec, link: usize| (flow.over.0..=flow.over.1).contains(&link);
+        let way = |flow: &FlowSpec, link: usize| match (flow.is_back, scenario.links[link].back_bps) {
+            (false, _) => Some(link),
+            (true, back_bps) => back_bps.map(|_| links + link),
+        };
+        let route = |flow: &FlowSpec| {
+            (0..links).filter(|&link| crosses(flow, link)).filter_map(|link| way(flow, link)).collect::<Vec<_>>()
+        };
+        scenario.flows.iter().map(route).collect()
+    } else {
+        graph_routes(scenario)?
+    };
     let access = |flow: &FlowSpec| if flow.access_bps == 0 { f64::INFINITY } else { flow.access_bps as f64 };
     let shares = max_min(rates_bps, &routes, &scenario.flows.iter().map(access).collect::<Vec<_>>());
     for (flow, (route, share_bps)) in scenario.flows.iter_mut().zip(routes.iter().zip(shares)) {
         flow.share_bps = (share_bps as u64).max(1_000);
-        let passes = route.iter().filter(|_| is_row).map(|&link| 1.0 - scenario.links[link].loss);
+        let passes = route.iter().filter(|&&way| way < links).map(|&link| 1.0 - scenario.links[link].loss);
         flow.loss = 1.0 - passes.product::<f64>();
     }
+    Ok(())
+}
+
+/// The links of a graph which each flow's data cross: by their place, or behind all of them by that of the way back.
+fn graph_routes(scenario: &Scenario) -> Result<Vec<Vec<usize>>, String> {
+    let layout = Layout::of(scenario)?;
+    let links = layout.links.len();
+    let place = |edge| {
+        let there = layout.links.iter().position(|&(there, _)| there == edge);
+        there.or_else(|| layout.links.iter().position(|&(_, back)| back == edge).map(|link| links + link))
+    };
+    let route = |flow| layout.routes(flow).map(|[there, _]| there.into_iter().filter_map(place).collect());
+    (0..scenario.flows.len()).map(route).collect()
 }
 
 /// Max-min fair shares by progressive filling (Bertsekas and Gallager, "Data Networks", §6.5.2): all flows grow together, and
@@ -352,11 +436,11 @@ pub(super) fn max_min(mut left: Vec<f64>, routes: &[Vec<usize>], access: &[f64])
 }
 
 fn add_changes(scenario: &mut Scenario, plan: &Plan, topology: &Topology) -> Result<(), String> {
-    let none = ChangeSpec { at_ns: 0, link: 0, rate_bps: None, delay_ns: None, own_loss: false, loss: None };
     if let Some(from_s) = topology.loss_from_s {
         let at_ns = ns(not_negative("loss_from_s", from_s, DURATION_S_MAX)?);
         let lossy = (0..scenario.links.len()).filter(|&link| scenario.links[link].loss > 0.0);
-        scenario.changes = lossy.map(|link| ChangeSpec { at_ns, link, own_loss: true, ..none }).collect();
+        scenario.changes =
+            lossy.map(|link| ChangeSpec { at_ns, link, own_loss: true, ..ChangeSpec::default() }).collect();
     }
     for change in plan.time.iter().map(toml::Spanned::get_ref) {
         let links = scenario.links.len();
@@ -366,7 +450,7 @@ fn add_changes(scenario: &mut Scenario, plan: &Plan, topology: &Topology) -> Res
                 change.bottleneck
             ));
         };
-        if change.rate_mbps.is_some() && scenario.links[link].impairments.policer_packets.is_some() {
+        if change.rate_mbps.is_some() && scenario.links[link].impairments.has_no_queue() {
             return Err("the rate of a policer does not change; remove rate_mbps from [[time]]".to_owned());
         }
         let rate = change.rate_mbps.map(|mbps| positive("rate_mbps", mbps, 1e6)).transpose()?;
@@ -376,8 +460,8 @@ fn add_changes(scenario: &mut Scenario, plan: &Plan, topology: &Topology) -> Res
             link,
             rate_bps: rate.map(|mbps| (mbps * 1e6).round() as u64),
             delay_ns: delay.map(|ms| ns(ms / 1e3)),
-            own_loss: false,
             loss: change.loss.map(|loss| not_negative("loss", loss, 1.0)).transpose()?,
+            ..ChangeSpec::default()
         });
     }
     scenario.changes.sort_by_key(|change| change.at_ns);

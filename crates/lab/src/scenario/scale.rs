@@ -7,7 +7,7 @@ impl Scenario {
     /// The fastest link, access links included, bit/s.
     #[must_use]
     pub fn fastest_bps(&self) -> u64 {
-        let links = self.links.iter().map(|link| link.rate_bps);
+        let links = self.links.iter().flat_map(|link| [link.rate_bps, link.back_bps.unwrap_or(0)]);
         let changes = self.changes.iter().filter_map(|change| change.rate_bps);
         let recorded = self.rates.iter().map(super::RatesSpec::fastest_bps);
         links.chain(changes).chain(recorded).chain(self.flows.iter().map(|flow| flow.access_bps)).max().unwrap_or(0)
@@ -18,10 +18,14 @@ impl Scenario {
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         let rate = |bps: u64| (bps as f64 * factor).round() as u64;
+        let packets = |packets: usize| ((packets as f64 * factor).round() as usize).max(1);
         let mut scaled = self.clone();
         for link in &mut scaled.links {
             link.rate_bps = rate(link.rate_bps).max(1);
-            link.queue_packets = ((link.queue_packets as f64 * factor).round() as usize).max(1);
+            link.queue_packets = packets(link.queue_packets);
+            link.back_bps = link.back_bps.map(|bps| rate(bps).max(1));
+            link.back_queue_packets = link.back_queue_packets.map(packets);
+            link.impairments.policer_mbps = link.impairments.policer_mbps.map(|mbps| mbps * factor);
         }
         for change in &mut scaled.changes {
             change.rate_bps = change.rate_bps.map(|bps| rate(bps).max(1));

@@ -310,3 +310,125 @@ fn ends_are_those_of_dfcp() {
         assert!(message.contains(why), "{ends}: {message}");
     }
 }
+
+/// Both ways of the link `place`.
+fn ways_of(scenario: &Scenario, place: usize) -> [dfcp_netem::LinkConfig; 2] {
+    let layout = Layout::of(scenario).unwrap();
+    let (there, back) = layout.links[place];
+    [there, back].map(|edge| layout.graph.edges().nth(edge.index()).unwrap().2.clone())
+}
+
+#[test]
+fn up_is_datas_direction_and_each_way_has_the_buffer_of_its_rate() {
+    let plan = "[topology]\nrate_mbps = 0.6\nup_mbps = 12\nrtt_ms = 100\nbuffer_bdp = 1\n[[flows]]\n[[flows]]\nis_back = true\n";
+    let found = scenario(plan).unwrap();
+    let [there, back] = ways_of(&found, 0);
+    assert_eq!((there.rate_bps, back.rate_bps), (Some(12_000_000), Some(600_000)));
+    assert_eq!((there.queue.packets, back.queue.packets), (Some(100), Some(5)));
+    assert_eq!(found.flows.iter().map(|flow| flow.share_bps).collect::<Vec<_>>(), [12_000_000, 600_000]);
+    // A bottleneck with a rate of its own has that both ways, unless it says something else.
+    let row = scenario(
+        "[topology]\nkind = \"parking-lot\"\nup_mbps = 5\n[[topology.bottlenecks]]\nrate_mbps = 3\n[[topology.bottlenecks]]\nrate_mbps = 3\nup_mbps = 2\n\
+         [[topology.bottlenecks]]\n",
+    );
+    let rates: Vec<_> = row.unwrap().links.iter().map(|link| (link.rate_bps, link.back_bps)).collect();
+    assert_eq!(rates, [(3_000_000, None), (2_000_000, Some(3_000_000)), (5_000_000, Some(1_000_000_000))]);
+    let scaled = found.scaled(0.5);
+    assert_eq!((scaled.links[0].back_bps, scaled.links[0].back_queue_packets), (Some(300_000), Some(3)));
+    assert!(scenario("[topology]\nup_mbps = 0\n").unwrap_err().contains("up_mbps is 0"));
+}
+
+#[test]
+fn two_links_between_the_same_nodes_in_opposite_directions_go_one_way_each() {
+    let link = |from: &str, to: &str, mbps: u32| {
+        format!(
+            "[[topology.links]]\nfrom = \"{from}\"\nto = \"{to}\"\nlink = {{ rate_mbps = {mbps}, rtt_ms = 20, loss = 0.0{mbps} }}\n"
+        )
+    };
+    let flows = "[[flows]]\nfrom = \"a\"\nto = \"b\"\n[[flows]]\nfrom = \"b\"\nto = \"a\"\n";
+    let graph = |links: &[String]| scenario(&format!("[topology]\nkind = \"graph\"\n{}{flows}", links.concat()));
+    let found = graph(&[link("a", "b", 9), link("b", "a", 2)]).unwrap();
+    let layout = Layout::of(&found).unwrap();
+    assert_eq!(layout.graph.edges().count(), 2 + 4 * found.flows.len());
+    let [a, b] = [0, 1].map(|place| ways_of(&found, place));
+    assert_eq!((a[0].rate_bps, a[1].rate_bps), (Some(9_000_000), Some(2_000_000)));
+    assert_eq!((b[0].rate_bps, b[1].rate_bps), (Some(2_000_000), Some(9_000_000)));
+    assert_eq!((&a[0].loss, &a[1].loss), (&dfcp_netem::Loss::bernoulli(0.09), &dfcp_netem::Loss::bernoulli(0.02)));
+    // Data go by the one, and what comes back by the other; shares are those of the way of data.
+    let [there, back] = layout.routes(0).unwrap();
+    assert!(there.contains(&layout.links[0].0) && back.contains(&layout.links[1].0));
+    assert_eq!(found.flows.iter().map(|flow| flow.share_bps).collect::<Vec<_>>(), [9_000_000, 2_000_000]);
+    // Both from the same node: each goes both ways, as before.
+    let found = graph(&[link("a", "b", 9), link("a", "b", 2)]).unwrap();
+    assert_eq!(ways_of(&found, 0).map(|way| way.rate_bps), [Some(9_000_000); 2]);
+    for (links, part) in [
+        (vec![link("a", "b", 9), link("a", "b", 3), link("b", "a", 2)], "2 links go from a to b and 1 from b to a"),
+        (vec![link("a", "b", 9).replace("rtt_ms", "up_mbps = 4, rtt_ms"), link("b", "a", 2)], "go one way each"),
+    ] {
+        let message = graph(&links).unwrap_err();
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn impairments_are_on_the_ways_that_are_said() {
+    let of = |ways: &str| {
+        let found = scenario(&format!(
+            "[topology]\nrate_mbps = 10\n[topology.impairments]\nbatch_ms = 4\npolicer_packets = 9\npolicer_mbps = 3\n{ways}\n"
+        ));
+        ways_of(&found.unwrap(), 0).map(|way| !way.batch.is_zero() && way.policer.is_some())
+    };
+    assert_eq!(of(""), [true, false]);
+    assert_eq!(of("ways = \"down\""), [false, true]);
+    assert_eq!(of("ways = \"both\""), [true, true]);
+}
+
+#[test]
+fn a_policer_with_a_rate_of_its_own_stands_in_front_of_the_queue() {
+    let policed = "[topology]\nrate_mbps = 10\n[topology.impairments]\npolicer_packets = 4\npolicer_mbps = 6\n";
+    let found = scenario(&format!("[[time]]\nat_s = 1\nrate_mbps = 5\n{policed}")).unwrap();
+    let [there, back] = ways_of(&found, 0);
+    assert_eq!((there.rate_bps, there.policer.map(|policer| policer.rate_bps)), (Some(10_000_000), Some(6_000_000)));
+    assert_eq!(back.policer, None);
+    assert_eq!(found.flows[0].share_bps, 6_000_000);
+    assert_eq!(found.scaled(0.5).links[0].impairments.policer_mbps, Some(3.0));
+    let alone = policed.replace("policer_packets = 4\n", "");
+    assert!(scenario(&alone).unwrap_err().contains("add policer_packets"));
+}
+
+#[test]
+fn an_outage_is_two_changes_of_each_way() {
+    let plan = "[topology]\n[[outages]]\nat_s = 2\nlasts_s = 0.5\n[[outages]]\nat_s = 1\nlasts_s = 0.5\n";
+    let found = scenario(plan).unwrap();
+    let drawn = found.drawn(1);
+    assert_eq!((drawn.clone(), drawn.outages.len()), (drawn.drawn(2), 0));
+    let changes: Vec<_> =
+        drawn.changes.iter().map(|change| (change.at_ns / 1_000_000, change.is_back, change.outage)).collect();
+    let at = |ms: u64, is_out: bool| [(ms, false, Some(is_out)), (ms, true, Some(is_out))];
+    assert_eq!(changes, [at(1_000, true), at(1_500, false), at(2_000, true), at(2_500, false)].concat());
+    let mut state = LinkState::all(&drawn)[0];
+    state.change(&drawn.changes[0]);
+    assert_eq!((state.rate_bps, state.capacity_bps(&drawn.links[0])), (1_000_000_000, 0));
+    for (lines, part) in [
+        (plan.replace("at_s = 2", "at_s = 1.4"), "lasts until that at 1.4 s begins; join them"),
+        (plan.replace("lasts_s = 0.5", "lasts_s = 0"), "lasts_s is 0"),
+        (plan.replace("at_s = 2", "at_s = 2\nbottleneck = 2"), "counted from 1 to 1"),
+    ] {
+        assert!(scenario(&lines).unwrap_err().contains(part), "{part}");
+    }
+}
+
+#[test]
+fn new_addresses_are_those_of_transports_which_have_some() {
+    let with = |transport: &str| {
+        scenario(&format!("[topology]\n[[flows]]\nrebind_s = [3, 1.5]\ntransport = \"{transport}\"\n"))
+    };
+    assert_eq!(with("modern").unwrap().flows[0].rebinds_ns, [1_500_000_000, 3_000_000_000]);
+    assert!(with("cubic").is_ok() && with("quic-cubic").is_ok());
+    assert!(with("classic").unwrap_err().contains("no ports"));
+    let text = "[topology]\n[[flows]]\nrebind_s = [-1]\n";
+    assert!(scenario(text).unwrap_err().contains("rebind_s is -1"));
+    let messages = "rebind_s = [1]\nmessages = { bytes = 1316, every_ms = 4, deadline_ms = 85 }";
+    assert!(complaint_of_messages("\"arq\"", messages, "").contains("remove rebind_s"));
+    assert_eq!(complaint_of_messages("\"modern\"", messages, ""), "");
+}

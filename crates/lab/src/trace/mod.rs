@@ -145,11 +145,11 @@ fn write(
 /// Has the laws checked on all links which the verifier knows how to judge. Returns how many are left out.
 fn watch(simulation: &mut Watched, scenario: &Scenario, built: &Built) -> usize {
     let is_changed = |id| {
-        let of_link = |at: usize| built.links[at] == id;
-        scenario
-            .changes
-            .iter()
-            .any(|change| of_link(change.link) && (change.rate_bps.is_some() || change.delay_ns.is_some()))
+        let of_link = |change: &&crate::scenario::ChangeSpec| {
+            (if change.is_back { &built.back_links } else { &built.links })[change.link] == id
+        };
+        let mut changes = scenario.changes.iter().filter(of_link);
+        changes.any(|change| change.rate_bps.is_some() || change.delay_ns.is_some())
     };
     let mut unwatched = 0;
     for id in simulation.links() {

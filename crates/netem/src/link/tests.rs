@@ -389,3 +389,47 @@ fn slow_packets_in_the_queue_are_not_waited_for() {
     assert_eq!(link.next_time_together(MS), Some(Time::from_ms(2)));
     assert_eq!(link.next_time_together(10 * MS), Some(Time::from_ms(3)));
 }
+
+#[test]
+fn what_leaves_in_an_outage_is_gone_and_what_travels_arrives() {
+    // 1000 bytes take 1 ms, and travel for 5.
+    let config = LinkConfig::default().with_rate_bps(8_000_000).with_delay(5 * MS);
+    let mut link = Link::new(config, 1).unwrap();
+    for number in 0..4 {
+        link.push(Time::ZERO, numbered(number, 1_000));
+    }
+    let outage = |is_out| LinkChange { outage: Some(is_out), ..LinkChange::default() };
+    // The first has left; the second and the third leave meanwhile.
+    link.change(Time::from_us(1_500), &outage(true)).unwrap();
+    link.change(Time::from_us(3_500), &outage(false)).unwrap();
+    assert_eq!(schedule(&mut link), [(6_000_000, 0), (9_000_000, 3)]);
+    assert_eq!((link.stats().blackout_drops.packets, link.stats().lost.packets, link.held().packets), (2, 0, 0));
+}
+
+#[test]
+fn a_change_which_makes_no_sense_changes_nothing() {
+    let mut link: Link<Vec<u8>> = Link::new(LinkConfig::default().with_rate_bps(8_000_000), 1).unwrap();
+    let before = link.config().clone();
+    let change = LinkChange { rate_bps: Some(1), loss: Some(Loss::bernoulli(2.0)), ..LinkChange::default() };
+    assert!(link.change(Time::ZERO, &change).is_err());
+    assert!(link.change(Time::ZERO, &LinkChange { rate_bps: Some(0), ..LinkChange::default() }).is_err());
+    assert_eq!(*link.config(), before);
+}
+
+#[test]
+fn a_policer_stands_in_front_of_the_queue_or_instead_of_it() {
+    let link = LinkConfig::default().with_rate_bps(8_000_000);
+    let instead = link.clone().policed(None, 2).unwrap();
+    assert_eq!(instead.rate_bps, None);
+    assert_eq!(instead.policer, Some(Policer { rate_bps: 8_000_000, bucket_bytes: 3_000 }));
+    let before = link.clone().policed(Some(16_000_000), 2).unwrap();
+    assert_eq!((before.rate_bps, before.policer.map(|policer| policer.rate_bps)), (Some(8_000_000), Some(16_000_000)));
+    assert!(LinkConfig::default().policed(None, 2).is_err() && link.policed(None, 0).is_err());
+    // Two pass the policer at once and wait for the transmitter, the third is dropped; a packet's tokens need 750 us.
+    let mut link = Link::new(before, 1).unwrap();
+    for (number, us) in [(0, 0), (1, 0), (2, 0), (3, 750)] {
+        link.push(Time::from_us(us), numbered(number, 1_500));
+    }
+    assert_eq!(schedule(&mut link), [(1_500_000, 0), (3_000_000, 1), (4_500_000, 3)]);
+    assert_eq!(link.stats().queue_drops.packets, 1);
+}

@@ -28,7 +28,8 @@ fn path(transport: Transport, loss: Loss) -> (Simulation<Nobody>, FlowId) {
     let link = LinkConfig::default().with_delay(ONE_WAY);
     let forward = vec![simulation.add_link(link.clone().with_loss(loss)).unwrap()];
     let back = vec![simulation.add_link(link).unwrap()];
-    let config = FlowConfig { start: Time::ZERO, stop: None, bytes: None, forward, back, transport };
+    let config =
+        FlowConfig { start: Time::ZERO, stop: None, rebinds: Vec::new(), bytes: None, forward, back, transport };
     let flow = simulation.add_flow(config).unwrap();
     (simulation, flow)
 }

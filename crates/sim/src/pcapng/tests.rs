@@ -151,6 +151,7 @@ fn capture(limit_bytes: u64) -> (Vec<u8>, Captured) {
         let flow = FlowConfig {
             start: Time::ZERO,
             stop: None,
+            rebinds: Vec::new(),
             bytes: Some(300_000),
             forward: vec![there],
             back: vec![back],
@@ -261,6 +262,7 @@ proptest! {
         let wire_bytes = header_bytes + len_bytes;
         let segment = Segment { seq, ack, ts_val, ts_ecr, sack, window_bytes, len_bytes, wire_bytes, flags };
         let packet = Packet {
+            address: 0,
             id: 1, flow: 3, is_back: false, leg: 0, size_bytes: wire_bytes, is_damaged: false,
             body: Body::Tcp(Box::new(segment)),
         };

@@ -14,11 +14,15 @@ impl QuicEnd {
         Err(QuicError::NotBuilt)
     }
 
-    pub(crate) fn handle_datagram(&mut self, _now: Time, _bytes: &[u8]) {
+    pub(crate) fn handle_datagram(&mut self, _now: Time, _from: u16, _bytes: &[u8]) {
         match *self {}
     }
 
     pub(crate) fn handle_timeout(&mut self, _now: Time) {
+        match *self {}
+    }
+
+    pub(crate) fn sends_to(&self) -> u16 {
         match *self {}
     }
 

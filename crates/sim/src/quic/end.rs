@@ -13,6 +13,7 @@ use super::clock::{instant, time};
 use super::identity::NAME;
 use super::settings::Settings;
 use super::{OVERHEAD_BYTES, QuicConfig, QuicError};
+use crate::dfcp::numbered;
 
 const SENDER: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
 const RECEIVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);
@@ -39,8 +40,9 @@ pub struct QuicEnd {
     opens: Option<ClientConfig>,
     connection: Option<(ConnectionHandle, Connection)>,
     application: Application,
-    /// An answer of the endpoint's, without a connection.
-    reply: Option<Vec<u8>>,
+    /// An answer of the endpoint's, without a connection, and which address of the other end it goes to.
+    reply: Option<(Vec<u8>, u16)>,
+    sends_to: u16,
     next_timeout: Option<Time>,
     /// UDP payload of the connection's packets so far.
     sent_bytes: u64,
@@ -57,6 +59,7 @@ impl QuicEnd {
             connection: None,
             application,
             reply: None,
+            sends_to: 0,
             next_timeout: None,
             sent_bytes: 0,
             failure: None,
@@ -76,23 +79,23 @@ impl QuicEnd {
         self.connection.as_ref().map(|(_, connection)| connection.stats())
     }
 
-    pub(crate) fn handle_datagram(&mut self, now: Time, datagram: &[u8]) {
+    pub(crate) fn handle_datagram(&mut self, now: Time, from: u16, datagram: &[u8]) {
         let mut reply = Vec::new();
         let datagram = BytesMut::from(datagram);
-        match self.endpoint.handle(instant(now), self.remote, None, None, datagram, &mut reply) {
+        match self.endpoint.handle(instant(now), numbered(self.remote, from), None, None, datagram, &mut reply) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some((_, connection)) = self.connection.as_mut().filter(|(own, _)| *own == handle) {
                     connection.handle_event(event);
                 }
             }
-            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming),
-            Some(DatagramEvent::Response(_)) => self.reply = Some(reply),
+            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, from, incoming),
+            Some(DatagramEvent::Response(_)) => self.reply = Some((reply, from)),
             None => {}
         }
         self.work(now);
     }
 
-    fn accept(&mut self, now: Time, incoming: Incoming) {
+    fn accept(&mut self, now: Time, from: u16, incoming: Incoming) {
         if self.connection.is_some() {
             return self.endpoint.ignore(incoming);
         }
@@ -100,7 +103,7 @@ impl QuicEnd {
         match self.endpoint.accept(incoming, instant(now), &mut reply, None) {
             Ok(accepted) => self.connection = Some(accepted),
             Err(error) => {
-                self.reply = error.response.map(|_| reply);
+                self.reply = error.response.map(|_| (reply, from));
                 self.failure = Some(error.cause.to_string());
             }
         }
@@ -121,7 +124,8 @@ impl QuicEnd {
 
     /// The size of the next IP packet, whose UDP payload is put into `out`.
     pub(crate) fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<u32> {
-        if let Some(reply) = self.reply.take() {
+        if let Some((reply, to)) = self.reply.take() {
+            self.sends_to = to;
             *out = reply;
             return Some(out.len() as u32 + OVERHEAD_BYTES);
         }
@@ -133,6 +137,7 @@ impl QuicEnd {
             return None;
         };
         self.sent_bytes += transmit.size as u64;
+        self.sends_to = transmit.destination.port().wrapping_sub(self.remote.port());
         Some(transmit.size as u32 + OVERHEAD_BYTES)
     }
 
@@ -141,6 +146,11 @@ impl QuicEnd {
         // A pause shorter than a nanosecond must not make time stand still.
         let earliest = Time::from_ns(now.as_ns().saturating_add(1));
         self.next_timeout = connection.poll_timeout().map(|at| time(at).max(earliest));
+    }
+
+    /// Which address of the other end the datagram goes to that was polled last.
+    pub(crate) fn sends_to(&self) -> u16 {
+        self.sends_to
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {

@@ -51,13 +51,15 @@ pub struct QuicConfig {
     pub udp_payload_bytes: u16,
     /// Whether larger packets, up to 1452 bytes, are probed for. Without, no loss is taken for a smaller limit either.
     pub mtu_discovery: bool,
+    /// Whether the receiver believes another address of the sender, once that is validated.
+    pub migration: bool,
 }
 
 impl QuicConfig {
     /// Full-sized packets, as a path of 1500 bytes allows, without a search for that size.
     #[must_use]
     pub fn new(congestion: QuicCongestion) -> Self {
-        Self { congestion, udp_payload_bytes: UDP_PAYLOAD_BYTES_MAX, mtu_discovery: false }
+        Self { congestion, udp_payload_bytes: UDP_PAYLOAD_BYTES_MAX, mtu_discovery: false, migration: false }
     }
 
     /// # Errors

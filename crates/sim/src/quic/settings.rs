@@ -62,7 +62,7 @@ impl Settings {
         let mut server = ServerConfig::new(Arc::new(tls), Arc::new(token_key));
         let mut no_tokens = ValidationTokenConfig::default();
         no_tokens.sent(0);
-        server.transport_config(transport).validation_token_config(no_tokens).migration(false);
+        server.transport_config(transport).validation_token_config(no_tokens).migration(config.migration);
         Ok(Self {
             client,
             client_endpoint: Arc::new(endpoint(seed, 1)),

@@ -83,6 +83,7 @@ impl<O: Observer> Dumbbell<O> {
             let config = FlowConfig {
                 start: flow.start,
                 stop: None,
+                rebinds: Vec::new(),
                 bytes: flow.bytes,
                 forward: network.route(sender, receiver).unwrap(),
                 back: network.route(receiver, sender).unwrap(),

@@ -21,6 +21,7 @@ pub(crate) fn simulated(seconds: u64) -> (Vec<u8>, Kept) {
     let flow = |at_ms, bytes, transport| FlowConfig {
         start: Time::from_ms(at_ms),
         stop: None,
+        rebinds: Vec::new(),
         bytes,
         forward: there.clone(),
         back: back.clone(),

@@ -141,6 +141,11 @@ fn exercise(bytes: &[u8]) {
     let Ok(frame) = Frame::parse(bytes) else { return };
     frame.is_link_local_multicast();
     frame.flow_key();
+    let mut translated = frame.clone();
+    if translated.ports().is_some() {
+        translated.set_source_port(1);
+        translated.set_destination_port(u16::MAX);
+    }
     let segments = frame.segments();
     assert!((1..=SEGMENTS_MAX).contains(&segments));
     let all: usize = (0..segments).map(|index| frame.wire_packet(index).len()).sum();
@@ -193,4 +198,33 @@ fn what_contradicts_itself_is_refused() {
     // A byte each: more segments than any kernel makes.
     let tiny = Spec { segment_bytes: 1, payload_bytes: SEGMENTS_MAX + 1, ..spec };
     assert_eq!(Frame::parse(&tiny.superpacket()), Err(Malformed::Superpacket));
+}
+
+#[test]
+fn a_new_port_is_in_every_packet_with_a_checksum_that_fits() {
+    for (is_v6, is_udp) in [(false, false), (false, true), (true, false), (true, true)] {
+        let spec = Spec { is_v6, is_udp, ..Spec::tcp(1000, 2500) };
+        let single = |packet: &Vec<u8>| [vec![0; VNET_BYTES], packet.clone()].concat();
+        let frames = [spec.superpacket(), single(&spec.packets()[0])];
+        for mut frame in frames.map(|bytes| Frame::parse(&bytes).unwrap()) {
+            assert_eq!(frame.ports(), Some((if is_udp { UDP } else { TCP }, [0x0102, 0x0304])));
+            frame.set_source_port(0xfffe);
+            frame.set_destination_port(9);
+            for index in 0..frame.segments() {
+                let mut packet = frame.wire_packet(index);
+                assert_eq!(IpLayout::of(&packet).unwrap().transport_at, if is_v6 { 40 } else { 20 });
+                let transport = &mut packet[if is_v6 { 40 } else { 20 }..];
+                assert_eq!(transport[..4], [0xff, 0xfe, 0, 9]);
+                let pseudo = Sum::of(frame.ip.addresses(&frame.packet)).plus_word(transport.len() as u16);
+                let sum = pseudo.plus_word(frame.ip.protocol.into()).plus_word(Sum::of(transport).folded());
+                assert_eq!(sum.folded(), 0xffff, "v6 {is_v6}, UDP {is_udp}, segment {index}");
+            }
+        }
+    }
+    // A UDP datagram without a checksum has none afterwards.
+    let mut bytes = [vec![0; VNET_BYTES], Spec { is_udp: true, ..Spec::tcp(100, 100) }.packets()[0].clone()].concat();
+    bytes[VNET_BYTES + 26..VNET_BYTES + 28].fill(0);
+    let mut frame = Frame::parse(&bytes).unwrap();
+    frame.set_source_port(1);
+    assert_eq!(frame.packet[26..28], [0, 0]);
 }

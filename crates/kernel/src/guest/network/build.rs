@@ -40,6 +40,7 @@ pub(super) fn build(layout: &Layout, seed: u64) -> Result<Network, NetworkError>
         network.add_routes(node)?;
     }
     for edge in 0..network.wires.len() {
+        network.add_policer(edge)?;
         network.set_transmitter(edge)?;
         network.set_netem(edge)?;
     }

@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! A's device            devices of the ether                B's device
-//! tbf ── queue  ──────► redirect ──► netem: transmission ──────►
-//! (pace, drops)                      time, loss, delay
+//! police, tbf ── queue ► redirect ──► netem: transmission ──────►
+//! (drops) (pace, drops)              time, loss, delay, batches
 //! ```
 //!
 //! The ether is one more namespace, without addresses: a packet that enters by one device of a wire leaves by the other. `tbf`
@@ -30,10 +30,9 @@ mod wire;
 use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use dfcp_lab::scenario::Layout;
-use dfcp_netem::Loss;
+use dfcp_netem::LinkChange;
 use dfcp_sim::{Edge, Node};
 use rtnetlink::sys::protocols::NETLINK_SOCK_DIAG;
 
@@ -61,17 +60,6 @@ pub struct Network {
     is_seeded: bool,
 }
 
-/// What changes on an edge; what is `None` stays.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LinkChange {
-    /// bit/s of IP packets.
-    pub rate_bps: Option<u64>,
-    /// One way.
-    pub delay: Option<Duration>,
-    /// Which packets are lost.
-    pub loss: Option<Loss>,
-}
-
 /// What an edge's queue and wire have counted since they were built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EdgeSample {
@@ -79,11 +67,11 @@ pub struct EdgeSample {
     pub waiting_packets: u32,
     /// Packets which came to the queue and were sent or dropped.
     pub offered_packets: u64,
-    /// Packets which the queue has dropped.
+    /// Packets which the queue has dropped, and the policer in front of it.
     pub dropped_packets: u64,
     /// Packets and bytes which the queue has sent.
     pub sent: Counters,
-    /// Packets lost at random behind the queue.
+    /// Packets lost at random behind the queue; what is gone in outages does not count.
     pub lost_packets: u64,
 }
 
@@ -137,6 +125,9 @@ impl Network {
         }
         if change.rate_bps.is_some() {
             self.set_transmitter(edge.index())?;
+        }
+        if let Some(is_out) = change.outage {
+            self.set_outage(edge.index(), is_out)?;
         }
         self.set_netem(edge.index())
     }

@@ -33,6 +33,8 @@ const TCA_ACT_OPTIONS: u16 = 2;
 const TCA_MIRRED_PARMS: u16 = 2;
 const TC_ACT_STOLEN: u32 = 4;
 const TCA_EGRESS_REDIR: u32 = 1;
+/// In front of the discipline of a device.
+const EGRESS: u32 = 0xffff_fff3;
 const ETH_P_ALL: u16 = 3;
 const ETH_P_IP: u16 = 0x0800;
 
@@ -107,6 +109,27 @@ impl Netlink {
         let first = Attributes::new().nested(1, action);
         let options = Attributes::new().nested(TCA_MATCHALL_ACT, first);
         self.add_filter(from, INGRESS_HANDLE, ETH_P_ALL, "matchall", options)
+    }
+
+    /// Polices what leaves by `device`, in front of its queue discipline.
+    pub(super) fn police(&mut self, device: u32, options: Attributes) -> Result<(), Refusal> {
+        let hook = Qdisc {
+            device,
+            parent: INGRESS,
+            handle: INGRESS_HANDLE,
+            kind: "clsact",
+            options: Vec::new(),
+            counts_ip: false,
+        };
+        self.set_qdisc(&hook)?;
+        let action = Attributes::new().string(TCA_ACT_KIND, "police").nested(TCA_ACT_OPTIONS, options);
+        let options = Attributes::new().nested(TCA_MATCHALL_ACT, Attributes::new().nested(1, action));
+        self.add_filter(device, EGRESS, ETH_P_ALL, "matchall", options)
+    }
+
+    /// What was dropped in front of the discipline of `device`.
+    pub(super) fn policed(&mut self, device: u32) -> Result<u32, Refusal> {
+        Ok(self.statistics(device, INGRESS_HANDLE)?.dropped_packets)
     }
 
     /// The class of a packet at `parent` is the lower half of its source address.

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dfcp_netem::{Discipline, LinkConfig, Loss};
+use dfcp_netem::{Discipline, LinkConfig, Loss, Policer};
 use dfcp_sim::Node;
 
 use super::device::{Counters, ip_bytes};
 use super::error::{Asked, NetworkError};
 use super::qdisc::netem::{Netem, TCA_NETEM_PRNG_SEED};
-use super::qdisc::{drr, fifo, fq_codel, red, sfq, tbf};
+use super::qdisc::{drr, fifo, fq_codel, police, red, sfq, tbf};
 use super::tc::{self, Qdisc, handle};
 use super::{EdgeSample, Network, attributes};
 
@@ -44,6 +44,7 @@ pub(super) struct Wire {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) netem: Netem,
+    policer: Option<Policer>,
     discipline: Discipline,
     limit_packets: u32,
     /// Whether it begins at a host of a flow.
@@ -54,6 +55,9 @@ pub(super) struct Wire {
     has_netem: bool,
     /// Whether netem has ever been told to lose packets.
     has_losses: bool,
+    /// Of what netem lost, what was gone in outages: in those which are over, and before the present one.
+    outage_packets: u32,
+    before_outage_packets: u32,
     /// How often netem was set: each time its generator needs another seed.
     drawn: u64,
 }
@@ -68,8 +72,6 @@ fn unsupported(link: &LinkConfig) -> Option<&'static str> {
         (has_weights, "flows have no weights in the kernel"),
         (link.queue.bytes.is_some(), "queues are limited in packets in the kernel"),
         (link.reorder > 0.0, "links keep order in the kernel"),
-        (!link.batch.is_zero(), "links do not gather packets in the kernel"),
-        (link.policer.is_some(), "links have no policers in the kernel"),
         (link.duplicate > 0.0 || link.corrupt > 0.0, "links neither duplicate nor corrupt packets in the kernel"),
         (!link.blackouts.is_empty(), "links have no blackouts in the kernel"),
     ];
@@ -89,7 +91,15 @@ impl Wire {
         Ok(Self {
             from: from.index(),
             to: to.index(),
-            netem: Netem { rate_bps: link.rate_bps, delay: link.delay, jitter: link.jitter, loss: link.loss.clone() },
+            netem: Netem {
+                rate_bps: link.rate_bps,
+                delay: link.delay,
+                jitter: link.jitter,
+                batch: link.batch,
+                loss: link.loss.clone(),
+                is_out: false,
+            },
+            policer: link.policer,
             discipline: link.discipline.clone(),
             limit_packets: u32::try_from(limit).unwrap_or(u32::MAX),
             is_of_host,
@@ -97,6 +107,8 @@ impl Wire {
             has_queue: false,
             has_netem: false,
             has_losses: false,
+            outage_packets: 0,
+            before_outage_packets: 0,
             drawn: 0,
         })
     }
@@ -124,6 +136,36 @@ impl Wire {
 }
 
 impl Network {
+    /// Makes the policer of an edge, if it has one.
+    pub(super) fn add_policer(&mut self, edge: usize) -> Result<(), NetworkError> {
+        let wire = &self.wires[edge];
+        let Some(policer) = wire.policer else { return Ok(()) };
+        let added = self.nodes[wire.from].netlink.police(device(edge), police::options(policer, FULL_FRAME));
+        added.asked(|| format!("cannot police edge {edge}"))
+    }
+
+    /// Begins or ends an outage; netem has still to be told.
+    pub(super) fn set_outage(&mut self, edge: usize, is_out: bool) -> Result<(), NetworkError> {
+        let lost = self.lost_packets(edge)?;
+        let wire = &mut self.wires[edge];
+        if wire.netem.is_out {
+            wire.outage_packets += lost - wire.before_outage_packets;
+        }
+        wire.netem.is_out = is_out;
+        wire.before_outage_packets = lost;
+        Ok(())
+    }
+
+    /// What netem has dropped, at random and in outages. Without any of these one request is saved.
+    fn lost_packets(&mut self, edge: usize) -> Result<u32, NetworkError> {
+        if !self.wires[edge].has_losses {
+            return Ok(0);
+        }
+        // Netem drops nothing else: its own limit is beyond reach.
+        let read = self.ether.netlink.statistics(device(edge), ROOT_HANDLE);
+        Ok(read.asked(|| format!("cannot read the losses of edge {edge}"))?.dropped_packets)
+    }
+
     /// Makes or changes the transmitter of an edge, and makes its queue. An edge without a rate has neither.
     pub(super) fn set_transmitter(&mut self, edge: usize) -> Result<(), NetworkError> {
         let wire = &self.wires[edge];
@@ -205,7 +247,7 @@ impl Network {
         let set = self.ether.netlink.set_qdisc(&qdisc);
         set.asked(|| format!("cannot set delay and losses of edge {edge}"))?;
         wire.has_netem = true;
-        wire.has_losses |= wire.netem.loss != Loss::None;
+        wire.has_losses |= wire.netem.loss != Loss::None || wire.netem.is_out;
         wire.drawn += 1;
         Ok(())
     }
@@ -222,14 +264,10 @@ impl Network {
     }
 
     pub(super) fn sample_wire(&mut self, edge: usize) -> Result<EdgeSample, NetworkError> {
+        let lost = self.lost_packets(edge)?;
         let wire = &self.wires[edge];
         let what = || format!("cannot read the statistics of edge {edge}");
-        // Netem drops nothing else: its own limit is beyond reach. Without losses one request is saved.
-        let lost = if wire.has_losses {
-            self.ether.netlink.statistics(device(edge), ROOT_HANDLE).asked(what)?.dropped_packets
-        } else {
-            0
-        };
+        let lost = if wire.netem.is_out { wire.before_outage_packets } else { lost } - wire.outage_packets;
         let netlink = &mut self.nodes[wire.from].netlink;
         let mut sample = EdgeSample { lost_packets: lost.into(), ..EdgeSample::default() };
         if wire.has_queue {
@@ -241,6 +279,9 @@ impl Network {
             sample.sent = Counters { packets: queue.sent_packets, ip_bytes: bytes };
         } else {
             sample.sent = netlink.counters(device(edge)).asked(what)?.sent;
+        }
+        if wire.policer.is_some() {
+            sample.dropped_packets += u64::from(netlink.policed(device(edge)).asked(what)?);
         }
         sample.offered_packets = sample.sent.packets + sample.dropped_packets;
         Ok(sample)
@@ -260,7 +301,8 @@ fn seed_of(seed: u64, edge: usize, drawn: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use dfcp_netem::{Drr, Policer, QueueLimit, Wfq};
+    use dfcp_netem::{Drr, QueueLimit, Wfq};
+    use dfcp_time::Time;
 
     use super::*;
 
@@ -274,8 +316,7 @@ mod tests {
             link().with_discipline(Discipline::Drr(weighted)),
             link().with_loss(Loss::Trace([true].into())),
             link().with_jitter(JITTER_MAX),
-            link().with_batch(Duration::from_millis(1)),
-            link().with_policer(Policer { rate_bps: 1, bucket_bytes: 1 }),
+            link().with_blackout(Time::ZERO, Time::from_s(1)),
             link().with_queue(QueueLimit::bytes(1)),
             link().with_reorder(0.1, JITTER_MAX),
             link().with_duplicate(0.1),

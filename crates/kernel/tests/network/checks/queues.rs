@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dfcp_kernel::guest::network::{EdgeSample, LinkChange, Network};
-use dfcp_netem::{Discipline, Drr, FqCodel, Red, Sfq, Wfq};
+use dfcp_kernel::guest::network::{EdgeSample, Network};
+use dfcp_netem::{Discipline, Drr, FqCodel, LinkChange, Red, Sfq, Wfq};
 use dfcp_sim::Pair as HostPair;
 
 use super::{Check, dumbbell, link, ms, plain, us};

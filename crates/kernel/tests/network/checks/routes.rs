@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use dfcp_kernel::guest::network::{LinkChange, Network};
+use dfcp_kernel::guest::network::Network;
 use dfcp_lab::scenario::{Layout, Scenario};
 use dfcp_netem::LinkConfig;
 use dfcp_sim::{Graph, Row};
@@ -103,8 +103,8 @@ fn scenario() {
     near("over one link", one(&network, near_one).unwrap(), ms(4 + 5 + 1), us(3));
     near("over two", one(&network, far_one).unwrap(), ms(2 + 5 + 1 + 10 + 2), us(4));
     // The second link's losses begin with a change, and are there in data's direction alone.
-    let loss = dfcp_lab::scenario::loss(&scenario.links[1]).unwrap();
-    let change = LinkChange { loss: Some(loss), ..LinkChange::default() };
+    let own = dfcp_lab::scenario::ChangeSpec { link: 1, own_loss: true, ..Default::default() };
+    let change = own.link_change(&scenario).unwrap();
     network.change(layout.links[1].0, &change).unwrap();
     assert_eq!(one(&network, far_one), None);
     assert!(one(&network, (far_one.1, far_one.0)).is_some());

@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dfcp_kernel::guest::network::{LinkChange, Network};
-use dfcp_netem::{LinkConfig, Loss};
+use dfcp_kernel::guest::network::Network;
+use dfcp_netem::{LinkChange, LinkConfig, Loss};
 use dfcp_sim::Pair as HostPair;
 
 use super::{Check, dumbbell, link, ms, near, plain, us};
@@ -21,6 +21,10 @@ pub(super) const CHECKS: &[Check] = &[
     ("a change of the rate keeps what waits", change_of_rate),
     ("a change of the delay keeps what travels", change_of_delay),
     ("losses begin and end with a change", change_of_loss),
+    ("an outage begins and ends with a change, and leaves losses as they are", outage),
+    ("a policer lets its bucket and its rate through, and holds nothing up", policer_alone),
+    ("a policer stands in front of a queue", policer_before_queue),
+    ("packets that follow each other arrive in batches", batches),
 ];
 
 fn numbers(arrivals: &[Arrival]) -> Vec<u32> {
@@ -197,4 +201,74 @@ fn change_of_loss() {
     let some = count(&mut network, Loss::bursts(0.5, 3.0).unwrap());
     assert!((150..350).contains(&some), "{some} of 500");
     assert_eq!(count(&mut network, Loss::None), 500);
+}
+
+fn outage() {
+    let layout = dumbbell(link(100_000_000, ms(1), 1000).with_loss(Loss::bernoulli(0.5)), 1, plain(ms(0)));
+    let mut network = Network::build(&layout, 1).unwrap();
+    let pair = Pair::new(&network, layout.hosts[0]);
+    let edge = layout.links[0].0;
+    let set = |network: &mut Network, is_out| {
+        network.change(edge, &LinkChange { outage: Some(is_out), ..LinkChange::default() }).unwrap();
+        let arrived = pair.burst(500, 100).len() as u64;
+        (arrived, network.sample(edge).unwrap().lost_packets)
+    };
+    assert_eq!(set(&mut network, true), (0, 0), "what is gone in an outage is not lost at random");
+    let (arrived, lost) = set(&mut network, false);
+    assert!((150..350).contains(&arrived) && arrived + lost == 500, "{arrived} arrived, {lost} lost");
+    assert_eq!(set(&mut network, true), (0, lost));
+    let (arrived, both) = set(&mut network, false);
+    assert_eq!(arrived + both - lost, 500);
+}
+
+fn policer_alone() {
+    // 1 ms for each packet, and a bucket of 20.
+    let config = LinkConfig::default().with_rate_bps(12_000_000).with_delay(ms(5)).policed(None, 20).unwrap();
+    let layout = dumbbell(config, 1, plain(ms(0)));
+    let mut network = Network::build(&layout, 1).unwrap();
+    let pair = Pair::new(&network, layout.hosts[0]);
+    let burst = pair.burst(100, 1500);
+    assert!((20..=21).contains(&burst.len()), "{} of a burst passed", burst.len());
+    assert!(burst.iter().all(|arrival| arrival.after < ms(6)), "nothing is held up: {burst:?}");
+    // At twice the rate half of it passes, beside the full bucket; smaller packets by their bytes, within the 1 % of headers.
+    for (bytes, pace) in [(1500, us(500)), (750, us(250))] {
+        thread::sleep(ms(100));
+        let passed = pair.stream(2_000, bytes, pace).len() as f64;
+        let expected = 1_000.0 + 20.0 * 1500.0 / bytes as f64;
+        assert!((passed / expected - 1.0).abs() < 0.03, "{passed} of 2000 with {bytes} bytes, not {expected}");
+    }
+    let sample = network.sample(layout.links[0].0).unwrap();
+    assert_eq!(sample.offered_packets, 4_100);
+    assert_eq!(sample.dropped_packets + sample.sent.packets, 4_100);
+}
+
+fn policer_before_queue() {
+    // The policer lets 40 pass at once, of which the queue holds 10 and one is being sent.
+    let config = link(12_000_000, ms(5), 10).policed(Some(24_000_000), 40).unwrap();
+    let layout = dumbbell(config, 1, plain(ms(0)));
+    let mut network = Network::build(&layout, 1).unwrap();
+    let pair = Pair::new(&network, layout.hosts[0]);
+    let burst = pair.burst(100, 1500);
+    assert!((11..=12).contains(&burst.len()), "{} passed", burst.len());
+    near("the last", burst[burst.len() - 1].after, ms(5) + ms(1) * burst.len() as u32, us(300));
+    let sample = network.sample(layout.links[0].0).unwrap();
+    assert_eq!(sample.dropped_packets, 100 - burst.len() as u64);
+}
+
+fn batches() {
+    // A packet each ms, in batches 8 ms apart.
+    let layout = dumbbell(link(12_000_000, ms(20), 1000).with_batch(ms(8)), 1, plain(ms(0)));
+    let network = Network::build(&layout, 1).unwrap();
+    let arrivals = Pair::new(&network, layout.hosts[0]).burst(400, 1500);
+    assert_eq!(numbers(&arrivals), (0..400).collect::<Vec<_>>());
+    let mut times: Vec<Duration> = Vec::new();
+    for arrival in &arrivals {
+        if times.last().is_none_or(|last| arrival.after - *last > ms(2)) {
+            times.push(arrival.after);
+        }
+    }
+    assert!((49..=52).contains(&times.len()), "{} batches", times.len());
+    let apart = times.windows(2).skip(1).map(|pair| pair[1] - pair[0]);
+    apart.for_each(|apart| near("from one batch to the next", apart, ms(8), us(100)));
+    assert!(arrivals.iter().zip(1..).all(|(arrival, number)| arrival.after + us(100) >= ms(20) + ms(1) * number));
 }

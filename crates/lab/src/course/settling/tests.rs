@@ -16,7 +16,7 @@ fn scenario(rest: &str) -> Scenario {
 /// Ticks of 1 ms in each of which `packets` are carried and 1 in 10 is dropped, up to the time given.
 fn run(scenario: &Scenario, course: &[(u64, u64, u64)]) -> Settled {
     let mut settling = Settling::new(scenario);
-    let mut link = LinkReading { rate_bps: 12_000_000, ..LinkReading::default() };
+    let mut link = LinkReading::default();
     let mut now_ms = 0;
     for &(until_ms, packets, rate_bps) in course {
         while now_ms < until_ms {
@@ -24,7 +24,7 @@ fn run(scenario: &Scenario, course: &[(u64, u64, u64)]) -> Settled {
             link.carried_bytes += packets * 1500;
             link.offered += 10;
             link.queue_drops += packets;
-            link.rate_bps = rate_bps;
+            (link.rate_bps, link.capacity_bps) = (rate_bps, rate_bps);
             settling.tick(now_ms * TICK_NS, &link);
         }
     }
@@ -58,4 +58,14 @@ fn the_longest_time_after_a_change_counts() {
     // One which is never made up for lasts until the next.
     let course = [(1000, 1, 12_000_000), (2000, 1, 24_000_000), (3000, 1, 12_000_000)];
     assert_eq!(run(&scenario(changes), &course).recovery_ns, Some(1_000 * TICK_NS));
+}
+
+#[test]
+fn an_outage_is_no_start_and_its_end_is_made_up_for() {
+    let outage = "[[outages]]\nat_s = 1\nlasts_s = 0.5\n";
+    let scenario = scenario(outage).drawn(1);
+    // Out from the start on: the first window ends with one tick of what it could. Out again from 1 s to 1.5 s, after which it is used 200 ms later.
+    let course = [(100, 0, 0), (1000, 1, 12_000_000), (1500, 0, 0), (1700, 0, 12_000_000), (3000, 1, 12_000_000)];
+    let settled = run(&scenario, &course);
+    assert_eq!((settled.started_ns, settled.recovery_ns), (Some(61 * TICK_NS), Some(196 * TICK_NS)));
 }

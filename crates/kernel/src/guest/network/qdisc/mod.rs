@@ -4,6 +4,7 @@ pub(super) mod drr;
 pub(super) mod fifo;
 pub(super) mod fq_codel;
 pub(super) mod netem;
+pub(super) mod police;
 pub(super) mod red;
 pub(super) mod sfq;
 pub(super) mod tbf;

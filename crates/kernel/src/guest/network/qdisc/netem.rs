@@ -14,6 +14,7 @@ const TCA_NETEM_RATE64: u16 = 8;
 const TCA_NETEM_LATENCY64: u16 = 10;
 const TCA_NETEM_JITTER64: u16 = 11;
 pub(in super::super) const TCA_NETEM_PRNG_SEED: u16 = 14;
+const TCA_NETEM_SLOT: u16 = 12;
 const NETEM_LOSS_GE: u16 = 2;
 
 /// Packets on the way: more than any link of a plan holds, as tbf in front of netem sets the pace.
@@ -28,13 +29,18 @@ pub(in super::super) struct Netem {
     pub(in super::super) rate_bps: Option<u64>,
     pub(in super::super) delay: Duration,
     pub(in super::super) jitter: Duration,
+    /// Packets which follow each other leave in batches so far apart; zero for none.
+    pub(in super::super) batch: Duration,
     pub(in super::super) loss: Loss,
+    /// Whether nothing gets through, whatever `loss` says.
+    pub(in super::super) is_out: bool,
 }
 
 impl Netem {
     /// Whether packets pass as they are.
     pub(in super::super) fn is_nothing(&self) -> bool {
-        self.rate_bps.is_none() && self.delay.is_zero() && self.jitter.is_zero() && self.loss == Loss::None
+        let is_timely = self.rate_bps.is_none() && self.delay.is_zero() && self.jitter.is_zero();
+        is_timely && self.batch.is_zero() && self.loss == Loss::None && !self.is_out
     }
 
     /// The packet's transmission time is netem's, so that the last bit leaves when the simulator's does, and order is kept:
@@ -64,12 +70,15 @@ impl Netem {
             }
             None => attributes,
         };
+        let attributes =
+            if self.batch.is_zero() { attributes } else { attributes.bytes(TCA_NETEM_SLOT, &slot(self.batch)) };
         Ok(attributes.u64(TCA_NETEM_PRNG_SEED, seed).into_bytes())
     }
 
     /// Independent loss, and the four numbers of Gilbert and Elliott.
     fn loss(&self) -> Result<(u32, Option<[u32; 4]>), NetworkError> {
         match self.loss {
+            _ if self.is_out => Ok((u32::MAX, None)),
             Loss::None => Ok((0, None)),
             Loss::Bernoulli { p } => Ok((probability(p), None)),
             Loss::GilbertElliott { p_good_to_bad, p_bad_to_good, loss_good, loss_bad } => {
@@ -80,6 +89,12 @@ impl Netem {
             Loss::Trace(_) => Err(NetworkError::layout("the kernel has no loss by trace")),
         }
     }
+}
+
+/// `struct tc_netem_slot`: least and greatest distance, packets and bytes of each slot (zero: any number), and a distribution.
+fn slot(batch: Duration) -> Vec<u8> {
+    let distance = ns(batch).to_ne_bytes();
+    [&distance[..], &distance, &structure(&[0, 0]), &[0; 16]].concat()
 }
 
 fn ns(duration: Duration) -> i64 {
@@ -93,7 +108,7 @@ mod tests {
 
     fn netem(loss: Loss) -> Netem {
         let (delay, jitter) = (Duration::from_millis(8), Duration::from_millis(4));
-        Netem { rate_bps: Some(10_000_000), delay, jitter, loss }
+        Netem { rate_bps: Some(10_000_000), delay, jitter, batch: Duration::ZERO, loss, is_out: false }
     }
 
     #[test]
@@ -127,8 +142,23 @@ mod tests {
 
     #[test]
     fn a_perfect_wire_does_nothing() {
-        let perfect = Netem { rate_bps: None, delay: Duration::ZERO, jitter: Duration::ZERO, loss: Loss::None };
+        let zero = Duration::ZERO;
+        let perfect = Netem { rate_bps: None, delay: zero, jitter: zero, batch: zero, loss: Loss::None, is_out: false };
         assert!(perfect.is_nothing() && !netem(Loss::None).is_nothing());
+        assert!(!Netem { is_out: true, ..perfect.clone() }.is_nothing());
+        assert!(!Netem { batch: Duration::from_nanos(1), ..perfect.clone() }.is_nothing());
         assert!(!Netem { delay: Duration::from_nanos(1), ..perfect }.is_nothing());
+    }
+
+    #[test]
+    fn an_outage_loses_all_and_slots_are_those_of_tc() {
+        let out = Netem { is_out: true, ..netem(Loss::bursts(0.5, 4.0).unwrap()) }.options(0).unwrap();
+        assert_eq!(out[8..12], [0xff; 4]);
+        assert_eq!(find(&out[24..], TCA_NETEM_LOSS), None);
+        // slot 4ms
+        let bytes = Netem { batch: Duration::from_millis(4), ..netem(Loss::None) }.options(0).unwrap();
+        let slot = find(&bytes[24..], TCA_NETEM_SLOT).unwrap();
+        assert_eq!((slot.len(), &slot[..8], &slot[8..16]), (40, &4_000_000_i64.to_ne_bytes()[..], &slot[..8]));
+        assert!(slot[16..].iter().all(|&byte| byte == 0));
     }
 }

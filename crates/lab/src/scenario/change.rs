@@ -1,0 +1,81 @@
+//! Changes of bottlenecks while a run lasts, and how a bottleneck stands after them: the same on every platform.
+
+use std::time::Duration;
+
+use dfcp_netem::{LinkChange, Loss};
+use serde::{Deserialize, Serialize};
+
+use super::layout::loss;
+use super::{LinkSpec, Scenario, is_default};
+
+/// A change of a bottleneck.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChangeSpec {
+    /// When, ns.
+    pub at_ns: u64,
+    /// Which link.
+    pub link: usize,
+    /// Whether it is one of the way back.
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub is_back: bool,
+    /// bit/s.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rate_bps: Option<u64>,
+    /// One way, ns.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub delay_ns: Option<u64>,
+    /// Whether the link's own losses begin.
+    pub own_loss: bool,
+    /// Independent loss.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub loss: Option<f64>,
+    /// Whether an outage begins or ends.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub outage: Option<bool>,
+}
+
+impl ChangeSpec {
+    /// What it does to the link of `scenario`.
+    ///
+    /// # Errors
+    /// One sentence about a loss which makes no sense.
+    pub fn link_change(&self, scenario: &Scenario) -> Result<LinkChange, String> {
+        let loss = match self.loss {
+            Some(p) => Some(Loss::bernoulli(p)),
+            None if self.own_loss => Some(loss(&scenario.links[self.link])?),
+            None => None,
+        };
+        let delay = self.delay_ns.map(Duration::from_nanos);
+        Ok(LinkChange { rate_bps: self.rate_bps, delay, loss, outage: self.outage })
+    }
+}
+
+/// A bottleneck at some time of a run, in data's direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkState {
+    /// Its present rate, bit/s.
+    pub rate_bps: u64,
+    is_out: bool,
+}
+
+impl LinkState {
+    /// Of each link of `scenario` at its beginning.
+    #[must_use]
+    pub fn all(scenario: &Scenario) -> Vec<Self> {
+        scenario.links.iter().map(|link| Self { rate_bps: link.rate_bps, is_out: false }).collect()
+    }
+
+    /// After `change`, which is one of this link.
+    pub fn change(&mut self, change: &ChangeSpec) {
+        if !change.is_back {
+            self.rate_bps = change.rate_bps.unwrap_or(self.rate_bps);
+            self.is_out = change.outage.unwrap_or(self.is_out);
+        }
+    }
+
+    /// What it can carry now, bit/s.
+    #[must_use]
+    pub fn capacity_bps(&self, link: &LinkSpec) -> u64 {
+        if self.is_out { 0 } else { link.policed_bps(self.rate_bps) }
+    }
+}

@@ -1,0 +1,144 @@
+//! What happens to a path at given times: outages, recorded rates, new addresses.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::change::LinkChange;
+use crate::delivery_trace::{DeliveryTrace, TRACE_BIN_DEFAULT};
+
+/// The two ways of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the host which calls to the other.
+    Up,
+    /// And back.
+    Down,
+}
+
+impl Way {
+    const BOTH: [Self; 2] = [Self::Up, Self::Down];
+}
+
+/// Something that happens to a path.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PathEvent {
+    /// The link of a way changes.
+    Change(Way, LinkChange),
+    /// The host which calls gets another address, as behind a NAT which has forgotten it.
+    Rebind,
+}
+
+/// Events in the order of time, which is counted from a moment that the user of this chooses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Schedule {
+    /// In order.
+    events: VecDeque<(Duration, PathEvent)>,
+    /// Of each way.
+    traces: [Option<Replay>; 2],
+}
+
+/// A recorded rate, which is repeated without end.
+#[derive(Clone, Debug, PartialEq)]
+struct Replay {
+    trace: DeliveryTrace,
+    next_bin: u32,
+}
+
+impl Replay {
+    fn next_at(&self) -> Duration {
+        TRACE_BIN_DEFAULT.saturating_mul(self.next_bin)
+    }
+}
+
+impl Schedule {
+    /// Nothing passes for `lasts` from `at` on, either way. Outages which overlap end with the first of them.
+    #[must_use]
+    pub fn with_outage(mut self, at: Duration, lasts: Duration) -> Self {
+        for (at, is_out) in [(at, true), (at.saturating_add(lasts), false)] {
+            let change = LinkChange { outage: Some(is_out), ..LinkChange::default() };
+            Way::BOTH.into_iter().for_each(|way| self.add(at, PathEvent::Change(way, change.clone())));
+        }
+        self
+    }
+
+    /// The host which calls gets another address at `at`.
+    #[must_use]
+    pub fn with_rebind(mut self, at: Duration) -> Self {
+        self.add(at, PathEvent::Rebind);
+        self
+    }
+
+    /// The rate of a way is that of a trace, as the mean of [`TRACE_BIN_DEFAULT`] at a time.
+    #[must_use]
+    pub fn with_trace(mut self, way: Way, trace: DeliveryTrace) -> Self {
+        self.traces[way as usize] = Some(Replay { trace, next_bin: 0 });
+        self
+    }
+
+    fn add(&mut self, at: Duration, event: PathEvent) {
+        let place = self.events.partition_point(|(other, _)| *other <= at);
+        self.events.insert(place, (at, event));
+    }
+
+    /// When the next event is due; `None` if there are no more.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Duration> {
+        let rates = self.traces.iter().flatten().map(Replay::next_at);
+        rates.chain(self.events.front().map(|(at, _)| *at)).min()
+    }
+
+    /// The next event that is due at `now`.
+    pub fn pop(&mut self, now: Duration) -> Option<PathEvent> {
+        let next_at = self.next_at().filter(|&at| at <= now)?;
+        let replays = Way::BOTH.into_iter().zip(&mut self.traces);
+        let mut replays = replays.filter_map(|(way, replay)| Some((way, replay.as_mut()?)));
+        if let Some((way, replay)) = replays.find(|(_, replay)| replay.next_at() == next_at) {
+            // After 2.7 years the first bin comes again.
+            let rate_bps = replay.trace.rate_bps(TRACE_BIN_DEFAULT, replay.next_bin.into());
+            replay.next_bin = replay.next_bin.wrapping_add(1);
+            return Some(PathEvent::Change(way, LinkChange { rate_bps: Some(rate_bps), ..LinkChange::default() }));
+        }
+        self.events.pop_front().map(|(_, event)| event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn events_come_in_the_order_of_time_and_not_before() {
+        let mut schedule = Schedule::default().with_rebind(30 * MS).with_outage(10 * MS, 20 * MS).with_rebind(5 * MS);
+        let outage = |way, is_out| PathEvent::Change(way, LinkChange { outage: Some(is_out), ..LinkChange::default() });
+        assert_eq!((schedule.next_at(), schedule.pop(4 * MS)), (Some(5 * MS), None));
+        assert_eq!(schedule.pop(5 * MS), Some(PathEvent::Rebind));
+        assert_eq!((schedule.next_at(), schedule.pop(9 * MS)), (Some(10 * MS), None));
+        let rest: Vec<_> = std::iter::from_fn(|| schedule.pop(40 * MS)).collect();
+        let (up, down) = (Way::Up, Way::Down);
+        let expected =
+            [outage(up, true), outage(down, true), PathEvent::Rebind, outage(up, false), outage(down, false)];
+        assert_eq!(rest, expected);
+        assert_eq!(schedule.next_at(), None);
+    }
+
+    #[test]
+    fn a_trace_is_repeated_without_end_and_each_way_has_its_own() {
+        let trace = |text: &str| DeliveryTrace::parse(text).unwrap();
+        // Two packets in the first 20 ms of 40, one in the other; and one every 10 ms.
+        let mut schedule =
+            Schedule::default().with_trace(Way::Up, trace("1\n2\n40\n")).with_trace(Way::Down, trace("10\n"));
+        let mut rates = [Vec::new(), Vec::new()];
+        for ms in 0..100 {
+            while let Some(event) = schedule.pop(ms * MS) {
+                let PathEvent::Change(way, change) = event else { panic!("{event:?}") };
+                rates[way as usize].push((ms, change.rate_bps.unwrap()));
+            }
+        }
+        let bps = |packets: u64| (packets * 12_000 * 50).max(1);
+        assert_eq!(rates[0], [(0, bps(2)), (20, bps(0)), (40, bps(3)), (60, bps(0)), (80, bps(3))]);
+        assert_eq!(rates[1], [(0, bps(1)), (20, bps(2)), (40, bps(2)), (60, bps(2)), (80, bps(2))]);
+        assert_eq!(schedule.next_at(), Some(100 * MS));
+    }
+}
