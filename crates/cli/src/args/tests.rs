@@ -92,7 +92,7 @@ fn code_points_have_the_names_that_iperf3_takes() {
     let parse = |more: &[&str]| {
         let cli = Cli::try_parse_from([&["dfcp", "perf", "client", "host:1"], more].concat())?;
         let Command::Perf(PerfArgs { side: PerfSide::Client(client) }) = cli.command else { panic!("not perf client") };
-        Ok::<_, clap::Error>(client.path.dscp.map(dfcp::Dscp::value))
+        Ok::<_, clap::Error>(client.path.dscp.map(Dscp::value))
     };
     assert_eq!(parse(&[]).unwrap(), None);
     for (text, value) in [("46", 46), ("0x2e", 46), ("EF", 46), ("ef", 46), ("AF41", 34), ("CS1", 8), ("0", 0)] {

@@ -244,7 +244,7 @@ async fn packets_have_the_code_point_of_the_flag() {
     let calling = tokio::spawn(async move { Stream::connect(to, config).await });
     let tos = tokio::task::spawn_blocking(move || {
         let (mut space, mut buffer) = (nix::cmsg_space!(i32), [0; 2_048]);
-        let mut slices = [std::io::IoSliceMut::new(&mut buffer)];
+        let mut slices = [io::IoSliceMut::new(&mut buffer)];
         let fd = silent.as_raw_fd();
         let message = recvmsg::<SockaddrStorage>(fd, &mut slices, Some(&mut space), MsgFlags::empty()).unwrap();
         message.cmsgs().unwrap().find_map(|told| match told {
