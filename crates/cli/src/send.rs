@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use dfcp_framing::frame::Service;
-use indicatif::MultiProgress;
 
 use crate::args::SendArgs;
 use crate::limits::PATTERNS_MAX;
@@ -14,17 +13,18 @@ use crate::net::{self, Connected};
 use crate::progress::Display;
 use crate::qlog::Side;
 use crate::recording::Recording;
+use crate::stop::Stop;
 use crate::transfer::exclude::Exclude;
 use crate::transfer::source::Root;
 use crate::transfer::{Report, SendOptions};
 use crate::transport::Transport;
 use crate::{contact, output, transfer};
 
-/// Sends the files.
+/// Sends the files. Where this side listens, it hears of `stop`.
 ///
 /// # Errors
 /// Anything but every file confirmed by the receiver.
-pub async fn run(mut args: SendArgs) -> anyhow::Result<()> {
+pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
     anyhow::ensure!(
         args.exclude.len() <= PATTERNS_MAX,
         "--exclude is given more than {PATTERNS_MAX} times: give fewer"
@@ -48,7 +48,7 @@ pub async fn run(mut args: SendArgs) -> anyhow::Result<()> {
         service: Service::Files,
     };
     if let Some(place) = &args.listen {
-        return listen::run(&args, place, roots, options).await;
+        return listen::run(&args, place, roots, options, stop).await;
     }
     let to = args.to.as_deref().context("give HOST:PORT, or --listen PORT")?;
     net::announce(&args.path, args.json);
@@ -73,7 +73,7 @@ pub async fn run_over<T: Transport>(
     json: bool,
 ) -> anyhow::Result<()> {
     net::announce_peer(&connection, peer, json);
-    let display = Display::new(&MultiProgress::new(), peer, json, false);
+    let display = Display::new(&output::bars(), peer, json, false);
     let display = Arc::new(if options.dry_run { display.of_dry_run() } else { display });
     let tells_of_delta = options.delta && !json;
     match transfer::send::send(connection, roots, options, Arc::clone(&display) as _).await {

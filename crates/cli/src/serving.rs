@@ -12,7 +12,7 @@ use std::sync::Arc;
 use dfcp::AddressPrefix;
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::frame::Service;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use self::places::{Place, Places};
 use self::shares::Shares;
@@ -35,8 +35,20 @@ pub struct Serving {
     pub once: bool,
 }
 
+/// The end of serving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Served {
+    /// After one peer: whether its session succeeded.
+    Once(bool),
+    /// Because the program is to end: as many sessions were broken off.
+    Stopped {
+        /// They have told their peers.
+        under_way: usize,
+    },
+}
+
 /// Runs `session` for every connection that is admitted until the acceptor fails, or with `once` until the first session
-/// ends; returns whether that one succeeded. Without an `admission` everyone is admitted. When nobody can be admitted any
+/// ends. Without an `admission` everyone is admitted. When nobody can be admitted any
 /// more, the sessions under way go on to their end first: no stranger ends them by guessing. When the program is to `stop`,
 /// nobody is let in any more, and each session is left to tell its peer. Everything is told to `monitor`, which lets nobody in
 /// while its audit log cannot be written.
@@ -50,7 +62,7 @@ pub async fn serve<A, F, S>(
     monitor: &Arc<Monitor>,
     stop: &Stop,
     session: F,
-) -> io::Result<bool>
+) -> io::Result<Served>
 where
     A: Acceptor,
     F: Fn(Opening<A::Connection>, Session) -> S,
@@ -63,6 +75,8 @@ where
     let mut refusals = Refusals::new(serving.service, Arc::clone(monitor));
     // Dropped with this future: aborts what still runs when the program is interrupted.
     let (mut entering, mut sessions) = (JoinSet::new(), JoinSet::new());
+    let mut broken_off = 0;
+    let is_broken_off = |ended: &Result<bool, JoinError>| matches!(ended, Ok(true));
     loop {
         let closed = admission.as_ref().is_some_and(|admission| admission.is_closed());
         // A connection that is entering may have been admitted before the last wrong guess.
@@ -87,11 +101,16 @@ where
                 Ok(Some(admitted)) => admitted,
                 _ => continue,
             },
-            Some(_ended) = sessions.join_next() => continue,
+            Some(ended) = sessions.join_next() => {
+                broken_off += usize::from(is_broken_off(&ended));
+                continue;
+            }
             Some(_told) = refusals.tasks.join_next() => continue,
             () = stop.requested() => {
-                while sessions.join_next().await.is_some() {}
-                return Err(io::ErrorKind::Interrupted.into());
+                while let Some(ended) = sessions.join_next().await {
+                    broken_off += usize::from(is_broken_off(&ended));
+                }
+                return Ok(Served::Stopped { under_way: broken_off });
             }
         };
         let key = connection.seal().and_then(|seal| seal.peer);
@@ -110,11 +129,15 @@ where
             if let Some(admission) = &admission {
                 admission.settle().await;
             }
-            return Ok(succeeded);
+            let is_cut = !succeeded && stop.is_requested();
+            return Ok(if is_cut { Served::Stopped { under_way: 1 } } else { Served::Once(succeeded) });
         }
+        let stop = stop.clone();
         sessions.spawn(async move {
-            session.await;
+            let succeeded = session.await;
             drop(share);
+            // Decided here: a session may hear of the end, and be over, before this loop has heard of it.
+            !succeeded && stop.is_requested()
         });
     }
 }

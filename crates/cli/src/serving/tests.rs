@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -95,7 +96,7 @@ impl Street {
 const SERVING: Serving = Serving { service: Service::Files, peers_max: 16, once: false };
 
 /// [`serve`], never told to stop.
-async fn serve_all<F, S>(door: Door, serving: Serving, admission: Option<Admission>, session: F) -> io::Result<bool>
+async fn serve_all<F, S>(door: Door, serving: Serving, admission: Option<Admission>, session: F) -> io::Result<Served>
 where
     F: Fn(Opening<From>, String) -> S,
     S: Future<Output = bool> + Send + 'static,
@@ -336,4 +337,86 @@ async fn nobody_is_let_in_while_the_audit_log_cannot_be_written() {
     serving.abort();
     let events: Vec<_> = disk.lines().into_iter().map(|line| line.unwrap()["event"].clone()).collect();
     assert_eq!(events, ["lines_lost", "session_start", "session_end"], "the refusal could not be written");
+}
+
+/// The end of a listener that is told to stop, with sessions that end then as given, or have ended before.
+async fn stopped_with(ends: &[Option<bool>]) -> Served {
+    let (street, door) = Street::new();
+    let (ask, stop) = Stop::new();
+    let monitor = Monitor::new(Service::Files, None);
+    let (ends, heard) = (Arc::new(Mutex::new(ends.to_vec())), stop.clone());
+    let connections = ends.lock().unwrap().len();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&begun);
+    let session = move |_: Opening<From>, _| {
+        let (end, stop, count) = (ends.lock().unwrap().pop().unwrap(), heard.clone(), Arc::clone(&count));
+        async move {
+            match end {
+                // It is over before.
+                None => {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    false
+                }
+                Some(is_complete) => {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    stop.requested().await;
+                    is_complete
+                }
+            }
+        }
+    };
+    let serving = tokio::spawn(async move { serve(door, SERVING, None, &monitor, &stop, session).await });
+    let _held: Vec<_> = (0..connections).map(|it| street.connect(u8::try_from(it).unwrap(), 1)).collect();
+    while begun.load(Ordering::SeqCst) < connections {
+        settle().await;
+    }
+    ask.send(true).unwrap();
+    serving.await.unwrap().unwrap()
+}
+
+async fn assert_stopped_with(ends: &[Option<bool>], under_way: usize) {
+    assert_eq!(stopped_with(ends).await, Served::Stopped { under_way }, "{ends:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_is_stopped_knows_how_many_it_was_serving() {
+    assert_stopped_with(&[], 0).await;
+    // Sessions that failed before were told, and complete ones were not interrupted.
+    assert_stopped_with(&[None, None], 0).await;
+    assert_stopped_with(&[Some(true)], 0).await;
+    assert_stopped_with(&[Some(false)], 1).await;
+    assert_stopped_with(&[Some(false), Some(true), Some(false), None], 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sessions_that_hear_of_the_end_before_their_listener_count_as_interrupted() {
+    for _ in 0..100 {
+        assert_stopped_with(&[Some(false), Some(true)], 1).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_for_one_that_is_stopped_has_not_done_its_work() {
+    let once = Serving { once: true, ..SERVING };
+    for (comes, is_complete, served) in [
+        (false, false, Served::Stopped { under_way: 0 }),
+        (true, false, Served::Stopped { under_way: 1 }),
+        (true, true, Served::Once(true)),
+    ] {
+        let (street, door) = Street::new();
+        let (ask, stop) = Stop::new();
+        let (monitor, heard) = (Monitor::new(Service::Files, None), stop.clone());
+        let session = move |_: Opening<From>, _| {
+            let stop = heard.clone();
+            async move {
+                stop.requested().await;
+                is_complete
+            }
+        };
+        let serving = tokio::spawn(async move { serve(door, once, None, &monitor, &stop, session).await });
+        let _held = comes.then(|| street.connect(1, 1));
+        settle().await;
+        ask.send(true).unwrap();
+        assert_eq!(serving.await.unwrap().unwrap(), served);
+    }
 }

@@ -4,6 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use dfcp_framing::files::{Hello, ToSender};
+use indicatif::MultiProgress;
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
@@ -47,7 +49,7 @@ fn listening(ways: Ways) -> Listening {
     let monitor = Monitor::new(SERVICE, Some(disk.log()));
     let sender = tokio::spawn(async move {
         let serving = Serving { service: SERVICE, peers_max: 1, once: true };
-        run_over(door, serving, Some(admission), roots, SendOptions::default(), &monitor, true).await
+        run_over((door, serving, Some(admission)), roots, SendOptions::default(), &monitor, (true, Stop::never())).await
     });
     Listening { street, sender, told, disk, folder }
 }
