@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use dfcp::{
-    Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Parameter,
+    Accept, Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Parameter,
     ParameterError, Rate, Security, Session, Stream, StreamError, StreamLimits,
 };
 use serde_json::json;
@@ -153,7 +153,9 @@ pub async fn listen(place: &ListenArg, args: &PathArgs, ways: Option<&Ways>) -> 
     let mut addresses = place.addresses(carrier == Carrier::Udp).await?.into_iter();
     loop {
         let address = addresses.next().with_context(|| format!("{place} has no address, check the name"))?;
-        let error = match Listener::bind_over(carrier, address, within_mtu(config.clone(), args, address)) {
+        let mut accept = Accept::from(within_mtu(config.clone(), args, address));
+        accept.reset_key = ways.and_then(|ways| ways.reset_key.clone());
+        let error = match Listener::bind_over(carrier, address, accept) {
             Ok(listener) => return Ok(Server(listener)),
             Err(error) => error,
         };

@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use dfcp::{PeerKey, Verifier};
+use dfcp::{PeerKey, ResetKey, Verifier};
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::frame::Service;
 use dfcp_secure::{PreSharedKey, StaticKey};
@@ -36,7 +36,7 @@ use self::codes::{CodeDesk, News};
 use self::memory::{Memory, Remember};
 use self::opening::Opening;
 use crate::args::{AdmissionArgs, PathArgs};
-use crate::identity::{AuthorizedList, ConfigDir, load_or_create, load_psk};
+use crate::identity::{AuthorizedList, ConfigDir, IdentityError, load_or_create, load_or_create_reset_key, load_psk};
 use crate::limits::{CLOSE_WAIT_MAX, OPENING_MAX, PAIRING_CODE_AGE_MAX};
 use crate::output;
 use crate::pairing::{self, PairingError, Refusal};
@@ -49,6 +49,8 @@ use crate::transport::Transport;
 pub struct Ways {
     /// This side's key.
     pub own: StaticKey,
+    /// By which it tells peers after a restart that their sessions are gone; `None` where no such key can be kept.
+    pub reset_key: Option<ResetKey>,
     /// Admits peers that have it.
     pub pre_shared: Option<PreSharedKey>,
     /// Admits these.
@@ -90,7 +92,16 @@ impl Ways {
             false => Remember::Never,
         };
         let own = load_or_create(&directory)?.key;
-        Ok(Some(Self { own, pre_shared, authorized: Arc::new(authorized), any: args.allow_any, codes, remember }))
+        let reset_key = match load_or_create_reset_key(&directory) {
+            // A directory that cannot be written may still have the key of this user, which is all that a listener cannot do without.
+            Err(error @ IdentityError::Io { .. }) => {
+                output::note(&format!("after a restart, senders and receivers notice it only by silence: {error}"));
+                None
+            }
+            loaded => Some(loaded?),
+        };
+        let authorized = Arc::new(authorized);
+        Ok(Some(Self { own, reset_key, pre_shared, authorized, any: args.allow_any, codes, remember }))
     }
 
     /// Whether people are at the other end of standard error, where codes are printed.

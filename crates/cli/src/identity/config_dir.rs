@@ -47,6 +47,11 @@ impl ConfigDir {
         self.0.join("key")
     }
 
+    /// Where the reset key is.
+    pub fn reset_key_file(&self) -> PathBuf {
+        self.0.join("reset_key")
+    }
+
     /// Where the keys of hosts are.
     pub fn known_hosts(&self) -> PathBuf {
         self.0.join("known_hosts")

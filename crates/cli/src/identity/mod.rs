@@ -3,6 +3,7 @@
 //! | file | has | module |
 //! |---|---|---|
 //! | `key` | this user's private key, made on first use | [`key_file`] |
+//! | `reset_key` | by which a restarted listener tells its peers that their sessions are gone, made on first use | [`reset_key`] |
 //! | `known_hosts` | the keys of the hosts this user has connected to | [`known_hosts`] |
 //! | `authorized_keys` | the keys admitted to this user's `receive` and `perf server` | [`authorized_keys`], [`authorized_list`] |
 //!
@@ -23,6 +24,8 @@ pub mod known_hosts;
 pub mod psk;
 mod read;
 mod replace;
+pub mod reset_key;
+mod secret_file;
 #[cfg(test)]
 mod tests;
 
@@ -34,3 +37,4 @@ pub use key_file::{OwnKey, load_or_create};
 pub use known_hosts::{Added, HostName, KnownHosts, Lookup};
 pub use psk::load_psk;
 pub use replace::lock_path;
+pub use reset_key::load_or_create_reset_key;

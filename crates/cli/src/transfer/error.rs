@@ -98,6 +98,9 @@ impl TransferError {
 /// A peer which resets a connection is there: its program has ended or failed, and the path is not to blame.
 fn lost(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ConnectionError>());
+    if matches!(cause, Some(ConnectionError::PeerLostSession)) {
+        return format!("the connection to the peer ended: {error}");
+    }
     if error.kind() == io::ErrorKind::ConnectionReset {
         format!(
             "the peer broke the connection off ({error}): it was stopped or has failed; see its messages and try again"
