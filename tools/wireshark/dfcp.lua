@@ -65,7 +65,7 @@ local function kind_of(h)
         return not (h.is_sealed and has(flags, SYN)) and BY_FLAGS[flags] or nil
     end
     if h.s1 == 0 and not h.is_sealed and h.stop > h.start then return "ACK with a Noise message" end
-    -- Whoever has lost the session has lost its keys.
+    -- A peer that has lost the session has lost its keys.
     if ACKS[h.s1] == "session query" and h.is_sealed then return nil end
     return ACKS[h.s1]
 end

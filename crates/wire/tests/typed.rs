@@ -404,7 +404,7 @@ fn values_without_a_meaning_are_refused_or_read_as_none() {
     for s1 in [12, u32::MAX] {
         assert_eq!(read_both(Flags::ACK, s1, 0), [Err(DecodeError::AckKind { s1 }); 2]);
     }
-    // Whoever is asked has lost the keys.
+    // A peer that is asked has lost the keys.
     let query = Segment::Ack(Ack::SessionQuery { from: 0 });
     assert_eq!(read_both(Flags::ACK, 11, 0), [Ok(query), Err(DecodeError::AckKind { s1: 11 })]);
     for s1 in [6, u32::MAX] {

@@ -112,7 +112,7 @@ impl Restart {
     }
 
     /// A datagram to the client that claims to come from the server.
-    fn to_client(&mut self, bytes: Vec<u8>) {
+    fn inject(&mut self, bytes: Vec<u8>) {
         self.bed.put(Packet { from: server_address(), to: client_address(), bytes }, Duration::ZERO);
     }
 }
@@ -149,7 +149,7 @@ fn a_receiver_that_comes_back_is_noticed_within_half_a_second_after_any_absence(
     }
 }
 
-/// The other direction: who receives asks for what it lacks, and hears that nobody knows of it.
+/// The other direction: a receiver asks for what it lacks, and hears that nobody knows of it.
 #[test]
 fn a_sender_that_comes_back_is_noticed_by_its_receiver() {
     for trust in SEALED {
@@ -258,21 +258,21 @@ fn a_true_answer_is_not_believed_while_the_peer_is_heard() {
     let (_, question) = restart.questions.borrow()[0].clone();
     let token = copy.receive(restart.bed.now, client_address(), &question.bytes).unwrap();
     for _ in 0..100 {
-        restart.to_client(token.clone());
+        restart.inject(token.clone());
         restart.run_for(Duration::from_millis(50));
     }
     assert!(restart.is_open());
     // The same in a silence ends it: who can make silence can end sessions anyway.
     restart.kill();
     restart.run_for(Duration::from_secs(1));
-    restart.to_client(token);
+    restart.inject(token);
     restart.run_for(RTT);
     assert_eq!(restart.bed.client.ended, [Some(ConnectionError::PeerLostSession)]);
 }
 
 /// The attacker has seen questions about this session, and asks them at the real server: it draws nothing while the session lives.
 #[test]
-fn who_repeats_a_question_about_a_session_that_lives_draws_no_token() {
+fn a_repeated_question_about_a_session_that_lives_draws_no_token() {
     let mut restart = Restart::new(Trust::Pinned, Duration::from_secs(600), key(5));
     restart.run_for(Duration::from_secs(2));
     restart.kill();
@@ -331,7 +331,7 @@ fn forged_answers_and_those_of_other_sessions_end_nothing() {
         sealed_flag,
     ];
     for forgery in forgeries {
-        restart.to_client(forgery);
+        restart.inject(forgery);
         restart.run_for(Duration::from_millis(20));
         assert!(restart.is_open());
     }
@@ -363,7 +363,7 @@ fn an_answer_ends_no_later_session() {
     restart.run_for(Duration::from_secs(1));
     restart.kill();
     restart.run_for(Duration::from_secs(1));
-    restart.to_client(answer);
+    restart.inject(answer);
     restart.run_for(Duration::from_millis(100));
     assert!(restart.is_open());
 }

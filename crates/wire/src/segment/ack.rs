@@ -76,7 +76,7 @@ pub enum Ack {
         stream: StreamId,
     },
     /// Asks a peer that has fallen silent whether it has lost the session. The payload is the question which that peer gave away
-    /// for this, padded. Always in the clear: whoever has lost the session has lost its keys.
+    /// for this, padded. Always in the clear: a peer that has lost the session has lost its keys.
     SessionQuery {
         /// The connection id of the one who asks, to which the answer goes.
         from: u32,
