@@ -8,6 +8,7 @@ mod monitor;
 mod parameters;
 mod peers;
 mod perf;
+mod retry;
 mod trust;
 
 use std::ffi::OsString;
@@ -25,6 +26,7 @@ pub use self::monitor::{AuditArgs, MetricsArgs};
 pub use self::parameters::{ParameterArgs, Parameters};
 pub use self::peers::PeerArgs;
 pub use self::perf::{PerfArgs, PerfClientArgs, PerfLocalArgs, PerfServerArgs, PerfSide, seconds};
+pub use self::retry::RetryArgs;
 pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
 use crate::limits::{MTU_DEFAULT_BYTES, MTU_MIN_BYTES, SENDERS_DEFAULT};
 use crate::recording::Recording;
@@ -247,6 +249,9 @@ pub struct SendArgs {
     /// Go on after the first receiver, until interrupted: each that is admitted gets the files
     #[arg(long, requires = "listen", help_heading = "When this side listens")]
     pub keep: bool,
+    /// When the connection is lost.
+    #[command(flatten)]
+    pub retry: RetryArgs,
     /// The peers to trust or to admit.
     #[command(flatten)]
     pub peers: PeerArgs,
@@ -334,6 +339,9 @@ pub struct ReceiveArgs {
     /// Senders served at once; others are told to come back
     #[arg(long, value_name = "N", default_value_t = SENDERS_DEFAULT, value_parser = count)]
     pub max_senders: usize,
+    /// When the connection is lost.
+    #[command(flatten)]
+    pub retry: RetryArgs,
     /// The peers to admit or to trust.
     #[command(flatten)]
     pub peers: PeerArgs,

@@ -398,3 +398,37 @@ pub const BASES_WAITING_MAX: usize = 4096;
 
 /// Longest piece of an older version that is copied at a time, bytes: the longest chunk. Others of the session wait meanwhile.
 pub const COPY_BYTES_MAX: u32 = 4 * *BASIS_CHUNK_BYTES.end();
+
+/// How long a side that calls tries to get on after a session was lost, unless `--retry` says otherwise: a reboot, a tunnel, a change of
+/// networks.
+pub const RETRY_DEFAULT: Duration = Duration::from_secs(3600);
+
+/// How long a session may be silent before the peer is called beside it. Peers that are there send something every [`REPORT_INTERVAL`],
+/// and on a path that loses half of it and takes a second it is hardly ever missing for so long.
+pub const SESSION_SILENCE_MAX: Duration = Duration::from_secs(2);
+
+/// How much longer it may be silent once such a call was answered: what it sends itself, each second at least, has the same way.
+pub const SESSION_SILENCE_MORE: Duration = Duration::from_millis(1250);
+
+/// Calls to a peer of which a session was lost follow each other as soon as this, if they fail at once, ..
+pub const CALL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// .. for as long as this ..
+pub const CALLS_FREQUENT: Duration = Duration::from_secs(60);
+
+/// .. and then as often as this: a peer that is back is noticed soon, and a network through which many transfers went gets a few small
+/// datagrams a second of each.
+pub const CALL_INTERVAL_LATER: Duration = Duration::from_secs(2);
+
+/// Calls under way to a peer whose name leads elsewhere again and again.
+pub const CALLS_AT_ONCE_MAX: usize = 4;
+
+/// Entries of which a transfer over several sessions remembers that they were confirmed, 16 bytes each. Those beyond are counted as unchanged
+/// when they are offered again.
+pub const CONFIRMED_KNOWN_MAX: usize = 1 << 20;
+
+/// How long a call waits for the addresses of a name before it goes to those that were known before.
+pub const LOOKUP_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// How long a server of one peer waits for that after it has ended its session: one that has connected again has done so before.
+pub const RETURNS_SOON: Duration = Duration::from_secs(3);

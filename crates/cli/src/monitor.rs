@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use dfcp::{AddressPrefix, Endpoint};
 use dfcp_framing::frame::Service;
 use dfcp_framing::printable;
 use dfcp_secure::PublicKey;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::admission::{By, NotAdmitted};
@@ -17,6 +19,7 @@ use crate::audit::AuditLog;
 use crate::metrics::text::{Kind, Text};
 use crate::metrics::{Exporter, OfEndpoint, Source};
 use crate::transfer::EntryOutcome;
+use crate::transfer::silence::Silence;
 
 /// Why a peer was not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -226,7 +229,17 @@ impl Monitor {
         counts.admitted[way(by)] += 1;
         drop(counts);
         let [has_ended, is_line_lost] = [(); 2].map(|()| AtomicBool::new(false));
-        Some(Session { monitor: Arc::clone(self), peer, who, began: Instant::now(), has_ended, is_line_lost })
+        let handle = Handle::default();
+        Some(Session {
+            monitor: Arc::clone(self),
+            peer,
+            who,
+            by,
+            began: Instant::now(),
+            has_ended,
+            is_line_lost,
+            handle,
+        })
     }
 }
 
@@ -241,6 +254,31 @@ pub struct Session {
     has_ended: AtomicBool,
     /// A line of it is not in the audit log.
     is_line_lost: AtomicBool,
+    by: Option<By>,
+    handle: Handle,
+}
+
+/// What a server needs of a session under way. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Handle(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    silence: Silence,
+    is_displaced: Notify,
+}
+
+impl Handle {
+    /// Since its peer was last heard, as far as that was told.
+    #[must_use]
+    pub fn unheard(&self) -> Duration {
+        self.0.silence.unheard()
+    }
+
+    /// The session is to end: its peer has another one.
+    pub fn displace(&self) {
+        self.0.is_displaced.notify_one();
+    }
 }
 
 impl Session {
@@ -248,6 +286,28 @@ impl Session {
     #[must_use]
     pub fn peer(&self) -> &str {
         &self.peer
+    }
+
+    /// By what the peer was admitted; `None` if the connection is not encrypted.
+    #[must_use]
+    pub fn by(&self) -> Option<By> {
+        self.by
+    }
+
+    /// For the server.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// How long nothing has come from the peer.
+    pub fn note_silence(&self, unheard: Duration) {
+        self.handle.0.silence.note(unheard);
+    }
+
+    /// Completes when the session is to end because its peer has another one.
+    pub async fn displaced(&self) {
+        self.handle.0.is_displaced.notified().await;
     }
 
     /// Whether all of what was told is written down, where it must be.

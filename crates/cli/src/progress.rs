@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use crate::limits::REPORT_INTERVAL;
 use crate::output;
+use crate::retry::OutageFigures;
+use crate::transfer::error::TransferError;
 use crate::transfer::groups::Groups;
 use crate::transfer::{Bottleneck, EntryOutcome, Observer, Report, Skipped, Snapshot};
 use crate::transport::{PathSample, Waste};
@@ -25,6 +27,12 @@ pub const SILENCE_SHOWN: Duration = Duration::from_secs(3);
 
 /// Silence of the peer which is worth a line where there is no bar: short of the 30 s after which a connection gives up.
 const SILENCE_TOLD: Duration = Duration::from_secs(10);
+
+/// How often it is told that there is still no connection, to people where there is no bar ..
+const OUTAGE_TOLD: Duration = Duration::from_secs(60);
+
+/// .. and to programs.
+const OUTAGE_JSON: Duration = Duration::from_secs(10);
 
 /// JSON progress lines come once per this many reports.
 const REPORTS_PER_JSON_LINE: u32 = 4;
@@ -54,6 +62,8 @@ struct State {
     path: Option<PathSample>,
     /// Whether the silence that lasts was told.
     is_silence_told: bool,
+    /// How often it was told that there is no connection.
+    outage_told: u32,
 }
 
 impl Display {
@@ -96,6 +106,7 @@ impl Display {
                 "skipped": report.skipped, "bytes": report.bytes, "resumed": report.resumed,
                 "resumed_bytes": report.resumed_bytes, "copied": report.copied, "copied_bytes": report.copied_bytes, "seconds": report.last.elapsed.as_secs_f64(), "rate_bps": mean_rate_bps(report),
                 "bottleneck": report.last.bottleneck, "path": report.last.path, "waste": waste(&report.last),
+                "sessions": report.sessions.max(1),
             }));
         }
         if let Some(sentence) = report.deletion_skipped {
@@ -114,6 +125,53 @@ impl Display {
         // A path that is flooded may be why it broke. Programs find the rate in the last line of progress.
         if let Some(advice) = self.last_advice().filter(|_| !self.json) {
             self.say(&advice);
+        }
+    }
+
+    /// Another session meets again what failed or was skipped in the last one.
+    pub fn begin_again(&self) {
+        *self.groups.lock().unwrap_or_else(PoisonError::into_inner) = Groups::default();
+    }
+
+    /// A session is over, and the peer is called for `limit`.
+    pub fn lost(&self, cause: &TransferError, limit: Duration) {
+        if self.json {
+            let mut event = reconnecting(&self.peer, &OutageFigures { is_lost: true, ..OutageFigures::default() });
+            event["message"] = cause.to_string().into();
+            return output::json(&event);
+        }
+        let limit = output::human_seconds(limit.as_secs_f64());
+        self.say(&format!("{}: {cause}\n{}: calling again for up to {limit}; Ctrl-C ends that", self.peer, self.peer));
+    }
+
+    /// There is no session, or one that is silent, and the peer has been called.
+    pub fn waits(&self, outage: &OutageFigures) {
+        if !outage.is_lost {
+            return;
+        }
+        let is_due = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let interval = if self.json { OUTAGE_JSON } else { OUTAGE_TOLD };
+            let reached = u32::try_from(outage.lasted.as_secs() / interval.as_secs()).unwrap_or(u32::MAX);
+            std::mem::replace(&mut state.outage_told, reached) < reached
+        };
+        let lasted = output::human_seconds(outage.lasted.as_secs_f64());
+        let calls = if outage.calls == 1 { "1 call".to_owned() } else { format!("{} calls", outage.calls) };
+        self.bar.set_message(format!("no connection for {lasted}, {calls}"));
+        if self.json && is_due {
+            output::json(&reconnecting(&self.peer, outage));
+        } else if !self.json && is_due && self.bar.is_hidden() {
+            let why = outage.last_failure.as_ref().map_or_else(String::new, |failure| format!(": {failure}"));
+            output::note(&format!("{}: no connection for {lasted} after {calls}{why}", self.peer));
+        }
+    }
+
+    /// Another session is open.
+    pub fn is_back(&self, outage: &OutageFigures) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).outage_told = 0;
+        if !self.json {
+            let lasted = output::human_seconds(outage.lasted.as_secs_f64());
+            self.say(&format!("{}: connected again after {lasted}", self.peer));
         }
     }
 
@@ -211,6 +269,13 @@ impl Display {
     }
 }
 
+fn reconnecting(peer: &str, outage: &OutageFigures) -> Value {
+    json!({
+        "event": "reconnecting", "peer": peer, "seconds": outage.lasted.as_secs_f64(), "calls": outage.calls,
+        "message": outage.last_failure,
+    })
+}
+
 /// How fast it goes, as known over some time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Rate {
@@ -291,7 +356,9 @@ fn waste(snapshot: &Snapshot) -> Option<Waste> {
 
 fn mean_rate_bps(report: &Report) -> f64 {
     let seconds = report.last.elapsed.as_secs_f64();
-    let came_bytes = report.bytes.saturating_sub(report.resumed_bytes + report.copied_bytes);
+    // What earlier sessions of this transfer have brought was there for the last one.
+    let was_there_bytes = (report.resumed_bytes + report.copied_bytes).saturating_sub(report.earlier_bytes);
+    let came_bytes = report.bytes.saturating_sub(was_there_bytes);
     if seconds > 0.0 { 8.0 * came_bytes as f64 / seconds } else { 0.0 }
 }
 
@@ -326,6 +393,9 @@ fn summary(report: &Report) -> String {
     );
     if report.resumed > 0 {
         text += &format!(", {} resumed ({} were there)", report.resumed, human_bytes(report.resumed_bytes));
+    }
+    if report.sessions > 1 {
+        text += &format!(", in {} sessions", report.sessions);
     }
     if report.copied > 0 {
         text += &format!(", {} by what has changed ({} were there)", report.copied, human_bytes(report.copied_bytes));
@@ -391,6 +461,7 @@ mod tests {
             path: Some(path()),
             bottleneck: None,
             silence: Duration::from_millis(250),
+            unheard: Duration::ZERO,
         }
     }
 

@@ -21,6 +21,7 @@ use crate::limits::FILE_STREAMS_MAX;
 use crate::monitor::{self, Monitor};
 use crate::qlog::Side;
 use crate::recording::Recording;
+use crate::serving::ending::SessionEnd;
 use crate::serving::observer::SessionObserver;
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
@@ -138,7 +139,8 @@ pub async fn run_over<A: Acceptor>(
 ) -> anyhow::Result<()> {
     let (bars, json) = (MultiProgress::new(), args.json);
     let once = args.once || matches!(target, Target::Stream(_));
-    let serving = Serving { service: Service::Files, peers_max: args.max_senders, once };
+    let returns_max = args.retry.limit(args.why_not_again().is_none());
+    let serving = Serving { service: Service::Files, peers_max: args.max_senders, once, returns_max, json };
     let to_sessions = stop.clone();
     let all_stored = serve(acceptor, serving, admission, monitor, &stop, move |connection, told| {
         session(connection, told, target.clone(), bars.clone(), json, to_sessions.clone())
@@ -156,11 +158,12 @@ async fn session<T: Transport>(
     bars: MultiProgress,
     json: bool,
     stop: Stop,
-) -> bool {
+) -> SessionEnd {
     let observer = SessionObserver::new(told, &bars, json, true);
     // Whoever reads standard output is to know that a file came.
     let stored_min = u64::from(matches!(target, Target::Stream(_)));
-    let outcome = transfer::receive::receive(connection, target, Arc::clone(&observer) as _, stop).await;
+    let received = transfer::receive::receive(connection, target, Arc::clone(&observer) as _, stop);
+    let outcome = observer.watch(received).await;
     observer.end(&outcome, stored_min)
 }
 

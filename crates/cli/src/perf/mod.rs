@@ -111,7 +111,7 @@ async fn next_frame<T: Transport>(
 
 fn unexpected(frame_kind: u8, body: &[u8]) -> TransferError {
     match ToSender::decode(frame_kind, body) {
-        Ok(ToSender::Refused(failure)) => TransferError::Refused(failure.sentence),
+        Ok(ToSender::Refused(failure)) => TransferError::Refused(failure),
         _ => ProtocolError::UnknownFrame { kind: frame_kind }.into(),
     }
 }

@@ -106,7 +106,7 @@ fn a_busy_server_says_so() {
         let request = Request { raw, ..request(reverse, 1_000_000) };
         let busy = refuse(there, Service::Perf, Failure::new(FailureCode::Busy, "busy"));
         let (client, ()) = run(async { tokio::join!(client::session(here, &request, |_| {}), busy) });
-        assert!(matches!(&client, Err(TransferError::Refused(why)) if why == "busy"), "{client:?}");
+        assert!(matches!(&client, Err(TransferError::Refused(why)) if why.sentence == "busy"), "{client:?}");
     }
 }
 

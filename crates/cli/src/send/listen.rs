@@ -15,6 +15,7 @@ use crate::admission::{Admission, Ways};
 use crate::args::{ListenArg, SendArgs};
 use crate::limits::{OPENING_MAX, SENDERS_DEFAULT};
 use crate::monitor::Monitor;
+use crate::serving::ending::SessionEnd;
 use crate::serving::observer::SessionObserver;
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
@@ -51,7 +52,9 @@ pub(super) async fn run(
     }
     let open = |ways| Admission::open(ways, address, SERVICE, !args.keep, args.json);
     let admission = ways.map(open).transpose()?;
-    let serving = Serving { service: SERVICE, peers_max: SENDERS_DEFAULT, once: !args.keep };
+    let returns_max = args.retry.limit(args.why_not_again().is_none());
+    let serving =
+        Serving { service: SERVICE, peers_max: SENDERS_DEFAULT, once: !args.keep, returns_max, json: args.json };
     stats.during(run_over(listener, serving, admission, roots, options, &monitor, args.json)).await
 }
 
@@ -86,12 +89,12 @@ async fn session<T: Transport>(
     observer: Arc<SessionObserver>,
     roots: Vec<Root>,
     options: SendOptions,
-) -> bool {
+) -> SessionEnd {
     let mut opening = Opening::new(connection);
     let outcome = match greet(&mut opening).await {
         Ok(()) => {
             let options = SendOptions { service: SERVICE, ..options };
-            send::send(opening, roots, options, Arc::clone(&observer) as _).await
+            observer.watch(send::send(opening, roots, options, Arc::clone(&observer) as _)).await
         }
         Err(error) => {
             refuse(opening, SERVICE, Failure::new(FailureCode::Unsuited, error.to_string())).await;

@@ -3,7 +3,7 @@
 use std::io;
 
 use dfcp::{ConnectionError, ParameterError, StreamError};
-use dfcp_framing::error::ProtocolError;
+use dfcp_framing::error::{Failure, ProtocolError};
 use dfcp_framing::printable;
 
 /// Why a whole transfer failed.
@@ -39,12 +39,15 @@ pub enum TransferError {
     /// The peer broke the protocol.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
+    /// Its peer has another session.
+    #[error("the same peer has connected again, so this silent connection is given up")]
+    Displaced,
     /// This receiver was told to end.
     #[error("the receiver was stopped before everything had arrived; start it again, and send again")]
     Stopped,
     /// The receiver ended the session.
-    #[error("the peer ended the session: {}", printable(.0))]
-    Refused(String),
+    #[error("the peer ended the session: {}", printable(&.0.sentence))]
+    Refused(Failure),
     /// The receiver deletes nothing.
     #[error("the receiver deletes nothing: start it with --allow-delete, or leave --delete out here; nothing was sent")]
     NoDeletion,

@@ -23,6 +23,7 @@ pub mod owner;
 pub mod reading;
 pub mod receive;
 pub mod send;
+pub mod silence;
 pub mod source;
 pub mod store;
 pub mod target;
@@ -226,27 +227,49 @@ pub struct Snapshot {
     pub bottleneck: Option<Bottleneck>,
     /// Since the last frame of the peer.
     pub silence: Duration,
+    /// Since the last datagram of the peer; 0 where nothing counts them.
+    pub unheard: Duration,
 }
 
 /// When the peer last said anything.
 #[derive(Debug)]
-struct LastHeard(Mutex<Instant>);
+struct LastHeard {
+    frame: Mutex<Instant>,
+    datagrams: Mutex<DatagramsHeard>,
+}
+
+/// How many datagrams had come when that was asked last, and when there were more than before.
+#[derive(Debug)]
+struct DatagramsHeard {
+    count: u64,
+    at: Instant,
+}
 
 impl LastHeard {
     fn new(now: Instant) -> Self {
-        Self(Mutex::new(now))
+        Self { frame: Mutex::new(now), datagrams: Mutex::new(DatagramsHeard { count: 0, at: now }) }
     }
 
     fn now(&self) {
-        *self.at() = Instant::now();
+        *self.frame() = Instant::now();
     }
 
     fn silence(&self) -> Duration {
-        self.at().elapsed()
+        self.frame().elapsed()
     }
 
-    fn at(&self) -> MutexGuard<'_, Instant> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Since the number of datagrams was another one, as far as it was asked for.
+    fn unheard(&self, datagrams: Option<u64>) -> Duration {
+        let Some(count) = datagrams else { return Duration::ZERO };
+        let mut last = self.datagrams.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.count != count {
+            *last = DatagramsHeard { count, at: Instant::now() };
+        }
+        last.at.elapsed()
+    }
+
+    fn frame(&self) -> MutexGuard<'_, Instant> {
+        self.frame.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -261,6 +284,8 @@ pub trait Observer: Send + Sync {
     }
     /// Something was left out on purpose.
     fn skipped(&self, name: &str, what: Skipped);
+    /// The session has ended before it was heard what became of a file that was sent as a whole.
+    fn unanswered(&self, _name: &str) {}
     /// Called every [`crate::limits::REPORT_INTERVAL`].
     fn progress(&self, snapshot: &Snapshot);
 }
@@ -302,10 +327,14 @@ pub struct Report {
     pub failures: Vec<(String, String)>,
     /// The last figures.
     pub last: Snapshot,
+    /// Sessions that it took; 0 where only one is counted.
+    pub sessions: u32,
+    /// Content that came in the sessions before the last one, bytes: what that one went on with, most of it.
+    pub earlier_bytes: u64,
 }
 
 impl Report {
-    fn add(&mut self, outcome: &EntryOutcome) {
+    pub(crate) fn add(&mut self, outcome: &EntryOutcome) {
         match &outcome.failure {
             None if outcome.is_unchanged => self.unchanged += 1,
             None if outcome.is_deleted => self.deleted += 1,

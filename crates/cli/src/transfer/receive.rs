@@ -196,6 +196,7 @@ fn snapshot<T: Transport>(handle: &Handle<T>, counters: &Counters, elapsed: Dura
         path: handle.path_sample(),
         bottleneck: Some(Bottleneck::of(elapsed, Duration::ZERO, Duration::from_micros(disk_us))),
         silence: counters.heard.silence(),
+        unheard: counters.heard.unheard(handle.datagrams_heard()),
     }
 }
 

@@ -108,6 +108,7 @@ fn snapshot<T: Transport>(handle: &Handle<T>, shared: &Shared, received: &Receiv
         path: handle.path_sample(),
         bottleneck: Some(Bottleneck::of(elapsed, shared.disk_time(), receiver_disk)),
         silence: received.heard.silence(),
+        unheard: received.heard.unheard(handle.datagrams_heard()),
     }
 }
 
@@ -312,7 +313,7 @@ async fn listen<R: AsyncRead + Unpin>(
                 received.update(progress);
                 return Ok(());
             }
-            ToSender::Refused(failure) => return Err(TransferError::Refused(failure.sentence)),
+            ToSender::Refused(failure) => return Err(TransferError::Refused(failure)),
         }
     }
 }
@@ -339,7 +340,7 @@ async fn sweep<R: AsyncRead + Unpin>(
             ToSender::Deleted { failure, name } => answers.deleted(failure, &name),
             ToSender::Progress(progress) => received.update(progress),
             ToSender::Swept { told, unnamed } => return Ok(answers.swept(told, unnamed)?),
-            ToSender::Refused(failure) => return Err(TransferError::Refused(failure.sentence)),
+            ToSender::Refused(failure) => return Err(TransferError::Refused(failure)),
             _ => return Err(ProtocolError::OutOfPlace { frame: "late" }.into()),
         }
     }

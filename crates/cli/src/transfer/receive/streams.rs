@@ -90,7 +90,7 @@ impl Inlet {
                 if kind == kind::REFUSED
                     && let ToSender::Refused(failure) = ToSender::decode(kind, &partly.body)?
                 {
-                    return Err(TransferError::Refused(failure.sentence));
+                    return Err(TransferError::Refused(failure));
                 }
                 return Ok(Some(ToReceiver::decode(kind, &mut partly.body)?));
             }

@@ -51,6 +51,12 @@ impl Drop for Answers<'_> {
     /// Nothing more is answered, for which the source might wait.
     fn drop(&mut self) {
         self.shared.close();
+        while let Ok(event) = self.events.try_recv() {
+            self.note(event);
+        }
+        for pending in self.pending.values().filter(|pending| pending.sent.is_some()) {
+            self.observer.unanswered(&pending.name);
+        }
     }
 }
 
