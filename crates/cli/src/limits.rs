@@ -432,3 +432,18 @@ pub const LOOKUP_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// How long a server of one peer waits for that after it has ended its session: one that has connected again has done so before.
 pub const RETURNS_SOON: Duration = Duration::from_secs(3);
+
+/// How long a transfer that a code has begun may be gone on with: over a night.
+pub const PAIRED_TRANSFER_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Transfers which codes have begun that are remembered; the oldest goes for a further one.
+pub const PAIRED_TRANSFERS_MAX: usize = 64;
+
+/// Names of each, by their first parts; what begins behind them needs another code after an interruption.
+pub const PAIRED_NAMES_MAX: usize = 256;
+
+/// The file that has them, bytes: 64 times 256 names of 33.
+pub const PAIRED_TRANSFERS_BYTES_MAX: u64 = 1 << 20;
+
+/// Keys that have paired with a listener, of which one that comes with a wrong code is told that codes work once.
+pub const PAIRED_KEYS_MAX: usize = 1024;

@@ -98,7 +98,7 @@ impl Outcome {
 }
 
 /// By what a peer was admitted, as numbers; the last one stands for connections that are not encrypted.
-const WAYS: [&str; 5] = ["pre_shared_key", "authorized_key", "code", "any", "not_encrypted"];
+const WAYS: [&str; 6] = ["pre_shared_key", "authorized_key", "code", "any", "transfer_begun_by_code", "not_encrypted"];
 
 const fn way(by: Option<By>) -> usize {
     match by {
@@ -106,7 +106,8 @@ const fn way(by: Option<By>) -> usize {
         Some(By::Key) => 1,
         Some(By::Code) => 2,
         Some(By::Any) => 3,
-        None => 4,
+        Some(By::Pair) => 4,
+        None => 5,
     }
 }
 

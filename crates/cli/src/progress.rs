@@ -135,9 +135,12 @@ impl Display {
 
     /// A session is over, and the peer is called for `limit`.
     pub fn lost(&self, cause: &TransferError, limit: Duration) {
+        // The next step in it is what is done here.
+        let cause = cause.to_string();
+        let cause = cause.rsplit_once("; ").map_or(cause.as_str(), |(cause, _next_step)| cause);
         if self.json {
             let mut event = reconnecting(&self.peer, &OutageFigures { is_lost: true, ..OutageFigures::default() });
-            event["message"] = cause.to_string().into();
+            event["message"] = cause.into();
             return output::json(&event);
         }
         let limit = output::human_seconds(limit.as_secs_f64());

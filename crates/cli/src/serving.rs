@@ -111,11 +111,15 @@ where
                 return Err(io::ErrorKind::Interrupted.into());
             }
         };
-        if let Some((connection, began, number, share)) = guests.admit(connection, peer, by) {
+        if let Some((connection, began, number, share)) = guests.admit(connection, peer.clone(), by) {
+            let (admission, key) = (admission.clone(), connection.seal().and_then(|seal| seal.peer));
             let session = session(connection, began);
             sessions.spawn(async move {
                 let end: SessionEnd = session.await.into();
                 drop(share);
+                if let Some(admission) = admission {
+                    admission.ended(key, by, &peer);
+                }
                 (number, end)
             });
         }

@@ -191,3 +191,43 @@ fn ctrl_c_ends_the_waiting() {
     let sent = Command::new("kill").args(["-INT", &sending.id().to_string()]).status().unwrap();
     assert!(sent.success() && sending.wait().unwrap().code() == Some(130));
 }
+
+/// The code is used up, and the receiver started again: it knows the pair by what it has written down.
+#[test]
+fn a_transfer_begun_by_code_goes_on_and_admits_to_nothing_else() {
+    let (there, here) = (Site::new(), with_file());
+    let address = own_loopback(20_616);
+    let receiver = there.receive_at(&address, &["--code"]);
+    let code = receiver.code();
+    let mut sending = sender(&here, &address, &["--code", &code]);
+    let output = there.path("output");
+    until_half_way(&output, &mut sending);
+    drop(receiver);
+    let back = there.receive_at(&address, &["--code"]);
+    assert_went_on(&ended(sending).ok(), &output);
+    // It is complete, and so the code is good for nothing any more.
+    here.send(&address, &[]).refused(&["pairing code"]);
+    assert!(there.received().is_none() && !there.config().join("paired_transfers").exists());
+    drop(back);
+}
+
+#[test]
+fn a_used_code_is_called_so_and_what_it_began_can_be_forgotten() {
+    let (there, here) = (Site::new(), with_file());
+    let receiver = there.receive(&["--code"]);
+    let code = receiver.code();
+    let mut sending = sender(&here, &receiver.address, &["--code", &code]);
+    until_half_way(&there.path("output"), &mut sending);
+    sending.kill().unwrap();
+    sending.wait().unwrap();
+    ended(sender(&here, &receiver.address, &["--code", &code])).refused(&["works only once", "leave --code out"]);
+    let stranger = with_file();
+    ended(sender(&stranger, &receiver.address, &["--code", &code])).refused(&["each code works once"]);
+    here.send(&receiver.address, &["--json"]).refused(&["1 of 1 entries"]);
+    assert!(there.received().is_none(), "another file of the pair");
+    let said = there.run(&["receive", "--forget"]).ok();
+    assert!(said.err.contains("forgotten: 1"), "{said:?}");
+    // The receiver that runs has forgotten it, too.
+    ended(sender(&here, &receiver.address, &[])).refused(&["pairing code"]);
+    assert!(!there.path("output/large").exists());
+}

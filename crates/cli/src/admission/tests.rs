@@ -66,6 +66,7 @@ pub(crate) fn ways() -> Ways {
         authorized: Arc::new(AuthorizedList::fixed(AuthorizedKeys::load(file.path()).unwrap())),
         any: false,
         codes: false,
+        pairs: None,
     }
 }
 

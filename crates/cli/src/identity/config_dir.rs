@@ -57,6 +57,11 @@ impl ConfigDir {
         self.0.join("authorized_keys")
     }
 
+    /// The file of the transfers which codes have begun.
+    pub fn paired_transfers(&self) -> PathBuf {
+        self.0.join("paired_transfers")
+    }
+
     /// Makes the directory, for its owner alone, unless it is there. One that is there may be read by others: a secret in
     /// it has a mode of its own.
     ///

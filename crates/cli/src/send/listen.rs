@@ -1,5 +1,6 @@
 //! `dfcp send --listen`: the receiver calls.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::admission::opening::Opening;
+use crate::admission::pairs::Pairs;
 use crate::admission::{Admission, Ways};
 use crate::args::{ListenArg, SendArgs};
 use crate::limits::{OPENING_MAX, SENDERS_DEFAULT};
@@ -38,6 +40,8 @@ pub(super) async fn run(
     options: SendOptions,
 ) -> anyhow::Result<()> {
     let ways = Ways::prepare(&args.peers.admission(), &args.path, Ways::on_terminal())?;
+    let pairs = Pairs::of_sender();
+    let ways = ways.map(|ways| Ways { pairs: Some(Arc::clone(&pairs)), ..ways });
     let listener = net::listen(listen, &args.path, ways.as_ref()).await?;
     let address = listener.local_address()?;
     let monitor = Monitor::open(SERVICE, &args.audit, address)?;
@@ -55,14 +59,14 @@ pub(super) async fn run(
     let returns_max = args.retry.limit(args.why_not_again().is_none());
     let serving =
         Serving { service: SERVICE, peers_max: SENDERS_DEFAULT, once: !args.keep, returns_max, json: args.json };
-    stats.during(run_over(listener, serving, admission, roots, options, &monitor, args.json)).await
+    stats.during(run_over(listener, serving, (admission, pairs), roots, options, &monitor, args.json)).await
 }
 
 /// The part after listening.
 pub(super) async fn run_over<A: Acceptor>(
     acceptor: A,
     serving: Serving,
-    admission: Option<Admission>,
+    (admission, pairs): (Option<Admission>, Arc<Pairs>),
     roots: Vec<Root>,
     options: SendOptions,
     monitor: &Arc<Monitor>,
@@ -73,7 +77,16 @@ pub(super) async fn run_over<A: Acceptor>(
     let never = Stop::never();
     let all_sent = serve(acceptor, serving, admission, monitor, &never, move |connection, told| {
         let observer = SessionObserver::new(told, &bars, json, false);
-        session(connection, observer, roots.clone(), options.clone())
+        let key = connection.seal().and_then(|seal| seal.peer);
+        let session = session(connection, Arc::clone(&observer), roots.clone(), options.clone());
+        let pairs = Arc::clone(&pairs);
+        async move {
+            let end = session.await;
+            if end == SessionEnd::Complete {
+                pairs.complete(key, &BTreeSet::new());
+            }
+            end
+        }
     })
     .await?;
     ensure!(

@@ -11,6 +11,7 @@ mod tree;
 mod unstored;
 
 use std::fmt;
+use std::sync::Arc;
 
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::files::{Confirmed, Entry, HASH_BYTES, Progress, ToReceiver, ToSender};
@@ -28,6 +29,7 @@ use self::tree::{OpenDirectory, Tree};
 use super::basis::Alive;
 use super::error::TransferError;
 use super::owner::Owner;
+use super::scope::{NO_REPLACING, Scope};
 use super::store::{Beginning, Changed, Over, Readings, Unpublished};
 use super::target::Target;
 use super::{EntryOutcome, Skipped};
@@ -38,6 +40,8 @@ pub struct Assembler {
     target: Target,
     /// The sender, if it can be known again.
     owner: Option<Owner>,
+    /// What it may store.
+    scope: Arc<Scope>,
     /// Told when more of a beginning was read from the disk.
     poke: Poke,
     checkpoints: Checkpoints,
@@ -106,6 +110,7 @@ impl Assembler {
         let target = target.into();
         Self {
             owner,
+            scope: Arc::new(Scope::everything()),
             poke,
             checkpoints: Checkpoints::new(),
             stored: 0,
@@ -128,6 +133,13 @@ impl Assembler {
             skips: Vec::new(),
             target,
         }
+    }
+
+    /// The same for a sender that may store this.
+    #[must_use]
+    pub fn within(mut self, scope: Arc<Scope>) -> Self {
+        self.scope = scope;
+        self
     }
 
     /// Takes the next frame of a stream: 0 is the first one, and those beside it have numbers up to [`FILE_STREAMS_MAX`]. A failed file is
@@ -248,7 +260,7 @@ impl Assembler {
             return Err(ProtocolError::Ordinal { index }.into());
         }
         self.directories += 1;
-        let name = parse(entry);
+        let name = self.name(entry);
         let complete = self.tree.leave(index, name.as_ref().ok())?;
         self.leave_directories(complete);
         if self.deletions.as_ref().is_some_and(|deletions| deletions.asks_only) {
@@ -301,6 +313,11 @@ impl Assembler {
         self.bases.cutting()
     }
 
+    /// The name of an entry that may be stored.
+    fn name(&self, entry: &Entry) -> Result<RelativeName, Failure> {
+        self.scope.admit(parse(entry)?)
+    }
+
     /// Whether a file may come here.
     fn check_place(&self, entry: &Entry) -> Result<(), ProtocolError> {
         let index = entry.index;
@@ -317,7 +334,11 @@ impl Assembler {
         beginning: Beginning,
         basis: Option<Older>,
     ) -> Result<Current, Failure> {
-        let name = parse(entry)?;
+        let name = self.name(entry)?;
+        // What is gone on with was begun when it was permitted.
+        if beginning == Beginning::New && self.scope.is_limited() && self.target.would_replace(&name) {
+            return Err(Failure::new(FailureCode::Exists, NO_REPLACING));
+        }
         if let Target::Stream(one) = &self.target {
             let reserved = self.allowance.reserve(entry.size_hint_bytes)?;
             let writing = one.begin(&name).map(Box::new);
@@ -464,6 +485,8 @@ mod foreign_tests;
 mod listing_tests;
 #[cfg(test)]
 mod resume_tests;
+#[cfg(test)]
+mod scope_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod known_directories;
 pub mod owner;
 pub mod reading;
 pub mod receive;
+pub mod scope;
 pub mod send;
 pub mod silence;
 pub mod source;

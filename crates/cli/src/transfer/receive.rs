@@ -19,6 +19,7 @@ use super::assembler::{Assembler, Poke};
 use super::basis::Alive;
 use super::error::TransferError;
 use super::owner::Owner;
+use super::scope::Scope;
 use super::target::Target;
 use super::{Bottleneck, LastHeard, Observer, Report, SKIPPED_AFTER_FAILURE, Snapshot};
 use crate::limits::{
@@ -39,7 +40,7 @@ pub async fn receive<T: Transport>(
     observer: Arc<dyn Observer>,
     stop: Stop,
 ) -> Result<Report, TransferError> {
-    receive_over(transport, Service::Files, target, observer, stop).await
+    receive_within(transport, Service::Files, (target, Arc::new(Scope::everything())), observer, stop).await
 }
 
 /// As [`receive`], also from a sender that was called: the service says which of the two it is.
@@ -50,6 +51,20 @@ pub async fn receive_over<T: Transport>(
     transport: T,
     service: Service,
     target: impl Into<Target>,
+    observer: Arc<dyn Observer>,
+    stop: Stop,
+) -> Result<Report, TransferError> {
+    receive_within(transport, service, (target, Arc::new(Scope::everything())), observer, stop).await
+}
+
+/// As [`receive_over`], of a sender that may not store everything.
+///
+/// # Errors
+/// As [`receive_over`].
+pub async fn receive_within<T: Transport>(
+    transport: T,
+    service: Service,
+    (target, scope): (impl Into<Target>, Arc<Scope>),
     observer: Arc<dyn Observer>,
     stop: Stop,
 ) -> Result<Report, TransferError> {
@@ -83,7 +98,7 @@ pub async fn receive_over<T: Transport>(
                 let _ = frames.blocking_send(Heard::Ready(ready));
             }
         });
-        let assembler = Assembler::new(target, owner, poke);
+        let assembler = Assembler::new(target, owner, poke).within(scope);
         counters.waits_for(assembler.cutting());
         over = assembler.over();
         move || worker.run(assembler, frames_out, &answers_in)

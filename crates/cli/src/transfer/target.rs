@@ -103,6 +103,11 @@ impl Target {
         self.store().map_or_else(|_| Vec::new(), |store| store.resumable(unfinished))
     }
 
+    /// Whether something of this name is there that may be replaced.
+    pub(super) fn would_replace(&self, name: &RelativeName) -> bool {
+        self.store().is_ok_and(|store| store.would_replace(name))
+    }
+
     /// Whether what the sender does not have may be deleted.
     pub(super) fn deletes(&self) -> bool {
         self.store().is_ok_and(Store::deletes)

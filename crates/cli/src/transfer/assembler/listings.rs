@@ -55,7 +55,7 @@ impl Assembler {
     pub(super) fn delete(&mut self, delete: &Delete) -> Result<(), TransferError> {
         let out_of_place = ProtocolError::OutOfPlace { frame: "delete" };
         // HELLO says of both that nothing is deleted. Without a key every name here is that of somebody else's file.
-        if !self.target.deletes() || self.owner.is_none() {
+        if !self.deletes() || self.owner.is_none() {
             return Err(out_of_place.into());
         }
         if self.deletions.is_none() {

@@ -2,9 +2,10 @@
 
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::files::{Confirmed, Hello, ToSender};
+use dfcp_framing::names::RelativeName;
 
 use super::bases::Offer;
-use super::{Assembler, Content, Receipt, parse, shown};
+use super::{Assembler, Content, Receipt, shown};
 use crate::limits::BASIS_BYTES_MIN;
 use crate::transfer::error::TransferError;
 use crate::transfer::store::{Existing, Offered, Unpublished};
@@ -18,6 +19,11 @@ impl Assembler {
             && self.bases.begin(offer, older, &mut self.readings, &self.poke)
     }
 
+    /// Whether this sender may have deleted what it does not have.
+    pub(super) fn deletes(&self) -> bool {
+        self.target.deletes() && !self.scope.is_limited()
+    }
+
     /// The first answers: what it can do for this sender, and what it has of its files.
     pub fn greet(&mut self) {
         let Some(owner) = &self.owner else {
@@ -28,10 +34,12 @@ impl Assembler {
         for found in &unfinished {
             self.allowance.hold(&found.file.name, found.bytes);
         }
+        let is_permitted = |name: &[u8]| RelativeName::parse(name).is_ok_and(|name| self.scope.permits(&name));
+        let unfinished = unfinished.into_iter().filter(|found| is_permitted(&found.file.name)).collect();
         let partials = self.target.resumable(unfinished);
         let hello = Hello {
             takes_offers: self.target.takes_offers(),
-            deletes: self.target.deletes(),
+            deletes: self.deletes(),
             partials: u32::try_from(partials.len()).unwrap_or(u32::MAX),
         };
         self.answers.push(ToSender::Hello(hello));
@@ -48,7 +56,7 @@ impl Assembler {
             return Ok(());
         }
         let owner = self.owner.clone().ok_or(ProtocolError::OutOfPlace { frame: "offer" })?;
-        let named = parse(entry).and_then(|name| {
+        let named = self.name(entry).and_then(|name| {
             let how = (hash, asks_only);
             let offered = self.target.offered(&owner, &name, entry, how, &mut self.readings, &mut self.changed)?;
             if asks_only && !matches!(offered, Offered::Unchanged(_)) {
