@@ -113,7 +113,7 @@ fn a_silent_session_gives_its_only_place_to_the_next_one_of_its_key() {
     // Until the receiver has noticed, it says that it is busy.
     let started = Instant::now();
     let said = loop {
-        let said = ended(sender(&site, &receiver.address, &["--retry", "0"]));
+        let said = ended(sender(&site, &receiver.address, &[]));
         if said.code == Some(0) || started.elapsed() > PATIENCE {
             break said;
         }

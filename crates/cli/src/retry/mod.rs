@@ -134,7 +134,7 @@ where
     F: Future<Output = Result<Report, TransferError>>,
 {
     // Over all outages: a peer that takes every call and ends every session is called no more often than one that takes none.
-    let mut outages = Outages { caller, limit, watch, stop, schedule: Schedule::default() };
+    let mut outages = Outages { caller, limit, watch, stop, is_first: true, schedule: Schedule::default() };
     let mut connection = first;
     loop {
         watch.begins();
@@ -142,6 +142,7 @@ where
             Ended::Complete(report) => return Ok(*report),
             Ended::Followed(next) => connection = next,
         }
+        outages.is_first = false;
     }
 }
 
@@ -169,6 +170,8 @@ struct Outages<'a, C> {
     limit: Duration,
     watch: &'a dyn Watch,
     stop: &'a Stop,
+    /// No session was lost yet.
+    is_first: bool,
     schedule: Schedule,
 }
 
@@ -188,7 +191,7 @@ impl<C: Caller> Outages<'_, C> {
                 biased;
                 outcome = &mut session, if !is_lost => match outcome {
                     Ok(report) => return Ok(Ended::Complete(Box::new(report))),
-                    Err(error) if self.limit.is_zero() || !is_transient_loss(&error) => return Err(Failed::Session(error)),
+                    Err(error) if !self.goes_on_after(&error) => return Err(Failed::Session(error)),
                     Err(error) => {
                         self.watch.lost(&error, self.limit);
                         outage.get_or_insert_with(|| self.begin()).lost = Some(error);
@@ -215,6 +218,13 @@ impl<C: Caller> Outages<'_, C> {
                 }
             }
         }
+    }
+
+    /// Whether another session follows one that ended so. A peer that refuses the first one at once has no time for this side, and nothing was
+    /// lost.
+    fn goes_on_after(&self, error: &TransferError) -> bool {
+        let is_refused = self.is_first && matches!(error, TransferError::Refused(_)) && !self.watch.has_progressed();
+        !self.limit.is_zero() && is_transient_loss(error) && !is_refused
     }
 
     fn begin(&mut self) -> Outage<C::Connection> {

@@ -351,3 +351,22 @@ async fn the_user_ends_it_while_there_is_no_session() {
     }
     assert_eq!(peer.began.elapsed(), seconds(7));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_is_busy_when_it_is_called_first_is_not_called_again() {
+    let busy = || TransferError::Refused(Failure::new(FailureCode::Busy, "busy"));
+    let peer = Peer::new(|_| Answer::Yes(Duration::ZERO));
+    let first = course(&peer, HOUR, false, |_, hear| lively(hear, seconds(1), Err(busy()))).await;
+    assert!(matches!(first.outcome, Err(Failed::Session(TransferError::Refused(_)))));
+    // It still has the session that was lost.
+    let later = course(&peer, HOUR, false, |number, hear| async move {
+        match number {
+            0 => Err(timed_out()),
+            3 => done(),
+            _ => lively(hear, Duration::from_millis(100), Err(busy())).await,
+        }
+    })
+    .await;
+    assert!(later.outcome.is_ok());
+    assert_eq!(later.sessions.len(), 4);
+}
