@@ -252,7 +252,7 @@ pub struct SendArgs {
     /// Go on after the first receiver, until interrupted: each that is admitted gets the files
     #[arg(long, requires = "listen", help_heading = "When this side listens")]
     pub keep: bool,
-    /// When the connection is lost.
+    /// The time to get on after the connection is lost.
     #[command(flatten)]
     pub retry: RetryArgs,
     /// The peers to trust or to admit.
@@ -353,7 +353,7 @@ pub struct ReceiveArgs {
     /// Senders served at once; others are told to come back
     #[arg(long, value_name = "N", default_value_t = SENDERS_DEFAULT, value_parser = count)]
     pub max_senders: usize,
-    /// When the connection is lost.
+    /// The time to get on after the connection is lost.
     #[command(flatten)]
     pub retry: RetryArgs,
     /// The peers to admit or to trust.

@@ -399,15 +399,15 @@ pub const BASES_WAITING_MAX: usize = 4096;
 /// Longest piece of an older version that is copied at a time, bytes: the longest chunk. Others of the session wait meanwhile.
 pub const COPY_BYTES_MAX: u32 = 4 * *BASIS_CHUNK_BYTES.end();
 
-/// How long a side that calls tries to get on after a session was lost, unless `--retry` says otherwise: a reboot, a tunnel, a change of
+/// Time for which a side that calls tries to get on after a session was lost, unless `--retry` says otherwise: a reboot, a tunnel, a change of
 /// networks.
 pub const RETRY_DEFAULT: Duration = Duration::from_secs(3600);
 
-/// How long a session may be silent before the peer is called beside it. Peers that are there send something every [`REPORT_INTERVAL`],
+/// Silence of a session after which the peer is called beside it. Peers that are there send something every [`REPORT_INTERVAL`],
 /// and on a path that loses half of it and takes a second it is hardly ever missing for so long.
 pub const SESSION_SILENCE_MAX: Duration = Duration::from_secs(2);
 
-/// How much longer it may be silent once such a call was answered: what it sends itself, each second at least, has the same way.
+/// Further silence that is borne once such a call was answered: what the session sends itself, each second at least, has the same way.
 pub const SESSION_SILENCE_MORE: Duration = Duration::from_millis(1250);
 
 /// Calls to a peer of which a session was lost follow each other as soon as this, if they fail at once, ..
@@ -427,13 +427,13 @@ pub const CALLS_AT_ONCE_MAX: usize = 4;
 /// when they are offered again.
 pub const CONFIRMED_KNOWN_MAX: usize = 1 << 20;
 
-/// How long a call waits for the addresses of a name before it goes to those that were known before.
+/// A call waits so long for the addresses of a name before it goes to those that were known before.
 pub const LOOKUP_TIME_MAX: Duration = Duration::from_millis(500);
 
-/// How long a server of one peer waits for that after it has ended its session: one that has connected again has done so before.
+/// A server of one peer waits so long for that after it has ended its session: one that has connected again has done so before.
 pub const RETURNS_SOON: Duration = Duration::from_secs(3);
 
-/// How long a transfer that a code has begun may be gone on with: over a night.
+/// Age at which a transfer that a code has begun may not be gone on with any more: over a night it may.
 pub const PAIRED_TRANSFER_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Transfers which codes have begun that are remembered; the oldest goes for a further one.

@@ -259,7 +259,7 @@ pub struct Session {
     handle: Handle,
 }
 
-/// What a server needs of a session under way. Cheap to clone.
+/// A session under way, as its server sees it. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Handle(Arc<Shared>);
 
@@ -301,7 +301,7 @@ impl Session {
         self.handle.clone()
     }
 
-    /// How long nothing has come from the peer.
+    /// Nothing has come from the peer for so long.
     pub fn note_silence(&self, unheard: Duration) {
         self.handle.0.silence.note(unheard);
     }

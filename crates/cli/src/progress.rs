@@ -28,10 +28,10 @@ pub const SILENCE_SHOWN: Duration = Duration::from_secs(3);
 /// Silence of the peer which is worth a line where there is no bar: short of the 30 s after which a connection gives up.
 const SILENCE_TOLD: Duration = Duration::from_secs(10);
 
-/// How often it is told that there is still no connection, to people where there is no bar ..
+/// Interval of lines that there is still no connection, for people where there is no bar ..
 const OUTAGE_TOLD: Duration = Duration::from_secs(60);
 
-/// .. and to programs.
+/// .. and for programs.
 const OUTAGE_JSON: Duration = Duration::from_secs(10);
 
 /// JSON progress lines come once per this many reports.
@@ -62,7 +62,7 @@ struct State {
     path: Option<PathSample>,
     /// Whether the silence that lasts was told.
     is_silence_told: bool,
-    /// How often it was told that there is no connection.
+    /// Lines so far that there is no connection.
     outage_told: u32,
 }
 
@@ -359,7 +359,7 @@ fn waste(snapshot: &Snapshot) -> Option<Waste> {
 
 fn mean_rate_bps(report: &Report) -> f64 {
     let seconds = report.last.elapsed.as_secs_f64();
-    // What earlier sessions of this transfer have brought was there for the last one.
+    // The last session went on with what earlier ones of this transfer had brought.
     let was_there_bytes = (report.resumed_bytes + report.copied_bytes).saturating_sub(report.earlier_bytes);
     let came_bytes = report.bytes.saturating_sub(was_there_bytes);
     if seconds > 0.0 { 8.0 * came_bytes as f64 / seconds } else { 0.0 }

@@ -41,9 +41,9 @@ pub struct Serving {
     pub peers_max: usize,
     /// End after one peer.
     pub once: bool,
-    /// How long that one may be gone before it comes back and goes on.
+    /// That one may be gone for so long before it comes back and goes on.
     pub returns_max: Duration,
-    /// Whether a program reads along.
+    /// True if a program reads along.
     pub json: bool,
 }
 
@@ -194,7 +194,7 @@ impl Guests {
         share.or_else(|| self.seats.displace(key).filter(|_| is_files).and_then(|displaced| displaced.share))
     }
 
-    /// Whether it is the first peer, or that one again, which has no session that is alive.
+    /// True of the first peer, and of that one again while it has no session that is alive.
     fn is_the_one(&mut self, key: Option<PublicKey>, by: Option<By>) -> bool {
         let Some(one) = &self.one else { return true };
         let is_same = one.served.is_some() && one.served == Served::of(key, by);
@@ -221,7 +221,7 @@ impl Guests {
         None
     }
 
-    /// When the one peer has been gone for too long.
+    /// The time at which the one peer has been gone for too long.
     fn missed_at(&self) -> Option<Instant> {
         self.one.as_ref().and_then(|one| one.missed_at)
     }

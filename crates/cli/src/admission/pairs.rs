@@ -25,7 +25,7 @@ pub struct Pairs {
     place: Place,
     /// Keys that have paired since it was started.
     keys: Mutex<BTreeSet<String>>,
-    /// What was told of the file last.
+    /// The last sentence about the file.
     trouble: Mutex<Option<String>>,
 }
 
@@ -76,13 +76,13 @@ impl Pairs {
         }
     }
 
-    /// Whether it has paired with this listener before, whatever has become of that.
+    /// True if it has paired with this listener before, whatever has become of that.
     #[must_use]
     pub fn has_paired(&self, key: &PublicKey) -> bool {
         self.keys().contains(&key.fingerprint().to_string()) || self.permits(key)
     }
 
-    /// Whether a peer with this key has begun something by a code that is not complete.
+    /// True if a peer with this key has begun something by a code that is not complete.
     #[must_use]
     pub fn permits(&self, key: &PublicKey) -> bool {
         match &self.place {
@@ -91,13 +91,13 @@ impl Pairs {
         }
     }
 
-    /// Whether anybody may go on with something.
+    /// True if nobody may go on with anything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all().is_empty()
     }
 
-    /// What a peer may store that was admitted `by` this.
+    /// The names that a peer may store which was admitted `by` this.
     #[must_use]
     pub fn scope(self: &Arc<Self>, key: Option<PublicKey>, by: Option<By>) -> Arc<Scope> {
         Arc::new(match (key, by) {
@@ -119,7 +119,7 @@ impl Pairs {
         self.told(self.change(SystemTime::now(), |all| all.retain(|transfer| !is_over(transfer))));
     }
 
-    /// What the newest code of this key has begun. One that was forgotten meanwhile stays so.
+    /// Notes what the newest code of this key has begun. One that was forgotten meanwhile stays so.
     fn begun(&self, key: &PublicKey, begun: &BTreeSet<Hashed>) {
         let key = key.fingerprint().to_string();
         let note = |all: &mut Vec<PairedTransfer>| {

@@ -1,4 +1,4 @@
-//! How long a transfer outlives its connection.
+//! The time for which a transfer outlives its connection.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use clap::Args;
 use super::any_seconds;
 use crate::limits::RETRY_DEFAULT;
 
-/// What becomes of a transfer whose connection is lost.
+/// Arguments about a transfer whose connection is lost.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct RetryArgs {
-    /// When an open connection is lost, connect again to the same peer and go on, for up to this time without progress; 0 ends at once. What
+    /// Connect again to the same peer when an open connection is lost, and go on, for up to this time without progress; 0 ends at once. What
     /// would fail again (a wrong key, a full disk, ..) ends at once in any case, as does a first connection that fails. A side that serves one
     /// peer waits as long for it to come back
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1h", value_parser = any_seconds)]

@@ -36,21 +36,21 @@ impl Hashed {
     }
 }
 
-/// What a pair may go on with.
+/// A transfer that a pair may go on with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairedTransfer {
     /// The fingerprint of the key that has paired.
     pub key: String,
-    /// When.
+    /// The time of the pairing.
     pub began: SystemTime,
     /// The output directory.
     pub output: Hashed,
-    /// What has begun there: the first parts of names.
+    /// The first parts of the names that have begun there.
     pub names: BTreeSet<Hashed>,
 }
 
 impl PairedTransfer {
-    /// Whether it may still be gone on with. One of the future was written before the clock was set back, nobody knows how long ago.
+    /// True while it may be gone on with. One of the future was written before the clock was set back, nobody knows how long ago.
     #[must_use]
     pub fn is_valid(&self, now: SystemTime) -> bool {
         now.duration_since(self.began).is_ok_and(|age| age < PAIRED_TRANSFER_AGE_MAX)
@@ -148,7 +148,7 @@ impl PairedTransfers {
         Ok(count)
     }
 
-    /// Where it is.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -161,7 +161,7 @@ impl PairedTransfers {
         }
     }
 
-    /// What it leads to would be replaced, and may be somebody else's.
+    /// Refuses a link: the file behind it would be replaced, and may be somebody else's.
     fn check_link(&self) -> Result<(), IdentityError> {
         if self.path.symlink_metadata().is_ok_and(|there| there.file_type().is_symlink()) {
             let error = io::Error::other("it is a symbolic link, which is not followed: remove it");

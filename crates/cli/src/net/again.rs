@@ -138,7 +138,7 @@ impl Addresses {
         state.known.clone()
     }
 
-    /// Whether there are others than those of the last call. Asks, and does not wait.
+    /// True if there are others than those of the last call. Asks, and does not wait.
     fn have_changed(self: &Arc<Self>) -> bool {
         self.ask();
         let state = self.state();
@@ -174,7 +174,7 @@ impl State {
     }
 }
 
-/// How long a call waits before it takes the next address as well: RFC 8305 §5.
+/// Wait before the next address is called as well: RFC 8305 §5.
 pub(super) const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 
 #[cfg(test)]

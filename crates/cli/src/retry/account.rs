@@ -28,9 +28,9 @@ struct State {
     /// Sessions so far, the present one included.
     sessions: u32,
     may_take_several: bool,
-    /// What all sessions together have confirmed.
+    /// The outcomes that all sessions together have confirmed.
     total: Report,
-    /// Which entries these are, by the hashes of their names.
+    /// These entries, by the hashes of their names.
     confirmed: BTreeSet<u64>,
     /// Files which earlier sessions have sent as a whole without hearing what became of them.
     unanswered: BTreeSet<u64>,
@@ -80,7 +80,7 @@ impl Account {
 }
 
 impl State {
-    /// What is to be counted and shown of an outcome.
+    /// Counts an outcome, and returns it as it is to be shown.
     fn entry(&mut self, outcome: &EntryOutcome) -> Option<EntryOutcome> {
         if outcome.failure.is_some() {
             return Some(outcome.clone());

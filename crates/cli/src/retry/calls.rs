@@ -18,10 +18,10 @@ pub struct CallFailure {
 
 /// Calls the peer of a transfer.
 pub trait Caller {
-    /// What a call leads to.
+    /// The result of a call.
     type Connection: Send + 'static;
 
-    /// Whether a call would go elsewhere than the last one did, as far as that is known.
+    /// True if a call would go elsewhere than the last one did, as far as that is known.
     fn has_moved(&self) -> bool;
 
     /// One call. It may be dropped.

@@ -1,4 +1,4 @@
-//! Which errors another session may not meet.
+//! Errors that another session may not meet.
 //!
 //! Users of other programs report both mistakes: a full disk, a refused key or a changed host that is tried for hours, and an error that was
 //! taken for permanent because it came in an unusual form. So all of them are listed, and what is unknown is not tried again.
@@ -10,7 +10,7 @@ use dfcp_framing::error::FailureCode;
 
 use crate::transfer::error::TransferError;
 
-/// Whether another session may go on after this one ended so.
+/// True if another session may go on after this one ended so.
 #[must_use]
 pub fn is_transient_loss(error: &TransferError) -> bool {
     match error {
@@ -35,7 +35,7 @@ pub fn is_transient_loss(error: &TransferError) -> bool {
     }
 }
 
-/// Whether the next call may be answered after this one was not. There was a session before: what has to do with rights and settings of
+/// True if the next call may be answered after this one was not. There was a session before: what has to do with rights and settings of
 /// this side was in order, and closed ports and missing routes are how hosts and networks look while they start.
 #[must_use]
 pub fn is_transient_call(error: &ConnectError) -> bool {

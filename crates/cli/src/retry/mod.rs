@@ -28,13 +28,13 @@ use crate::stop::Stop;
 use crate::transfer::Report;
 use crate::transfer::error::TransferError;
 
-/// What the sessions of a transfer tell, and what is shown of the time between them.
+/// Follows the sessions of a transfer, and shows the time between them.
 pub trait Watch: Send + Sync {
     /// A session begins.
     fn begins(&self);
     /// Since the peer was last heard in the session that is open.
     fn unheard(&self) -> Duration;
-    /// Whether that session has brought the transfer on.
+    /// True if that session has brought the transfer on.
     fn has_progressed(&self) -> bool;
     /// It is over, and the peer is called from now on, for so long at most.
     fn lost(&self, cause: &TransferError, limit: Duration);
@@ -47,24 +47,24 @@ pub trait Watch: Send + Sync {
 /// A time without a session.
 #[derive(Debug, Clone, Default)]
 pub struct OutageFigures {
-    /// How long it has lasted.
+    /// Its duration so far.
     pub lasted: Duration,
     /// Calls so far.
     pub calls: u32,
-    /// Whether the session is over, and not only silent.
+    /// True if the session is over, and not only silent.
     pub is_lost: bool,
     /// Why the last call that has ended had no answer.
     pub last_failure: Option<String>,
 }
 
-/// How a transfer ended without success.
+/// The end of a transfer without success.
 #[derive(Debug)]
 pub enum Failed {
     /// A session ended by an error after which no other is tried.
     Session(TransferError),
     /// Another session could not be opened, and never will.
     Call {
-        /// How the last session ended.
+        /// The end of the last session.
         lost: TransferError,
         /// Why no other was opened.
         error: anyhow::Error,
@@ -73,9 +73,9 @@ pub enum Failed {
     Interrupted,
     /// The time for it is over.
     Exhausted {
-        /// How the last session ended.
+        /// The end of the last session.
         lost: TransferError,
-        /// How long it took.
+        /// The time since then.
         outage: OutageFigures,
     },
 }
@@ -146,7 +146,7 @@ where
     }
 }
 
-/// How a session ended.
+/// The end of a session.
 enum Ended<T> {
     Complete(Box<Report>),
     /// Another connection is open.
@@ -161,7 +161,7 @@ struct Outage<T> {
     candidate: Option<(T, Instant)>,
     /// Why every further call would be in vain.
     dead_end: Option<anyhow::Error>,
-    /// How the session ended, if it has.
+    /// The error that ended the session, if it has ended.
     lost: Option<TransferError>,
 }
 
@@ -204,7 +204,7 @@ impl<C: Caller> Outages<'_, C> {
                     let is_silent = !self.limit.is_zero() && self.watch.unheard() >= SESSION_SILENCE_MAX;
                     match &outage {
                         None if is_silent => outage = Some(self.begin()),
-                        // What was opened beside it is let go of.
+                        // The call beside it, or its connection, is let go of.
                         Some(outage_of_silence) if outage_of_silence.lost.is_none() && !is_silent => outage = None,
                         Some(under_way) => self.watch.waits(&under_way.figures()),
                         None => {}
@@ -220,7 +220,7 @@ impl<C: Caller> Outages<'_, C> {
         }
     }
 
-    /// Whether another session follows one that ended so. A peer that refuses the first one at once has no time for this side, and nothing was
+    /// True if another session follows one that ended so. A peer that refuses the first one at once has no time for this side, and nothing was
     /// lost.
     fn goes_on_after(&self, error: &TransferError) -> bool {
         let is_refused = self.is_first && matches!(error, TransferError::Refused(_)) && !self.watch.has_progressed();
@@ -233,7 +233,7 @@ impl<C: Caller> Outages<'_, C> {
         Outage { began: now, calls: Calls::default(), candidate: None, dead_end: None, lost: None }
     }
 
-    /// Whether an outage is over, one way or the other.
+    /// Ends an outage that is over, one way or the other.
     fn settle(&self, mut outage: Outage<C::Connection>) -> Result<Settled<C::Connection>, Failed> {
         let now = Instant::now();
         if let Some((next, at)) = outage.candidate.take() {

@@ -1,4 +1,4 @@
-//! When the peer of a lost session is called again, and when no more.
+//! The times of calls to the peer of a lost session, and their end.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::limits::{CALL_INTERVAL, CALL_INTERVAL_LATER, CALLS_FREQUENT};
 /// Calls follow each other soon at first, and a little later when that was in vain for a while. All of it counts from the last progress.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
-    /// When the first session was lost since the transfer was brought on.
+    /// The first loss of a session since the transfer was brought on.
     since: Option<Instant>,
     last_call: Option<Instant>,
 }
@@ -22,7 +22,7 @@ impl Schedule {
         }
     }
 
-    /// When the next call is due; at `now` if that time is over.
+    /// The time of the next call; `now` if it is over.
     pub(super) fn due(&self, now: Instant) -> Instant {
         self.last_call.map_or(now, |last| now.max(last + self.interval(last)))
     }
@@ -32,7 +32,7 @@ impl Schedule {
         self.last_call = Some(now);
     }
 
-    /// Whether it has lasted for `limit`.
+    /// True if it has lasted for `limit`.
     pub(super) fn is_over(&self, now: Instant, limit: Duration) -> bool {
         self.since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
     }
@@ -51,7 +51,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// When calls are made, seconds after a session was lost, by somebody who always calls when it is due.
+    /// The times of calls, seconds after a session was lost, by somebody who always calls when it is due.
     fn calls(schedule: &mut Schedule, lost: Instant, until: Duration) -> Vec<u64> {
         let mut made = Vec::new();
         let mut now = lost;

@@ -20,9 +20,9 @@ struct Peer {
     began: Instant,
     /// Calls, in ms since the beginning.
     called: Arc<Mutex<Vec<u64>>>,
-    /// How a call that begins at this time ends.
+    /// The end of a call that begins at this time.
     answer: fn(Duration) -> Answer,
-    /// When its name leads to another address.
+    /// From then on its name leads to another address.
     moves_at: Option<Duration>,
 }
 
@@ -124,7 +124,7 @@ fn done() -> Result<Report, TransferError> {
 
 struct Course {
     outcome: Result<Report, Failed>,
-    /// Which connections sessions had, and when they began, ms.
+    /// The connections of sessions, and their beginnings, ms.
     sessions: Vec<(u32, u64)>,
     ended_s: u64,
     told: Vec<String>,
@@ -258,7 +258,7 @@ async fn a_session_that_stays_silent_is_replaced_long_before_it_ends() {
     assert_eq!(peer.calls().len(), 1);
 }
 
-/// What the peer says of the old session by itself: it is over, and a call is answered already.
+/// The peer says by itself that the old session is over, and a call is answered already.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_was_answered_is_used_at_once_when_the_silent_session_ends() {
     let peer = Peer::new(|_| Answer::Yes(Duration::from_millis(100)));

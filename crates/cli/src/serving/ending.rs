@@ -1,4 +1,4 @@
-//! How a session of a server ended, and who may come back after it.
+//! The end of a server's session, and who may come back after it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::limits::RETURNS_SOON;
 use crate::retry::is_transient_loss;
 use crate::transfer::error::TransferError;
 
-/// How a session ended.
+/// The end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionEnd {
     /// All that was asked for is done.
@@ -40,7 +40,7 @@ impl SessionEnd {
         }
     }
 
-    /// How long a server of one peer waits for that to come back, `most` at most.
+    /// The time for which a server of one peer waits for that to come back, `most` at most.
     #[must_use]
     pub fn returns_within(self, most: Duration) -> Duration {
         match self {

@@ -27,7 +27,7 @@ struct Seat {
     share: SharePlace,
 }
 
-/// What a session holds until it ends or is displaced.
+/// The share that a session holds until it ends or is displaced.
 pub(super) type SharePlace = Arc<Mutex<Option<Share>>>;
 
 impl Seats {

@@ -363,7 +363,7 @@ async fn watched(mut held: Opening<From>, told: Session, is_silent: bool, end: O
     }
 }
 
-/// Whether it is served, and not told that there is no place.
+/// True if it is served, and not told that there is no place.
 async fn is_served(peer: &mut DuplexStream) -> bool {
     let mut first = [0; 2];
     peer.read_exact(&mut first).await.unwrap();

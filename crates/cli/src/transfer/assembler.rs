@@ -40,7 +40,7 @@ pub struct Assembler {
     target: Target,
     /// The sender, if it can be known again.
     owner: Option<Owner>,
-    /// What it may store.
+    /// The names that it may store.
     scope: Arc<Scope>,
     /// Told when more of a beginning was read from the disk.
     poke: Poke,
@@ -335,7 +335,7 @@ impl Assembler {
         basis: Option<Older>,
     ) -> Result<Current, Failure> {
         let name = self.name(entry)?;
-        // What is gone on with was begun when it was permitted.
+        // A file that is gone on with was begun when that was permitted.
         if beginning == Beginning::New && self.scope.is_limited() && self.target.would_replace(&name) {
             return Err(Failure::new(FailureCode::Exists, NO_REPLACING));
         }

@@ -239,7 +239,7 @@ struct LastHeard {
     datagrams: Mutex<DatagramsHeard>,
 }
 
-/// How many datagrams had come when that was asked last, and when there were more than before.
+/// The number of datagrams when that was asked last, and the time at which there were more than before.
 #[derive(Debug)]
 struct DatagramsHeard {
     count: u64,

@@ -1,4 +1,4 @@
-//! What a sender may store: everything, or what a transfer has begun that a code admitted once.
+//! The names that a sender may store: all, or what a transfer has begun that a code admitted once.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use dfcp_framing::names::RelativeName;
 use crate::identity::Hashed;
 use crate::limits::PAIRED_NAMES_MAX;
 
-/// What a session may store, and what it has begun.
+/// The names that a session may store, and those which it has begun.
 pub struct Scope {
     only: Option<BTreeSet<Hashed>>,
     begun: Mutex<BTreeSet<Hashed>>,
@@ -34,18 +34,18 @@ impl Scope {
         Self { note: Some(note), ..Self::everything() }
     }
 
-    /// What is at or below these names, as far as it is not complete.
+    /// Only what is at or below these names, as far as it is not complete.
     #[must_use]
     pub fn only(names: BTreeSet<Hashed>) -> Self {
         Self { only: Some(names), ..Self::everything() }
     }
 
-    /// Whether there is something that may not be stored. Then nothing is replaced, deleted or listed either.
+    /// True if there is something that may not be stored. Then nothing is replaced, deleted or listed either.
     pub fn is_limited(&self) -> bool {
         self.only.is_some()
     }
 
-    /// Whether something of this name may be stored. Changes nothing.
+    /// True if something of this name may be stored. Changes nothing.
     pub fn permits(&self, name: &RelativeName) -> bool {
         self.only.as_ref().is_none_or(|only| first(name).is_some_and(|first| only.contains(&first)))
     }
@@ -70,7 +70,7 @@ impl Scope {
         Ok(name)
     }
 
-    /// What was admitted.
+    /// The names that were admitted.
     pub fn begun(&self) -> MutexGuard<'_, BTreeSet<Hashed>> {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }

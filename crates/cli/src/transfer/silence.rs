@@ -1,11 +1,11 @@
-//! How long nothing has come from a peer.
+//! The time for which nothing has come from a peer.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What was known of it last, and when. It lasts on until more is known; of a session that has told nothing yet it is none.
+/// The silence that was known last, and when. It lasts on until more is known; of a session that has told nothing yet it is none.
 #[derive(Debug, Default)]
 pub struct Silence(Mutex<Option<(Instant, Duration)>>);
 

@@ -103,7 +103,7 @@ impl Target {
         self.store().map_or_else(|_| Vec::new(), |store| store.resumable(unfinished))
     }
 
-    /// Whether something of this name is there that may be replaced.
+    /// True if something of this name is there that may be replaced.
     pub(super) fn would_replace(&self, name: &RelativeName) -> bool {
         self.store().is_ok_and(|store| store.would_replace(name))
     }

@@ -19,7 +19,7 @@ impl Assembler {
             && self.bases.begin(offer, older, &mut self.readings, &self.poke)
     }
 
-    /// Whether this sender may have deleted what it does not have.
+    /// True if this sender may have deleted what it does not have.
     pub(super) fn deletes(&self) -> bool {
         self.target.deletes() && !self.scope.is_limited()
     }

@@ -82,7 +82,7 @@ fn what_was_begun_is_stored_and_not_replaced() {
 #[test]
 fn nothing_is_deleted_and_it_is_told_of_its_own_transfer_alone() {
     let output = tempfile::tempdir().unwrap();
-    // What two codes have begun.
+    // Two codes have begun these.
     for name in ["film", "other"] {
         let mut session = Session::open(output.path(), &alice(), keeping());
         session.say(&ToReceiver::File(entry(name, 5_000_000))).unwrap();

@@ -91,7 +91,7 @@ impl Store {
         self.options.replace || RelativeName::parse(name).map_or(true, |name| !self.has(&name))
     }
 
-    /// Whether something of this name is there, and may be replaced.
+    /// True if something of this name is there, and may be replaced.
     pub fn would_replace(&self, name: &RelativeName) -> bool {
         self.options.replace && self.has(name)
     }
