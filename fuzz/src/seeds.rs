@@ -3,8 +3,8 @@
 
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::{
-    Basis, CHUNK_HASH_BYTES, ChunkName, Confirmed, Delete, Entry, Hello, Listing, Partial, Progress, ToReceiver,
-    ToSender,
+    Basis, CHUNK_HASH_BYTES, ChunkName, Confirmed, Delete, Entry, Hello, Link, LinkKind, Listing, Partial, Progress,
+    ToReceiver, ToSender,
 };
 use dfcp_framing::frame::Service;
 use dfcp_secure::StaticKey;
@@ -31,7 +31,7 @@ pub struct Seed {
 /// All seeds, always the same.
 #[must_use]
 pub fn all() -> Vec<Seed> {
-    let named = [wire(), texts(), frames(), stories()].concat();
+    let named = [wire(), texts(), frames(), names(), stories()].concat();
     let mut seeds: Vec<Seed> =
         named.into_iter().map(|(target, name, bytes)| Seed { target, name: name.to_owned(), bytes }).collect();
     for (target, lengths) in [
@@ -184,6 +184,10 @@ fn frames() -> Vec<Named> {
         len: Some(11),
         name: b"music/\xC3\xA9tude no. 3/take..1".to_vec(),
     };
+    let link = |index, kind, target: &[u8], name: &[u8]| {
+        let (target, name) = (target.to_vec(), name.to_vec());
+        ToReceiver::Link(Link { index, kind, asks_only: false, mtime_s: -5, mtime_ns: 9, target, name })
+    };
     let mut sender = vec![0];
     for frame in [
         ToReceiver::Directory(Entry { index: 0, directories: 0, name: b"music".to_vec(), ..entry.clone() }),
@@ -202,7 +206,10 @@ fn frames() -> Vec<Named> {
         ToReceiver::Copy { start: 5, len: 6 },
         ToReceiver::FileEnd { len: 11, hash: [9; 32] },
         ToReceiver::FileAbort("it went away".to_owned()),
+        ToReceiver::Links { count: 2 },
         ToReceiver::End { entries: 2, streams: 1 },
+        link(2, LinkKind::Symbolic, b"../take", b"music/notes/l"),
+        link(3, LinkKind::Hard, b"music/a", b"music/b"),
     ] {
         frame.encode(&mut sender);
     }
@@ -211,7 +218,7 @@ fn frames() -> Vec<Named> {
     for frame in [
         ToSender::Verdict { index: 0, outcome: Ok(Confirmed::Stored) },
         ToSender::Verdict { index: 1, outcome: Err(Failure::new(FailureCode::Exists, "it exists")) },
-        ToSender::Hello(Hello { takes_offers: true, deletes: true, partials: 1 }),
+        ToSender::Hello(Hello { takes_offers: true, deletes: true, keeps_links: true, partials: 1 }),
         ToSender::Partial(Partial { offset: 5, len: 11, mtime_s: -5, mtime_ns: 9, name: b"music/a".to_vec() }),
         ToSender::Basis(Basis {
             index: 1,
@@ -228,10 +235,12 @@ fn frames() -> Vec<Named> {
     ] {
         frame.encode(&mut receiver);
     }
+    vec![("file_framing", "sender", sender), ("file_framing", "receiver", receiver)]
+}
+
+fn names() -> Vec<Named> {
     let named = |name: &[u8]| [&[2], name].concat();
     vec![
-        ("file_framing", "sender", sender),
-        ("file_framing", "receiver", receiver),
         ("file_framing", "name", named(b"a/b c/..d/...")),
         ("file_framing", "name-escapes", named(b"a/../../etc/passwd")),
         ("file_framing", "name-bytes", named(b"caf\xe9/\xff\xfe")),

@@ -227,6 +227,16 @@ def cookies():
           [("seed", seed), "\n"] + lines[:-1])
 
 
+def resets():
+    lines = []
+    for key, port, connection_id, nonce in [(counted(0x10, 32), 4433, 0x7F3B9A04, counted(0x50, 8)), (bytes(32), 0, 1, bytes(8)),
+                                            (counted(0xE0, 32), 65535, 0xFFFFFFFF, b"\xff" * 8)]:
+        codes = expand(expand(key, "stateless reset", port.to_bytes(2, "big")), "session", connection_id.to_bytes(4, "big") + nonce, 24)
+        lines += [("key", key), ("port", port), ("connection_id", connection_id), ("nonce", nonce),
+                  ("question", nonce + codes[:8]), ("token", codes[8:]), "\n"]
+    write("secure_reset.txt", "Reset tickets as this implementation makes them (security.md, 7; not normative).", lines[:-1])
+
+
 def keys():
     lines = []
     for first in (0x00, 0x5A):
@@ -333,4 +343,5 @@ for each in PATTERNS:
 for each in CIPHERS:
     packets(each)
 cookies()
+resets()
 keys()

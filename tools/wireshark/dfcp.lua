@@ -48,6 +48,7 @@ local MODERN = {
     ["path probe"] = { words = { 6, 6 }, s1 = "ack" },
     ["ACK of a path probe"] = { words = { 6, 6 }, s1 = "ack", s2 = "echo" },
     ["gone"] = { words = { 6, 7 }, s1 = "ack" },
+    ["session query"] = { words = { 6, 6 }, block = "the connection id of the one who asks", s1 = "ack" },
     ["ACK with a Noise message"] = { words = { 6, 6 } },
 }
 local BY_FLAGS = { [0] = "data", [FIN] = "FIN", [SYN] = "SYN", [RST] = "RST", [SYN + ACK] = "SYNACK", [FIN + ACK] = "FINACK" }
@@ -64,6 +65,8 @@ local function kind_of(h)
         return not (h.is_sealed and has(flags, SYN)) and BY_FLAGS[flags] or nil
     end
     if h.s1 == 0 and not h.is_sealed and h.stop > h.start then return "ACK with a Noise message" end
+    -- A peer that has lost the session has lost its keys.
+    if ACKS[h.s1] == "session query" and h.is_sealed then return nil end
     return ACKS[h.s1]
 end
 

@@ -8,12 +8,14 @@ mod monitor;
 mod parameters;
 mod peers;
 mod perf;
+mod retry;
 mod trust;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand};
 use dfcp::{Dscp, Policy};
 use dfcp_secure::Cipher;
@@ -25,6 +27,7 @@ pub use self::monitor::{AuditArgs, MetricsArgs};
 pub use self::parameters::{ParameterArgs, Parameters};
 pub use self::peers::PeerArgs;
 pub use self::perf::{PerfArgs, PerfClientArgs, PerfLocalArgs, PerfServerArgs, PerfSide, seconds};
+pub use self::retry::RetryArgs;
 pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
 use crate::limits::{MTU_DEFAULT_BYTES, MTU_MIN_BYTES, SENDERS_DEFAULT};
 use crate::recording::Recording;
@@ -181,6 +184,8 @@ Examples:
   dfcp send --rate auto:low --max-rate 50mbit backup.tar 192.0.2.7:4433
   dfcp send --rate 800mbit backup.tar 192.0.2.7:4433
   dfcp send --dry-run --delete --exclude '*.o' --exclude cache/ src there.example:4433
+  dfcp send --links --strict venv there.example:4433
+  dfcp send --retry 10min film.mkv there.example:4433          # 1 h without it; --retry 0 ends with the connection
   dfcp send --delta machine.img there.example:4433             # there: dfcp receive --force --output images
   tar c photos | dfcp send - there.example:4433 --name photos.tar
   dfcp send film.mkv photos/ --listen 4433                     # there: dfcp receive --from here.example:4433 --output incoming
@@ -201,13 +206,17 @@ without a leading / and what leads out by ..: a/x and b/x are stored as these, a
 
 Directories are sent with all they contain; names, modes and modification times are kept (`dfcp receive` says how modes \
 are narrowed there). \
-Symbolic links inside directories are skipped (those named on the command line are followed), and so are sockets, pipes, \
-devices and files which a `dfcp receive` has not finished (.dfcp-*.part); one line says how many, and the exit code stays 0.
+Symbolic links inside directories are skipped without --links (those named on the command line are followed), and further names of a \
+file are sent as files of their own. Sockets, pipes, devices and files which a `dfcp receive` has not finished (.dfcp-*.part) are skipped, too. \
+One line for each of these says how many, and the exit code stays 0, unless --strict is given. With --links a symbolic link is kept if its \
+target is relative, stays inside of the directory that is sent, and has .. only at its beginning; a link that is there already is replaced only with \
+--force there. A hard link whose file was not stored is named as failed.
 
 A file that changes while it is sent is sent once more, and named as failed if it changes again; of one that only grows what it \
 had when it was opened is sent, and one line says so. Writers by mmap are not always noticed.
 
-A transfer that broke off goes on where it was when it is started again. Files of the same size and time that this sender has stored \
+A lost connection is opened again and the transfer goes on (--retry). One that broke off goes on where it was when it is started \
+again. Files of the same size and time that this sender has stored \
 there are not sent (--checksum compares hashes), and a file which the receiver has with the same content is confirmed and not written \
 again. Exit code 0 means: the receiver has every file that was not skipped, and has confirmed its BLAKE3 hash now or when it was stored.")]
 pub struct SendArgs {
@@ -237,6 +246,14 @@ pub struct SendArgs {
     /// at the end, and only if nothing has failed. What --exclude matches on either side, or is skipped here, is not deleted
     #[arg(long)]
     pub delete: bool,
+    /// Keep links inside directories: symbolic ones whose target is relative and stays inside of what is sent, and further names of files
+    /// (hard links). They are made last. Needs a receiver which keeps links
+    #[arg(long)]
+    pub links: bool,
+    /// Exit with 1 if anything was left out that --exclude does not name, or was sent in another form: links without --links, sockets,
+    /// pipes and devices, what a file has gained meanwhile
+    #[arg(long)]
+    pub strict: bool,
     /// Where `dfcp receive` listens; [`Cli::checked`] takes it from the end of the files.
     #[arg(skip)]
     pub to: Option<String>,
@@ -247,6 +264,9 @@ pub struct SendArgs {
     /// Go on after the first receiver, until interrupted: each that is admitted gets the files
     #[arg(long, requires = "listen", help_heading = "When this side listens")]
     pub keep: bool,
+    /// The time to get on after the connection is lost.
+    #[command(flatten)]
+    pub retry: RetryArgs,
     /// The peers to trust or to admit.
     #[command(flatten)]
     pub peers: PeerArgs,
@@ -273,12 +293,14 @@ Examples:
   dfcp receive --listen there.example:4433 --output incoming --once --json --code
   dfcp receive --listen 4433 --output incoming --authorized-keys partners --log-json /var/log/dfcp.jsonl --metrics 9184
   dfcp receive --from there.example:4433 --output incoming     # there: dfcp send FILE.. --listen 4433
+  dfcp receive --from there.example:4433 --output incoming --retry 8h
   sudo dfcp receive --listen 4433 --output incoming --carrier raw-ip
 
 A sender is admitted by the code that is printed (the default on a terminal), by its key in authorized_keys, by the secret \
 of --psk-file, or with --allow-any without any of these. Nothing is stored before that is clear. A sender that has paired by code \
 can be remembered in authorized_keys (--remember, or you are asked on the terminal); that file is read again when it \
-changes, and while it cannot be used, or others can change it, it admits nobody.
+changes, and while it cannot be used, or others can change it, it admits nobody. A code works once; an interrupted transfer that it has \
+begun goes on without one, for a day at most (--forget).
 
 With --from this side calls: where it is behind address translation, and the sender is not. It then makes sure of the sender as \
 `dfcp send` does of a receiver: by --code with the code that the sender has printed, by known_hosts, --host-key or --psk-file; a host that \
@@ -290,7 +312,7 @@ confirmed only after it and its name are flushed to the disk, many small files t
 system.")]
 pub struct ReceiveArgs {
     /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
-    #[arg(long, value_name = "[HOST:]PORT", required_unless_present_any = ["partials", "from"])]
+    #[arg(long, value_name = "[HOST:]PORT", required_unless_present_any = ["partials", "from", "forget"])]
     pub listen: Option<ListenArg>,
     /// Call a `dfcp send --listen` there, instead of listening
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port, conflicts_with_all = ["listen", "partials", "once", "max_senders"])]
@@ -298,7 +320,13 @@ pub struct ReceiveArgs {
     /// Directory to put the files in; made if it is missing. It must be outside the directory with your keys, and
     /// authorized_keys and secrets outside of it. `-` is standard output, for one file of one sender (implies --once). It is
     /// written before it can be verified: only exit code 0 means that its hash matched
-    #[arg(long, value_name = "DIR")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        required = false,
+        required_unless_present = "forget",
+        default_value_if("forget", ArgPredicate::IsPresent, ".")
+    )]
     pub output: PathBuf,
     /// End after one sender; the exit code then tells whether all its files were verified and stored
     #[arg(long)]
@@ -320,6 +348,9 @@ pub struct ReceiveArgs {
     /// List the unfinished files below --output, and end
     #[arg(long, conflicts_with_all = ["listen", "once", "no_resume"])]
     pub partials: bool,
+    /// Forget the transfers that a code has begun and that are not complete, so that they need a new code, and end. Their unfinished files stay
+    #[arg(long, conflicts_with_all = ["listen", "from", "output", "once", "partials"])]
+    pub forget: bool,
     /// Do not flush files to the disk before confirming them: faster, but a power cut may lose confirmed files
     #[arg(long)]
     pub no_sync: bool,
@@ -334,6 +365,9 @@ pub struct ReceiveArgs {
     /// Senders served at once; others are told to come back
     #[arg(long, value_name = "N", default_value_t = SENDERS_DEFAULT, value_parser = count)]
     pub max_senders: usize,
+    /// The time to get on after the connection is lost.
+    #[command(flatten)]
+    pub retry: RetryArgs,
     /// The peers to admit or to trust.
     #[command(flatten)]
     pub peers: PeerArgs,

@@ -40,6 +40,7 @@ pub mod qlog;
 pub mod receive;
 pub mod recording;
 pub mod relay;
+pub mod retry;
 pub mod seal;
 pub mod send;
 pub mod serving;

@@ -396,5 +396,68 @@ pub const BASES_MAX: usize = 16;
 /// Files of a session which are offered and wait for that; of any further ones all is wanted.
 pub const BASES_WAITING_MAX: usize = 4096;
 
+/// Links which a receiver follows to see where another one leads; as many as Linux does.
+pub const LINK_HOPS_MAX: usize = 40;
+
+/// Components that it looks up for that. A link which takes more is refused.
+pub const LINK_STEPS_MAX: usize = 512;
+
+/// Files of a session that have more names: a sender remembers their numbers and names, a receiver 16 bytes for each. Of further ones every name is
+/// sent as a file of its own.
+pub const HARD_LINKED_FILES_MAX: usize = 65_536;
+
+/// The names of links and their targets that a sender holds until all files are sent, bytes; and as much for files with more names. Links beyond are
+/// not sent, and told.
+pub const LINK_BYTES_MAX: usize = 64 << 20;
+
 /// Longest piece of an older version that is copied at a time, bytes: the longest chunk. Others of the session wait meanwhile.
 pub const COPY_BYTES_MAX: u32 = 4 * *BASIS_CHUNK_BYTES.end();
+
+/// Time for which a side that calls tries to get on after a session was lost, unless `--retry` says otherwise: a reboot, a tunnel, a change of
+/// networks.
+pub const RETRY_DEFAULT: Duration = Duration::from_secs(3600);
+
+/// Silence of a session after which the peer is called beside it. Peers that are there send something every [`REPORT_INTERVAL`],
+/// and on a path that loses half of it and takes a second it is hardly ever missing for so long.
+pub const SESSION_SILENCE_MAX: Duration = Duration::from_secs(2);
+
+/// Further silence that is borne once such a call was answered: what the session sends itself, each second at least, has the same way.
+pub const SESSION_SILENCE_MORE: Duration = Duration::from_millis(1250);
+
+/// Calls to a peer of which a session was lost follow each other as soon as this, if they fail at once, ..
+pub const CALL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// .. for as long as this ..
+pub const CALLS_FREQUENT: Duration = Duration::from_secs(60);
+
+/// .. and then as often as this: a peer that is back is noticed soon, and a network through which many transfers went gets a few small
+/// datagrams a second of each.
+pub const CALL_INTERVAL_LATER: Duration = Duration::from_secs(2);
+
+/// Calls under way to a peer whose name leads elsewhere again and again.
+pub const CALLS_AT_ONCE_MAX: usize = 4;
+
+/// Entries of which a transfer over several sessions remembers that they were confirmed, 16 bytes each. Those beyond are counted as unchanged
+/// when they are offered again.
+pub const CONFIRMED_KNOWN_MAX: usize = 1 << 20;
+
+/// A call waits so long for the addresses of a name before it goes to those that were known before.
+pub const LOOKUP_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// A server of one peer waits so long for that after it has ended its session: one that has connected again has done so before.
+pub const RETURNS_SOON: Duration = Duration::from_secs(3);
+
+/// Age at which a transfer that a code has begun may not be gone on with any more: over a night it may.
+pub const PAIRED_TRANSFER_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Transfers which codes have begun that are remembered; the oldest goes for a further one.
+pub const PAIRED_TRANSFERS_MAX: usize = 64;
+
+/// Names of each, by their first parts; what begins behind them needs another code after an interruption.
+pub const PAIRED_NAMES_MAX: usize = 256;
+
+/// The file that has them, bytes: 64 times 256 names of 33.
+pub const PAIRED_TRANSFERS_BYTES_MAX: u64 = 1 << 20;
+
+/// Keys that have paired with a listener, of which one that comes with a wrong code is told that codes work once.
+pub const PAIRED_KEYS_MAX: usize = 1024;

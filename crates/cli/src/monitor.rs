@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use dfcp::{AddressPrefix, Endpoint};
 use dfcp_framing::frame::Service;
 use dfcp_framing::printable;
 use dfcp_secure::PublicKey;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::admission::{By, NotAdmitted};
@@ -16,7 +18,8 @@ use crate::args::{AuditArgs, MetricsArgs};
 use crate::audit::AuditLog;
 use crate::metrics::text::{Kind, Text};
 use crate::metrics::{Exporter, OfEndpoint, Source};
-use crate::transfer::EntryOutcome;
+use crate::transfer::silence::Silence;
+use crate::transfer::{EntryKind, EntryOutcome};
 
 /// Why a peer was not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +98,7 @@ impl Outcome {
 }
 
 /// By what a peer was admitted, as numbers; the last one stands for connections that are not encrypted.
-const WAYS: [&str; 5] = ["pre_shared_key", "authorized_key", "code", "any", "not_encrypted"];
+const WAYS: [&str; 6] = ["pre_shared_key", "authorized_key", "code", "any", "transfer_begun_by_code", "not_encrypted"];
 
 const fn way(by: Option<By>) -> usize {
     match by {
@@ -103,12 +106,13 @@ const fn way(by: Option<By>) -> usize {
         Some(By::Key) => 1,
         Some(By::Code) => 2,
         Some(By::Any) => 3,
-        None => 4,
+        Some(By::Pair) => 4,
+        None => 5,
     }
 }
 
-/// What became of files and directories, as numbers.
-const ENTRIES: [(&str, &str); 6] = [
+/// What became of files, directories and links, as numbers.
+const ENTRIES: [(&str, &str); 9] = [
     ("file", "stored"),
     ("file", "unchanged"),
     ("file", "failed"),
@@ -116,18 +120,24 @@ const ENTRIES: [(&str, &str); 6] = [
     ("directory", "failed"),
     // Whatever it was.
     ("file", "deleted"),
+    ("link", "stored"),
+    ("link", "unchanged"),
+    ("link", "failed"),
 ];
 
 const fn entry(outcome: &EntryOutcome) -> usize {
     if outcome.is_deleted && outcome.failure.is_none() {
         return 5;
     }
-    match (outcome.is_directory, outcome.failure.is_some(), outcome.is_unchanged) {
-        (false, true, _) => 2,
-        (false, false, true) => 1,
-        (false, false, false) => 0,
-        (true, false, _) => 3,
-        (true, true, _) => 4,
+    match (outcome.kind, outcome.failure.is_some(), outcome.is_unchanged) {
+        (EntryKind::File, true, _) => 2,
+        (EntryKind::File, false, true) => 1,
+        (EntryKind::File, false, false) => 0,
+        (EntryKind::Directory, false, _) => 3,
+        (EntryKind::Directory, true, _) => 4,
+        (EntryKind::Link, true, _) => 8,
+        (EntryKind::Link, false, true) => 7,
+        (EntryKind::Link, false, false) => 6,
     }
 }
 
@@ -226,7 +236,17 @@ impl Monitor {
         counts.admitted[way(by)] += 1;
         drop(counts);
         let [has_ended, is_line_lost] = [(); 2].map(|()| AtomicBool::new(false));
-        Some(Session { monitor: Arc::clone(self), peer, who, began: Instant::now(), has_ended, is_line_lost })
+        let handle = Handle::default();
+        Some(Session {
+            monitor: Arc::clone(self),
+            peer,
+            who,
+            by,
+            began: Instant::now(),
+            has_ended,
+            is_line_lost,
+            handle,
+        })
     }
 }
 
@@ -241,6 +261,31 @@ pub struct Session {
     has_ended: AtomicBool,
     /// A line of it is not in the audit log.
     is_line_lost: AtomicBool,
+    by: Option<By>,
+    handle: Handle,
+}
+
+/// A session under way, as its server sees it. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Handle(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    silence: Silence,
+    is_displaced: Notify,
+}
+
+impl Handle {
+    /// Since its peer was last heard, as far as that was told.
+    #[must_use]
+    pub fn unheard(&self) -> Duration {
+        self.0.silence.unheard()
+    }
+
+    /// The session is to end: its peer has another one.
+    pub fn displace(&self) {
+        self.0.is_displaced.notify_one();
+    }
 }
 
 impl Session {
@@ -248,6 +293,28 @@ impl Session {
     #[must_use]
     pub fn peer(&self) -> &str {
         &self.peer
+    }
+
+    /// By what the peer was admitted; `None` if the connection is not encrypted.
+    #[must_use]
+    pub fn by(&self) -> Option<By> {
+        self.by
+    }
+
+    /// For the server.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Nothing has come from the peer for so long.
+    pub fn note_silence(&self, unheard: Duration) {
+        self.handle.0.silence.note(unheard);
+    }
+
+    /// Completes when the session is to end because its peer has another one.
+    pub async fn displaced(&self) {
+        self.handle.0.is_displaced.notified().await;
     }
 
     /// Whether all of what was told is written down, where it must be.

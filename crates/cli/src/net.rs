@@ -1,5 +1,6 @@
 //! Opens and accepts connections of the `dfcp` crate for the commands.
 
+pub mod again;
 mod attempts;
 #[cfg(test)]
 mod tests;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use dfcp::{
-    Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Parameter,
+    Accept, Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Parameter,
     ParameterError, Rate, Security, Session, Stream, StreamError, StreamLimits,
 };
 use serde_json::json;
@@ -57,13 +58,7 @@ pub async fn connect(host_port: &str, args: &PathArgs, host: &HostArgs) -> anyho
         return Ok(Connected { stream, peer, contact: None });
     };
     loop {
-        let credentials = Credentials {
-            key: contact.own_key().cloned(),
-            pre_shared: contact.pre_shared().cloned(),
-            peer: contact.peer_key(),
-            ciphers: ciphers(args),
-        };
-        let dialled = dial(host_port, args, Config::sealed(credentials)).await;
+        let dialled = dial(host_port, args, sealed_config(&contact, args)).await;
         let (mut stream, peer) = dialled.map_err(|error| contact.explain(error))?;
         match contact.confirm(&mut stream).await.map_err(|error| contact.explain(error))? {
             Next::GoOn => return Ok(Connected { stream, peer, contact: Some(contact) }),
@@ -95,6 +90,15 @@ pub fn announce_peer<T: Transport>(connection: &T, peer: &str, json: bool) {
     }
 }
 
+fn sealed_config(contact: &Contact, args: &PathArgs) -> Config {
+    Config::sealed(Credentials {
+        key: contact.own_key().cloned(),
+        pre_shared: contact.pre_shared().cloned(),
+        peer: contact.peer_key(),
+        ciphers: ciphers(args),
+    })
+}
+
 async fn dial(host_port: &str, args: &PathArgs, config: Config) -> anyhow::Result<(Stream, String)> {
     let addresses = tokio::net::lookup_host(host_port).await;
     let addresses = addresses.with_context(|| format!("cannot find {host_port}, check the name"))?.collect();
@@ -102,10 +106,10 @@ async fn dial(host_port: &str, args: &PathArgs, config: Config) -> anyhow::Resul
     let config = with_settings(config, args)?;
     let call = |address| Stream::connect_over(carrier, address, within_mtu(config.clone(), args, address));
     let advice = advice(carrier);
-    let (stream, address) = attempts::first_to_answer(addresses, call, &advice, attempts::PATIENCE, |silent| {
+    let answered = attempts::first_to_answer(addresses, call, &advice, attempts::PATIENCE, |silent| {
         output::note(silent);
-    })
-    .await?;
+    });
+    let (stream, address) = answered.await.map_err(|failure| failure.error)?;
     Ok((stream, address.to_string()))
 }
 
@@ -153,7 +157,9 @@ pub async fn listen(place: &ListenArg, args: &PathArgs, ways: Option<&Ways>) -> 
     let mut addresses = place.addresses(carrier == Carrier::Udp).await?.into_iter();
     loop {
         let address = addresses.next().with_context(|| format!("{place} has no address, check the name"))?;
-        let error = match Listener::bind_over(carrier, address, within_mtu(config.clone(), args, address)) {
+        let mut accept = Accept::from(within_mtu(config.clone(), args, address));
+        accept.reset_key = ways.and_then(|ways| ways.reset_key.clone());
+        let error = match Listener::bind_over(carrier, address, accept) {
             Ok(listener) => return Ok(Server(listener)),
             Err(error) => error,
         };
@@ -300,6 +306,12 @@ impl Transport for Stream {
             marks: Marks::known(stats.ecn_reported.ce, stats.ecn_reported.ect),
             packet_bytes: (stats.packet_bytes > 0).then_some(stats.packet_bytes),
         })
+    }
+
+    fn datagrams_heard(&self) -> Option<u64> {
+        let stats = self.stats();
+        // Anyone can send what is dropped.
+        Some(stats.segments_received.saturating_sub(stats.segments_dropped))
     }
 
     fn peer_address(&self) -> Option<IpAddr> {

@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 
 use crate::limits::REPORT_INTERVAL;
 use crate::output;
+use crate::retry::OutageFigures;
+use crate::transfer::error::TransferError;
 use crate::transfer::groups::Groups;
-use crate::transfer::{Bottleneck, EntryOutcome, Observer, Report, Skipped, Snapshot};
+use crate::transfer::{Bottleneck, EntryKind, EntryOutcome, Observer, Report, Skipped, Snapshot};
 use crate::transport::{PathSample, Waste};
 use crate::units::{human_bytes, human_rate};
 
@@ -25,6 +27,12 @@ pub const SILENCE_SHOWN: Duration = Duration::from_secs(3);
 
 /// Silence of the peer which is worth a line where there is no bar: short of the 30 s after which a connection gives up.
 const SILENCE_TOLD: Duration = Duration::from_secs(10);
+
+/// Interval of lines that there is still no connection, for people where there is no bar ..
+const OUTAGE_TOLD: Duration = Duration::from_secs(60);
+
+/// .. and for programs.
+const OUTAGE_JSON: Duration = Duration::from_secs(10);
 
 /// JSON progress lines come once per this many reports.
 const REPORTS_PER_JSON_LINE: u32 = 4;
@@ -54,6 +62,8 @@ struct State {
     path: Option<PathSample>,
     /// Whether the silence that lasts was told.
     is_silence_told: bool,
+    /// Lines so far that there is no connection.
+    outage_told: u32,
 }
 
 impl Display {
@@ -91,11 +101,12 @@ impl Display {
         if self.json {
             return output::json(&json!({
                 "event": "done", "peer": self.peer, "ok": report.is_complete(), "stored": report.stored,
-                "directories": report.directories, "unchanged": report.unchanged, "failed": report.failed,
+                "directories": report.directories, "links": report.links, "unchanged": report.unchanged, "failed": report.failed,
                 "deleted": report.deleted, "deleted_unnamed": report.unnamed, "deletion_skipped": report.deletion_skipped, "would_send": report.wanted, "would_send_bytes": report.wanted_bytes,
-                "skipped": report.skipped, "bytes": report.bytes, "resumed": report.resumed,
+                "skipped": report.skipped, "left_out": report.left_out, "bytes": report.bytes, "resumed": report.resumed,
                 "resumed_bytes": report.resumed_bytes, "copied": report.copied, "copied_bytes": report.copied_bytes, "seconds": report.last.elapsed.as_secs_f64(), "rate_bps": mean_rate_bps(report),
                 "bottleneck": report.last.bottleneck, "path": report.last.path, "waste": waste(&report.last),
+                "sessions": report.sessions.max(1),
             }));
         }
         if let Some(sentence) = report.deletion_skipped {
@@ -114,6 +125,56 @@ impl Display {
         // A path that is flooded may be why it broke. Programs find the rate in the last line of progress.
         if let Some(advice) = self.last_advice().filter(|_| !self.json) {
             self.say(&advice);
+        }
+    }
+
+    /// Another session meets again what failed or was skipped in the last one.
+    pub fn begin_again(&self) {
+        *self.groups.lock().unwrap_or_else(PoisonError::into_inner) = Groups::default();
+    }
+
+    /// A session is over, and the peer is called for `limit`.
+    pub fn lost(&self, cause: &TransferError, limit: Duration) {
+        // The next step in it is what is done here.
+        let cause = cause.to_string();
+        let cause = cause.rsplit_once("; ").map_or(cause.as_str(), |(cause, _next_step)| cause);
+        if self.json {
+            let mut event = reconnecting(&self.peer, &OutageFigures { is_lost: true, ..OutageFigures::default() });
+            event["message"] = cause.into();
+            return output::json(&event);
+        }
+        let limit = output::human_seconds(limit.as_secs_f64());
+        self.say(&format!("{}: {cause}\n{}: calling again for up to {limit}; Ctrl-C ends that", self.peer, self.peer));
+    }
+
+    /// There is no session, or one that is silent, and the peer has been called.
+    pub fn waits(&self, outage: &OutageFigures) {
+        if !outage.is_lost {
+            return;
+        }
+        let is_due = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let interval = if self.json { OUTAGE_JSON } else { OUTAGE_TOLD };
+            let reached = u32::try_from(outage.lasted.as_secs() / interval.as_secs()).unwrap_or(u32::MAX);
+            std::mem::replace(&mut state.outage_told, reached) < reached
+        };
+        let lasted = output::human_seconds(outage.lasted.as_secs_f64());
+        let calls = if outage.calls == 1 { "1 call".to_owned() } else { format!("{} calls", outage.calls) };
+        self.bar.set_message(format!("no connection for {lasted}, {calls}"));
+        if self.json && is_due {
+            output::json(&reconnecting(&self.peer, outage));
+        } else if !self.json && is_due && self.bar.is_hidden() {
+            let why = outage.last_failure.as_ref().map_or_else(String::new, |failure| format!(": {failure}"));
+            output::note(&format!("{}: no connection for {lasted} after {calls}{why}", self.peer));
+        }
+    }
+
+    /// Another session is open.
+    pub fn is_back(&self, outage: &OutageFigures) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).outage_told = 0;
+        if !self.json {
+            let lasted = output::human_seconds(outage.lasted.as_secs_f64());
+            self.say(&format!("{}: connected again after {lasted}", self.peer));
         }
     }
 
@@ -146,7 +207,7 @@ impl Observer for Display {
     fn entry(&self, outcome: &EntryOutcome) {
         if self.json {
             return output::json(&json!({
-                "event": if outcome.is_directory { "directory" } else { "file" }, "peer": self.peer,
+                "event": outcome.kind, "peer": self.peer,
                 "name": outcome.name, "ok": outcome.failure.is_none(),
                 "unchanged": outcome.is_unchanged, "deleted": outcome.is_deleted, "would_send": outcome.is_wanted, "bytes": outcome.bytes, "resumed_bytes": outcome.resumed_bytes, "copied_bytes": outcome.copied_bytes,
                 "blake3": outcome.hash.map(|hash| hash.to_hex().to_string()), "error": outcome.failure,
@@ -155,6 +216,9 @@ impl Observer for Display {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).entry(outcome);
         if self.tell_names && outcome.failure.is_none() {
             match outcome {
+                EntryOutcome { is_wanted: true, kind: EntryKind::Link, .. } => {
+                    self.say(&format!("would link    {}", outcome.name));
+                }
                 EntryOutcome { is_wanted: true, .. } => {
                     self.say(&format!("would send    {}  {}", outcome.name, human_bytes(outcome.bytes)));
                 }
@@ -164,7 +228,9 @@ impl Observer for Display {
         }
         if self.files && outcome.is_deleted {
             self.say(&format!("{}  deleted", outcome.name));
-        } else if self.files && !outcome.is_directory && outcome.failure.is_none() {
+        } else if self.files && outcome.kind == EntryKind::Link && outcome.failure.is_none() {
+            self.say(&format!("{}  link{}", outcome.name, if outcome.is_unchanged { "  unchanged" } else { "" }));
+        } else if self.files && outcome.kind == EntryKind::File && outcome.failure.is_none() {
             let how = if outcome.is_unchanged { "unchanged" } else { "verified" };
             self.say(&format!("{}  {}  {how}", outcome.name, human_bytes(outcome.bytes)));
         }
@@ -209,6 +275,13 @@ impl Display {
             "waste": waste(snapshot),
         })
     }
+}
+
+fn reconnecting(peer: &str, outage: &OutageFigures) -> Value {
+    json!({
+        "event": "reconnecting", "peer": peer, "seconds": outage.lasted.as_secs_f64(), "calls": outage.calls,
+        "message": outage.last_failure,
+    })
 }
 
 /// How fast it goes, as known over some time.
@@ -291,15 +364,22 @@ fn waste(snapshot: &Snapshot) -> Option<Waste> {
 
 fn mean_rate_bps(report: &Report) -> f64 {
     let seconds = report.last.elapsed.as_secs_f64();
-    let came_bytes = report.bytes.saturating_sub(report.resumed_bytes + report.copied_bytes);
+    // The last session went on with what earlier ones of this transfer had brought.
+    let was_there_bytes = (report.resumed_bytes + report.copied_bytes).saturating_sub(report.earlier_bytes);
+    let came_bytes = report.bytes.saturating_sub(was_there_bytes);
     if seconds > 0.0 { 8.0 * came_bytes as f64 / seconds } else { 0.0 }
 }
 
 /// What a dry run has found.
 fn dry_summary(report: &Report) -> String {
-    let files = if report.wanted == 1 { "1 file".to_owned() } else { format!("{} files", report.wanted) };
+    let files = match report.wanted.saturating_sub(report.wanted_links) {
+        1 => "1 file".to_owned(),
+        files => format!("{files} files"),
+    };
+    let links = if report.wanted_links == 1 { "link would be made" } else { "links would be made" };
     let mut text = format!("dry run: {files} ({}) would be sent", human_bytes(report.wanted_bytes));
     for (count, what) in [
+        (report.wanted_links, links),
         (report.deleted, "would be deleted"),
         (report.unnamed, "that this key has not stored would be deleted, too, unless a pattern protects them"),
         (report.unchanged, "unchanged"),
@@ -316,7 +396,7 @@ fn dry_summary(report: &Report) -> String {
 fn summary(report: &Report) -> String {
     let mut text = format!(
         "{} verified ({}) in {}, {}",
-        match report.stored.saturating_sub(report.directories) {
+        match report.stored.saturating_sub(report.directories + report.links) {
             1 => "1 file".to_owned(),
             files => format!("{files} files"),
         },
@@ -327,10 +407,15 @@ fn summary(report: &Report) -> String {
     if report.resumed > 0 {
         text += &format!(", {} resumed ({} were there)", report.resumed, human_bytes(report.resumed_bytes));
     }
+    if report.sessions > 1 {
+        text += &format!(", in {} sessions", report.sessions);
+    }
     if report.copied > 0 {
         text += &format!(", {} by what has changed ({} were there)", report.copied, human_bytes(report.copied_bytes));
     }
+    let links = if report.links == 1 { "link" } else { "links" };
     for (count, what) in [
+        (report.links, links),
         (report.unchanged, "unchanged"),
         (report.deleted, "deleted"),
         (report.failed, "failed"),
@@ -391,6 +476,7 @@ mod tests {
             path: Some(path()),
             bottleneck: None,
             silence: Duration::from_millis(250),
+            unheard: Duration::ZERO,
         }
     }
 

@@ -15,16 +15,20 @@ use indicatif::MultiProgress;
 use serde_json::json;
 
 use self::apart::Trusted;
+use crate::admission::pairs::Pairs;
 use crate::admission::{Admission, Ways};
 use crate::args::ReceiveArgs;
+use crate::identity::{ConfigDir, PairedTransfers};
 use crate::limits::FILE_STREAMS_MAX;
 use crate::monitor::{self, Monitor};
 use crate::qlog::Side;
 use crate::recording::Recording;
+use crate::serving::ending::SessionEnd;
 use crate::serving::observer::SessionObserver;
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
 use crate::stop::Stop;
+use crate::transfer::scope::Scope;
 use crate::transfer::source::STANDARD_STREAM;
 use crate::transfer::store::{OTHERS_WRITE, Store, StoreOptions};
 use crate::transfer::target::Target;
@@ -39,6 +43,9 @@ use crate::{net, output, transfer};
 /// file stored.
 pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     transfer::descriptors::raise_limit();
+    if args.forget {
+        return forget(args.json);
+    }
     if args.partials {
         return partials::list(&args.output, args.json);
     }
@@ -52,6 +59,8 @@ pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     let listen = args.listen.clone().context("give --listen PORT, or --from HOST:PORT")?;
     let ways = Ways::prepare(&args.peers.admission(), &args.path, Ways::on_terminal())?;
     let target = open_target(&args)?;
+    let pairs = pairs(&target, ways.as_ref())?;
+    let ways = ways.map(|ways| Ways { pairs: pairs.clone(), ..ways });
     Recording::begin(&mut args.path, Side::Server)?;
     let listener = net::listen(&listen, &args.path, ways.as_ref()).await?;
     let address = listener.local_address()?;
@@ -76,7 +85,25 @@ pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     let once = args.once || matches!(target, Target::Stream(_));
     let open = |ways| Admission::open(ways, address, Service::Files, once, args.json);
     let admission = ways.map(open).transpose()?;
-    stats.during(run_over(listener, admission, target, &monitor, &args, stop)).await
+    stats.during(run_over(listener, (admission, pairs), target, &monitor, &args, stop)).await
+}
+
+/// The transfers that codes begin, where what is unfinished can be kept.
+fn pairs(target: &Target, ways: Option<&Ways>) -> anyhow::Result<Option<Arc<Pairs>>> {
+    let (Target::Directory(store), Some(_)) = (target, ways) else { return Ok(None) };
+    let shown = || format!("cannot look at {}", printable_path(store.path()));
+    Pairs::of_receiver(&ConfigDir::of_user()?, store.path()).map(Some).with_context(shown)
+}
+
+/// Forgets all transfers which codes have begun.
+fn forget(json: bool) -> anyhow::Result<()> {
+    let count = PairedTransfers::of(&ConfigDir::of_user()?).forget(SystemTime::now())?;
+    if json {
+        output::json(&json!({ "event": "forgotten", "transfers": count }));
+    } else {
+        output::note(&format!("transfers begun by a code that are forgotten: {count}"));
+    }
+    Ok(())
 }
 
 fn is_standard_output(args: &ReceiveArgs) -> bool {
@@ -130,7 +157,7 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
 /// As [`run`].
 pub async fn run_over<A: Acceptor>(
     acceptor: A,
-    admission: Option<Admission>,
+    (admission, pairs): (Option<Admission>, Option<Arc<Pairs>>),
     target: Target,
     monitor: &Arc<Monitor>,
     args: &ReceiveArgs,
@@ -138,10 +165,11 @@ pub async fn run_over<A: Acceptor>(
 ) -> anyhow::Result<()> {
     let (bars, json) = (MultiProgress::new(), args.json);
     let once = args.once || matches!(target, Target::Stream(_));
-    let serving = Serving { service: Service::Files, peers_max: args.max_senders, once };
+    let returns_max = args.retry.limit(args.why_not_again().is_none());
+    let serving = Serving { service: Service::Files, peers_max: args.max_senders, once, returns_max, json };
     let to_sessions = stop.clone();
     let all_stored = serve(acceptor, serving, admission, monitor, &stop, move |connection, told| {
-        session(connection, told, target.clone(), bars.clone(), json, to_sessions.clone())
+        session(connection, told, (target.clone(), pairs.clone()), bars.clone(), json, to_sessions.clone())
     })
     .await?;
     anyhow::ensure!(all_stored, "not everything was received; see the messages above and let the sender send it again");
@@ -152,15 +180,24 @@ pub async fn run_over<A: Acceptor>(
 async fn session<T: Transport>(
     connection: T,
     told: monitor::Session,
-    target: Target,
+    (target, pairs): (Target, Option<Arc<Pairs>>),
     bars: MultiProgress,
     json: bool,
     stop: Stop,
-) -> bool {
+) -> SessionEnd {
+    let (key, by) = (connection.seal().and_then(|seal| seal.peer), told.by());
+    let scope = pairs.as_ref().map_or_else(|| Arc::new(Scope::everything()), |pairs| pairs.scope(key, by));
     let observer = SessionObserver::new(told, &bars, json, true);
     // Whoever reads standard output is to know that a file came.
     let stored_min = u64::from(matches!(target, Target::Stream(_)));
-    let outcome = transfer::receive::receive(connection, target, Arc::clone(&observer) as _, stop).await;
+    let to = (target, Arc::clone(&scope));
+    let received = transfer::receive::receive_within(connection, Service::Files, to, Arc::clone(&observer) as _, stop);
+    let outcome = observer.watch(received).await;
+    if let (Some(pairs), Ok(report)) = (pairs, &outcome)
+        && report.is_complete()
+    {
+        pairs.complete(key, &scope.begun());
+    }
     observer.end(&outcome, stored_min)
 }
 

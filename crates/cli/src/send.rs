@@ -10,15 +10,17 @@ use indicatif::MultiProgress;
 
 use crate::args::SendArgs;
 use crate::limits::PATTERNS_MAX;
-use crate::net::{self, Connected};
+use crate::net;
+use crate::net::again::{Answered, Redial};
 use crate::progress::Display;
 use crate::qlog::Side;
 use crate::recording::Recording;
+use crate::retry::{self, Account};
+use crate::stop::Stop;
 use crate::transfer::exclude::Exclude;
 use crate::transfer::source::Root;
 use crate::transfer::{Report, SendOptions};
-use crate::transport::Transport;
-use crate::{contact, output, transfer};
+use crate::{output, transfer};
 
 /// Sends the files.
 ///
@@ -44,6 +46,8 @@ pub async fn run(mut args: SendArgs) -> anyhow::Result<()> {
         delta: args.delta,
         dry_run: args.dry_run,
         delete: args.delete,
+        links: args.links,
+        strict: args.strict,
         exclude: Arc::new(exclude),
         service: Service::Files,
     };
@@ -52,49 +56,45 @@ pub async fn run(mut args: SendArgs) -> anyhow::Result<()> {
     }
     let to = args.to.as_deref().context("give HOST:PORT, or --listen PORT")?;
     net::announce(&args.path, args.json);
-    let Connected { stream, peer, contact } = net::connect(to, &args.path, &args.peers.host()).await?;
-    let sent = run_over(stream, &peer, roots, options, args.json).await;
-    sent.map_err(|error| contact::explain(contact.as_ref(), error))
+    let limit = args.retry.limit(args.why_not_again().is_none());
+    let connected = net::connect(to, &args.path, &args.peers.host()).await?;
+    let (redial, first) = Redial::new(to, &args.path, connected);
+    let display = Display::new(&MultiProgress::new(), &first.peer, args.json, false);
+    let display = if options.dry_run { display.of_dry_run() } else { display };
+    let account = Account::new(display, !limit.is_zero());
+    let tells_of_delta = options.delta && !args.json;
+    let session = |Answered { stream, peer }| {
+        net::announce_peer(&stream, &peer, args.json);
+        transfer::send::send(stream, roots.clone(), options.clone(), Arc::clone(&account) as _)
+    };
+    match retry::run(first, &redial, limit, &*account, &Stop::never(), session).await {
+        Ok(report) => {
+            let report = account.finish(report);
+            if tells_of_delta && report.copied == 0 && report.stored > report.directories + report.links {
+                output::note(NOTHING_COPIED);
+            }
+            verdict(&report)
+        }
+        Err(failed) => {
+            account.abandon();
+            Err(failed.into_error(args.why_not_again(), |error| redial.explain(error)))
+        }
+    }
 }
 
 /// Said where `--delta` was in vain.
 const NOTHING_COPIED: &str = "  --delta: nothing was copied there: the receiver has no older version of 256 KiB or more that this key has sent, or may not \
                               replace it (--force there), or they have nothing in common";
 
-/// The part after connecting.
-///
-/// # Errors
-/// As [`run`].
-pub async fn run_over<T: Transport>(
-    connection: T,
-    peer: &str,
-    roots: Vec<Root>,
-    options: SendOptions,
-    json: bool,
-) -> anyhow::Result<()> {
-    net::announce_peer(&connection, peer, json);
-    let display = Display::new(&MultiProgress::new(), peer, json, false);
-    let display = Arc::new(if options.dry_run { display.of_dry_run() } else { display });
-    let tells_of_delta = options.delta && !json;
-    match transfer::send::send(connection, roots, options, Arc::clone(&display) as _).await {
-        Ok(report) => {
-            display.finish(&report);
-            if tells_of_delta && report.copied == 0 && report.stored > report.directories {
-                output::note(NOTHING_COPIED);
-            }
-            verdict(&report)
-        }
-        Err(error) => {
-            display.abandon();
-            Err(error.into())
-        }
-    }
-}
-
 /// One sentence; what failed, and why, was told before.
 fn verdict(report: &Report) -> anyhow::Result<()> {
     if report.is_complete() {
         return Ok(());
+    }
+    if report.failed == 0 {
+        anyhow::bail!(
+            "everything else was sent, but --strict does not allow that something is left out; see above what and why"
+        );
     }
     let all = report.failed + report.stored + report.unchanged + report.deleted + report.wanted;
     anyhow::bail!(

@@ -1,25 +1,33 @@
 //! The accept loop that `receive`, `send --listen` and `perf server` share: many peers at once, but not more than allowed.
 
+pub mod ending;
 pub mod observer;
 pub mod places;
+mod seats;
 pub mod shares;
 #[cfg(test)]
 pub(crate) mod tests;
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use dfcp::AddressPrefix;
+use dfcp::{AddressPrefix, PublicKey};
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::frame::Service;
-use tokio::task::JoinSet;
+use serde_json::json;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
 
+use self::ending::{Served, SessionEnd};
 use self::places::{Place, Places};
-use self::shares::Shares;
+use self::seats::{Seats, SharePlace};
+use self::shares::{Share, Shares};
 use crate::admission::opening::Opening;
 use crate::admission::{Admission, By};
 use crate::limits::REFUSALS_MAX;
 use crate::monitor::{Cause, Monitor, Session};
+use crate::output;
 use crate::stop::Stop;
 use crate::transfer::receive::refuse;
 use crate::transport::{Acceptor, Transport};
@@ -33,12 +41,16 @@ pub struct Serving {
     pub peers_max: usize,
     /// End after one peer.
     pub once: bool,
+    /// That one may be gone for so long before it comes back and goes on.
+    pub returns_max: Duration,
+    /// True if a program reads along.
+    pub json: bool,
 }
 
-/// Runs `session` for every connection that is admitted until the acceptor fails, or with `once` until the first session
-/// ends; returns whether that one succeeded. Without an `admission` everyone is admitted. When nobody can be admitted any
-/// more, the sessions under way go on to their end first: no stranger ends them by guessing. When the program is to `stop`,
-/// nobody is let in any more, and each session is left to tell its peer. Everything is told to `monitor`, which lets nobody in
+/// Runs `session` for every connection that is admitted until the acceptor fails, or with `once` until the first peer has been served;
+/// returns whether that succeeded. That peer may come back after a session that was lost. Without an `admission` everyone is admitted. When
+/// nobody can be admitted any more, the sessions under way go on to their end first: no stranger ends them by guessing. When the program is
+/// to `stop`, nobody is let in any more, and each session is left to tell its peer. Everything is told to `monitor`, which lets nobody in
 /// while its audit log cannot be written.
 ///
 /// # Errors
@@ -54,13 +66,12 @@ pub async fn serve<A, F, S>(
 where
     A: Acceptor,
     F: Fn(Opening<A::Connection>, Session) -> S,
-    S: Future<Output = bool> + Send + 'static,
+    S: Future + Send + 'static,
+    S::Output: Into<SessionEnd>,
 {
     let admission = admission.map(Arc::new);
     let places = Arc::new(Places::default());
-    // Measurements and pipes have places of their own kind: many may come from one host on purpose.
-    let peers = Shares::new(serving.peers_max, serving.service.is_files());
-    let mut refusals = Refusals::new(serving.service, Arc::clone(monitor));
+    let mut guests = Guests::new(serving, Arc::clone(monitor));
     // Dropped with this future: aborts what still runs when the program is interrupted.
     let (mut entering, mut sessions) = (JoinSet::new(), JoinSet::new());
     loop {
@@ -79,7 +90,7 @@ where
                     Some(place) => {
                         entering.spawn(enter(admission.clone(), Arc::clone(monitor), connection, peer, place));
                     }
-                    None => refusals.turn_away(connection, &peer, Cause::Busy),
+                    None => guests.refusals.turn_away(connection, &peer, Cause::Busy),
                 }
                 continue;
             }
@@ -87,35 +98,149 @@ where
                 Ok(Some(admitted)) => admitted,
                 _ => continue,
             },
-            Some(_ended) = sessions.join_next() => continue,
-            Some(_told) = refusals.tasks.join_next() => continue,
+            Some(ended) = sessions.join_next() => {
+                match guests.ended(ended) {
+                    Some(is_complete) => return Ok(settled(admission.as_deref(), is_complete).await),
+                    None => continue,
+                }
+            }
+            () = missed(guests.missed_at()) => return Ok(settled(admission.as_deref(), false).await),
+            Some(_told) = guests.refusals.tasks.join_next() => continue,
             () = stop.requested() => {
                 while sessions.join_next().await.is_some() {}
                 return Err(io::ErrorKind::Interrupted.into());
             }
         };
+        if let Some((connection, began, number, share)) = guests.admit(connection, peer.clone(), by) {
+            let (admission, key) = (admission.clone(), connection.seal().and_then(|seal| seal.peer));
+            let session = session(connection, began);
+            sessions.spawn(async move {
+                let end: SessionEnd = session.await.into();
+                drop(share);
+                if let Some(admission) = admission {
+                    admission.ended(key, by, &peer);
+                }
+                (number, end)
+            });
+        }
+    }
+}
+
+/// Waits for the answers to questions about the one peer.
+async fn settled(admission: Option<&Admission>, is_complete: bool) -> bool {
+    if let Some(admission) = admission {
+        admission.settle().await;
+    }
+    is_complete
+}
+
+/// The peers that are served.
+struct Guests {
+    serving: Serving,
+    monitor: Arc<Monitor>,
+    shares: Arc<Shares>,
+    seats: Seats,
+    refusals: Refusals,
+    /// With [`Serving::once`], the peer that has come.
+    one: Option<One>,
+}
+
+/// The peer of a server that serves no other.
+struct One {
+    served: Option<Served>,
+    peer: String,
+    /// Its last session.
+    number: u64,
+    /// It has no session, and may come back until then.
+    missed_at: Option<Instant>,
+}
+
+impl Guests {
+    fn new(serving: Serving, monitor: Arc<Monitor>) -> Self {
+        let refusals = Refusals::new(serving.service, Arc::clone(&monitor));
+        // Measurements and pipes have places of their own kind: many may come from one host on purpose.
+        let shares = Shares::new(serving.peers_max, serving.service.is_files());
+        Self { serving, monitor, shares, seats: Seats::default(), refusals, one: None }
+    }
+
+    /// A place for a peer that is admitted, perhaps that of its own silent session; else it is told that there is none.
+    fn admit<T: Transport>(
+        &mut self,
+        connection: Opening<T>,
+        peer: String,
+        by: Option<By>,
+    ) -> Option<(Opening<T>, Session, u64, SharePlace)> {
         let key = connection.seal().and_then(|seal| seal.peer);
-        let share = peers.take(key);
-        if share.is_none() && !serving.once {
-            refusals.turn_away(connection, &peer, Cause::Busy);
-            continue;
-        }
-        let Some(began) = monitor.begin(peer.clone(), key, by) else {
-            refusals.tell(connection, &peer, Cause::AuditLog);
-            continue;
+        let share =
+            if self.serving.once { self.is_the_one(key, by).then_some(None) } else { self.share(key).map(Some) };
+        let Some(share) = share else {
+            self.refusals.turn_away(connection, &peer, Cause::Busy);
+            return None;
         };
-        let session = session(connection, began);
-        if serving.once {
-            let succeeded = session.await;
-            if let Some(admission) = &admission {
-                admission.settle().await;
-            }
-            return Ok(succeeded);
+        let Some(began) = self.monitor.begin(peer.clone(), key, by) else {
+            self.refusals.tell(connection, &peer, Cause::AuditLog);
+            return None;
+        };
+        let (number, share) = self.seats.take(key, began.handle(), share);
+        if self.serving.once {
+            self.one = Some(One { served: Served::of(key, by), peer, number, missed_at: None });
         }
-        sessions.spawn(async move {
-            session.await;
-            drop(share);
-        });
+        Some((connection, began, number, share))
+    }
+
+    fn share(&mut self, key: Option<PublicKey>) -> Option<Share> {
+        let share = self.shares.take(key);
+        let is_files = self.serving.service.is_files();
+        share.or_else(|| self.seats.displace(key).filter(|_| is_files).and_then(|displaced| displaced.share))
+    }
+
+    /// True of the first peer, and of that one again while it has no session that is alive.
+    fn is_the_one(&mut self, key: Option<PublicKey>, by: Option<By>) -> bool {
+        let Some(one) = &self.one else { return true };
+        let is_same = one.served.is_some() && one.served == Served::of(key, by);
+        is_same && (one.missed_at.is_some() || self.seats.displace_number(one.number))
+    }
+
+    /// A session has ended: whether the one peer is served for good, and with success.
+    fn ended(&mut self, ended: Result<(u64, SessionEnd), JoinError>) -> Option<bool> {
+        let (number, end) = match ended.map_err(JoinError::try_into_panic) {
+            Ok(ended) => ended,
+            Err(Ok(panic)) if self.serving.once => std::panic::resume_unwind(panic),
+            Err(_) => return None,
+        };
+        self.seats.leave(number);
+        let one = self.one.as_mut().filter(|one| one.number == number)?;
+        let returns_within = end.returns_within(self.serving.returns_max);
+        if returns_within.is_zero() || one.served.is_none() {
+            return Some(end == SessionEnd::Complete);
+        }
+        one.missed_at = Some(Instant::now() + returns_within);
+        if end == SessionEnd::Lost {
+            self.serving.tell_wait(&one.peer, returns_within);
+        }
+        None
+    }
+
+    /// The time at which the one peer has been gone for too long.
+    fn missed_at(&self) -> Option<Instant> {
+        self.one.as_ref().and_then(|one| one.missed_at)
+    }
+}
+
+async fn missed(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Serving {
+    fn tell_wait(self, peer: &str, most: Duration) {
+        if self.json {
+            return output::json(&json!({ "event": "waiting", "peer": peer, "seconds": most.as_secs_f64() }));
+        }
+        let most = output::human_seconds(most.as_secs_f64());
+        output::note(&format!("{peer}: waiting for it to come back, for up to {most}; Ctrl-C ends that"));
     }
 }
 

@@ -263,6 +263,11 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
         None
     }
 
+    /// Datagrams of the peer that have come and had an effect, or `None` where nothing counts them. While this grows, the peer is there.
+    fn datagrams_heard(&self) -> Option<u64> {
+        None
+    }
+
     /// Where the peer is now, or `None` where it has no address.
     fn peer_address(&self) -> Option<IpAddr> {
         None
@@ -354,6 +359,11 @@ impl<T: Transport> Handle<T> {
     /// See [`Transport::path_sample`].
     pub fn path_sample(&self) -> Option<PathSample> {
         self.lock().transport.path_sample()
+    }
+
+    /// See [`Transport::datagrams_heard`].
+    pub fn datagrams_heard(&self) -> Option<u64> {
+        self.lock().transport.datagrams_heard()
     }
 
     /// See [`Transport::seal`].

@@ -184,3 +184,25 @@ fn the_projects_plans_are_listed() {
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.lines().count() >= 32 && out.contains("S10 "), "{out}");
 }
+
+#[test]
+fn metrics_that_are_shown_can_be_named_in_a_plan() {
+    let (code, out, err) = lab(&["metrics", "queue", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let metrics: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&str> = metrics.iter().map(|metric| metric["metric"].as_str().unwrap()).collect();
+    assert!(names.contains(&"queue_p95_ms") && names.contains(&"drops") && !names.contains(&"jain"), "{names:?}");
+    let (code, out, _) = lab(&["metrics"]);
+    assert!(code == 0 && out.lines().count() > names.len() && out.lines().all(|line| line.contains("  ")), "{out}");
+    let (code, _, err) = lab(&["metrics", "no\nsuch"]);
+    assert!(code == 1 && err.contains("dfcp lab metrics") && err.trim_end().lines().count() == 1, "{err}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let plan = include_str!("../../lab/src/testdata/small.toml");
+    let (start, rest) = plan.split_once("plot = [").unwrap();
+    let (_, end) = rest.split_once(']').unwrap();
+    let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    std::fs::write(folder.path().join("small.toml"), format!("{start}plot = [{}]{end}", quoted.join(", "))).unwrap();
+    let (code, _, err) = lab(&["list", "--plans", folder.path().to_str().unwrap()]);
+    assert_eq!(code, 0, "{err}");
+}

@@ -61,12 +61,16 @@ fn half_way(site: &Site, address: &str) -> Child {
 
 fn until_half_way(site: &Site, command: &mut std::process::Command) -> Child {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until_half_way(site, &mut child);
+    child
+}
+
+fn wait_until_half_way(site: &Site, child: &mut Child) {
     let started = Instant::now();
     while unfinished_bytes(site) < LEN as u64 / 2 {
         assert!(started.elapsed() < PATIENCE && child.try_wait().unwrap().is_none(), "nothing comes");
         std::thread::sleep(Duration::from_millis(5));
     }
-    child
 }
 
 /// Whether the whole file is there, of which `before` bytes had come and all but two leaves of 64 KiB were not sent again.
@@ -126,6 +130,28 @@ fn a_sender_with_a_pre_shared_key_goes_on_where_it_was() {
     let mut command = site.command(&["send", "--json", "large", &receiver.address, "--psk-file", &secret]);
     let said = Said::of(command.current_dir(site.path("")).output().unwrap()).ok();
     assert_went_on(&site, before, &said);
+}
+
+/// The sender's own words: after 30 s of silence it would say something else.
+#[test]
+fn a_sender_hears_from_a_receiver_that_was_started_again_that_its_session_is_gone() {
+    let site = Site::new();
+    fs::write(site.path("large"), content()).unwrap();
+    let killed = receiver(&site, &[]);
+    let address = killed.address.clone();
+    let mut command = sender(&site, &["large"], &address, &["--rate", "50mbit"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until_half_way(&site, &mut child);
+    drop(killed);
+    let _again = site.receive_at(&address, &["--allow-any"]);
+    let said = Said::of(child.wait_with_output().unwrap());
+    assert!(said.err.contains("no longer knows this session"), "{}", said.err);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let key = site.path("config").join("reset_key");
+        assert_eq!(key.metadata().unwrap().permissions().mode() & 0o7777, 0o600);
+    }
 }
 
 #[test]

@@ -125,7 +125,9 @@ pub(crate) fn connection_error(error: ConnectionError) -> io::Error {
         }
         ConnectionError::PathTooNarrow => io::ErrorKind::NetworkUnreachable,
         ConnectionError::Refused => io::ErrorKind::ConnectionRefused,
-        ConnectionError::Reset | ConnectionError::EndedByPeer { .. } => io::ErrorKind::ConnectionReset,
+        ConnectionError::Reset | ConnectionError::EndedByPeer { .. } | ConnectionError::PeerLostSession => {
+            io::ErrorKind::ConnectionReset
+        }
         ConnectionError::Aborted => io::ErrorKind::ConnectionAborted,
         ConnectionError::PeerMisbehaved(_) => io::ErrorKind::InvalidData,
         ConnectionError::Incompatible => io::ErrorKind::Unsupported,

@@ -101,9 +101,9 @@ pub use dfcp_proto::{
     ConnectionError, ConnectionObserver, ConnectionSecrets, Cookies, Credentials, DatagramInfo, Deadline, Dropped,
     Dscp, DscpError, EcnStats, EndpointStats, Fingerprint, Identity, KeyError, KeyLog, MessageError, Observed,
     Observer, Opener, Parameter, ParameterError, PathHint, Pattern, PeerKey, Policy, PreSharedKey, Priority, Profile,
-    PublicKey, Rate, RateControlStats, RatePhase, ReceivedMessage, ReceivedMessages, ReceivedSymbols, Schedule,
-    Security, SegmentKind, SentMessages, SentSymbols, State, StaticKey, Stats, StreamId, StreamKind, StreamLimits,
-    StreamStats, Traffic, Verifier, WastedSymbols,
+    PublicKey, Rate, RateControlStats, RatePhase, ReceivedMessage, ReceivedMessages, ReceivedSymbols, ResetKey,
+    Schedule, Security, SegmentKind, SentMessages, SentSymbols, State, StaticKey, Stats, StreamId, StreamKind,
+    StreamLimits, StreamStats, Traffic, Verifier, WastedSymbols,
 };
 pub use endpoint::{Endpoint, Totals};
 pub use error::{ConnectError, StreamError};

@@ -201,6 +201,8 @@ async fn a_peer_hears_of_a_new_address_from_an_end_that_only_reads() {
     let silent = config().with_keep_alive(None);
     let (endpoint, ours, theirs, _listener) = pair(bound(local()), silent).await;
     let (mut reader, mut writer) = stream_pair(&ours, &theirs).await;
+    // Until nothing is owed any more.
+    sleep(Duration::from_millis(500)).await;
     endpoint.rebind(bound(local())).unwrap();
     let new = endpoint.local_addr();
     let moved = async {
@@ -479,7 +481,8 @@ async fn accepting_goes_on_over_a_new_socket_and_for_a_while_over_the_one_before
     endpoint.rebind(bound(local())).unwrap();
     for address in [endpoint.local_addr(), old] {
         let calling = Session::connect(address, config());
-        let (ours, theirs) = tokio::join!(calling, endpoint.accept_session());
+        let both = async { tokio::join!(calling, endpoint.accept_session()) };
+        let (ours, theirs) = timeout(NEVER, both).await.expect("nothing is accepted");
         let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
         let (from, to) = stream_pair(&ours, &theirs).await;
         transfer(from, to, 10_000).await;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use dfcp_secure::EndpointResetKey;
 use dfcp_time::Time;
 use dfcp_wire::classic::StateWords;
 use dfcp_wire::{Outline, Profile, StreamId};
@@ -133,10 +134,11 @@ impl Connection {
         ports: Ports,
         remote: SocketAddr,
         seed: [u8; 32],
+        reset_key: &EndpointResetKey,
     ) -> Result<Self, ConfigError> {
         Ok(match config.profile {
             Profile::Classic => ClassicConnection::initiate(now, config, ports, remote, seed).into(),
-            Profile::Modern => Session::initiate(now, config, ports, remote, seed)?.into(),
+            Profile::Modern => Session::initiate(now, config, ports, remote, seed, Some(reset_key))?.into(),
         })
     }
 

@@ -121,6 +121,10 @@ pub enum ConnectionError {
     /// Nothing valid came from the peer for the idle timeout.
     #[error("nothing was heard from the peer for the idle timeout; the path or the peer is gone")]
     TimedOut,
+    /// The peer has proven that it no longer knows this session: its program has restarted, or had already ended the session
+    /// (`spec/protocol.md` \[rst-7\]). A new connection to the same address may succeed at once.
+    #[error("the other side no longer knows this session, most likely because it has restarted; connect again")]
+    PeerLostSession,
     /// Packets of 1280 bytes, which every path must carry, do not arrive, and smaller ones do (`spec/protocol.md` \[size-9\]).
     #[error(
         "the path loses all packets of 1280 bytes and carries smaller ones; raise the MTU of the tunnel or link on the way to 1280 or more"

@@ -36,7 +36,9 @@ mod stream;
 pub use classic::inctokens;
 pub use config::{Config, Content, Policy, Profile, Rate, Schedule, SendBuffering, Traffic};
 pub use connection::Connection;
-pub use dfcp_secure::{AddressPrefix, Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, StaticKey};
+pub use dfcp_secure::{
+    AddressPrefix, Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, ResetKey, StaticKey,
+};
 pub use dfcp_wire::{Opener, SegmentKind, StreamId, StreamKind, StreamLimits};
 pub use dscp::{Dscp, DscpError};
 pub use endpoint::{Accept, ConnectError, Cookies, Endpoint, EndpointStats, Handle, Routed};

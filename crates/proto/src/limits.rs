@@ -277,8 +277,31 @@ pub const SEALED_SYN_BYTES_MIN: usize = 256;
 /// come in time over a slow path, and the SYN's copies are up to 1 s apart.
 pub const DOUBT: Duration = Duration::from_secs(3);
 
+/// Answers to peers of lost sessions which an endpoint gives per second (`spec/protocol.md` \[rst-8\]). With
+/// [`STATELESS_RESETS_BURST`] that is never more than 100 within a second. One address has its share of these ([`ADDRESS_SHARE`]).
+pub const STATELESS_RESETS_PER_S: u32 = 80;
+
+/// How many of these may come at once, when none came before.
+pub const STATELESS_RESETS_BURST: u32 = 20;
+
+/// The least time for which a peer must have been silent before it is asked whether it has lost the session; four round trips if
+/// that is more.
+pub const SESSION_QUERY_AFTER_MIN: Duration = Duration::from_millis(200);
+
+/// The least time between two such questions: a peer that is back is noticed within 1 s.
+pub const SESSION_QUERY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The same once they have been asked for [`SESSION_QUERY_OFTEN`].
+pub const SESSION_QUERY_INTERVAL_LATER: Duration = Duration::from_secs(1);
+
+/// For so long they are asked at the shorter interval.
+pub const SESSION_QUERY_OFTEN: Duration = Duration::from_secs(60);
+
+/// Bytes of the payload of such a question, so that its datagram is longer than the answer's.
+pub const SESSION_QUERY_PAYLOAD_BYTES: usize = 32;
+
 /// Bytes which one half-open sealed connection takes, all indices included.
-pub const HALF_OPEN_BYTES_MAX: usize = 640;
+pub const HALF_OPEN_BYTES_MAX: usize = 768;
 
 /// How long a half-open connection is spared when newcomers have proven their address and there is no room for them.
 pub const HALF_OPEN_SPARED: Duration = Duration::from_secs(2);

@@ -23,6 +23,7 @@ mod keys;
 mod packet;
 mod replay;
 mod schedule;
+mod stateless_reset;
 #[cfg(test)]
 mod vectors;
 
@@ -38,3 +39,6 @@ pub use packet::{
     SealKeys, TAG_BYTES, epoch_of,
 };
 pub use replay::{REPLAY_WINDOW_DATAGRAMS, ReplayWindow};
+pub use stateless_reset::{
+    EndpointResetKey, RESET_QUESTION_BYTES, RESET_TICKET_BYTES, RESET_TOKEN_BYTES, ResetKey, ResetTicket,
+};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::packet::{Direction, Secret};
 use crate::{
     Answered, COOKIE_BYTES, Cipher, CookieJar, Established, Initiator, InitiatorKeys, OpenKeys, Pattern, PreSharedKey,
-    PublicKey, Responder, ResponderKeys, SealKeys, StaticKey, TAG_BYTES,
+    PublicKey, ResetKey, Responder, ResponderKeys, SealKeys, StaticKey, TAG_BYTES,
 };
 
 macro_rules! vector {
@@ -192,6 +192,20 @@ fn cookies() {
         assert_eq!(cookie.to_vec(), values.bytes("cookie"));
         assert_eq!(cookie.len(), COOKIE_BYTES);
         assert!(jar.verify(values.number("step") + 1, &address, id, &message, &cookie));
+    }
+}
+
+#[test]
+fn reset_tickets() {
+    let paragraphs = Values::paragraphs(vector!("secure_reset"));
+    assert_eq!(paragraphs.len(), 3);
+    for values in paragraphs {
+        let key = ResetKey::from_bytes(&values.array("key")).at_port(values.number("port") as u16);
+        let id = values.number("connection_id") as u32;
+        let (question, token) = (values.bytes("question"), values.bytes("token"));
+        let ticket = key.ticket(id, values.bytes("nonce").try_into().unwrap());
+        assert_eq!(ticket.to_vec(), [&question[..], &token].concat());
+        assert_eq!(key.answer(id, &question.try_into().unwrap()).unwrap().to_vec(), token);
     }
 }
 

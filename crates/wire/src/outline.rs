@@ -52,6 +52,8 @@ pub enum SegmentKind {
     Gone,
     /// The third message of a sealed handshake.
     NoiseAck,
+    /// Asks whether the peer has lost the session.
+    SessionQuery,
 }
 
 impl SegmentKind {
@@ -80,6 +82,7 @@ impl SegmentKind {
             Self::AckOfPathProbe => "ack_of_path_probe",
             Self::Gone => "gone",
             Self::NoiseAck => "ack_with_noise_message",
+            Self::SessionQuery => "session_query",
         }
     }
 }
@@ -155,7 +158,7 @@ fn modern(raw: &RawHeader, is_sealed: bool, has_payload: bool) -> Result<Segment
         Flags::FBK => SegmentKind::Feedback,
         Flags::FIN => SegmentKind::Fin,
         Flags::RST => SegmentKind::Reset,
-        Flags::ACK => return acknowledgement(raw.header.s1, !is_sealed && has_payload),
+        Flags::ACK => return acknowledgement(raw.header.s1, is_sealed, has_payload),
         FIN_ACK => SegmentKind::FinAck,
         Flags::SYN if !is_sealed => SegmentKind::Syn,
         SYN_ACK if !is_sealed => SegmentKind::SynAck,
@@ -163,10 +166,10 @@ fn modern(raw: &RawHeader, is_sealed: bool, has_payload: bool) -> Result<Segment
     })
 }
 
-/// Only the handshake's ACK with a message has S1 = 0 and a payload.
-const fn acknowledgement(s1: u32, has_message: bool) -> Result<SegmentKind, DecodeError> {
+/// Only the handshake's ACK with a message has S1 = 0 and a payload in the clear.
+const fn acknowledgement(s1: u32, is_sealed: bool, has_payload: bool) -> Result<SegmentKind, DecodeError> {
     Ok(match s1 {
-        0 if has_message => SegmentKind::NoiseAck,
+        0 if has_payload && !is_sealed => SegmentKind::NoiseAck,
         0 => SegmentKind::KeepAlive,
         1 => SegmentKind::AckOfFin,
         2 => SegmentKind::AckOfSynAck,
@@ -178,6 +181,7 @@ const fn acknowledgement(s1: u32, has_message: bool) -> Result<SegmentKind, Deco
         8 => SegmentKind::PathProbe,
         9 => SegmentKind::AckOfPathProbe,
         10 => SegmentKind::Gone,
+        11 if !is_sealed => SegmentKind::SessionQuery,
         s1 => return Err(DecodeError::AckKind { s1 }),
     })
 }

@@ -20,7 +20,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Every kind of segment must have its vector.
-const NAMES: [&str; 49] = [
+const NAMES: [&str; 51] = [
     "syn_classic",
     "synack_classic",
     "ack_classic",
@@ -66,9 +66,11 @@ const NAMES: [&str; 49] = [
     "ack_path_probe_modern",
     "ack_of_path_probe_modern",
     "ack_gone_modern",
+    "ack_session_query_modern",
     "rst_modern",
     "rst_not_admitted_modern",
     "rst_application_modern",
+    "rst_session_unknown_modern",
     "rejected",
 ];
 
@@ -553,6 +555,7 @@ fn typed_modern(name: &str) -> (Envelope, Segment) {
             (to_acceptor, 94, None, Segment::Ack(Ack::StopSending { stream: id(0), error: 7 }))
         }
         "ack_gone_modern" => (to_initiator, 95, None, Segment::Ack(Ack::Gone { stream: id(8) })),
+        "ack_session_query_modern" => (to_acceptor, 4, None, Segment::Ack(Ack::SessionQuery { from: 0xC0A1_E5D2 })),
         "ack_path_challenge_modern" => (to_acceptor, 5_000, Some(1), Segment::Ack(Ack::PathChallenge { token })),
         "ack_path_response_modern" => (to_initiator, 41, Some(0), Segment::Ack(Ack::PathResponse { token })),
         "data_modern" => (to_acceptor, 2, None, Segment::Data(data(0, 0, 0, 1, 51, true))),
@@ -583,6 +586,7 @@ fn typed_modern(name: &str) -> (Envelope, Segment) {
         "rst_modern" => (to_acceptor, 4, None, reset(ResetReason::Unspecified)),
         "rst_not_admitted_modern" => (to_initiator, 0, None, reset(ResetReason::NotAdmitted)),
         "rst_application_modern" => (to_acceptor, 5, None, reset(ResetReason::Application { error: 0x0102_0304 })),
+        "rst_session_unknown_modern" => (to_initiator, 0, None, reset(ResetReason::SessionUnknown)),
         _ => typed_message(name),
     };
     (Envelope { address, number, seal: epoch.map(KeyEpoch::of) }, segment)
@@ -662,6 +666,7 @@ fn kind_of(name: &str) -> &'static str {
         ("ack_of_reset", "ack_of_reset"),
         ("ack_stop_sending", "stop_sending"),
         ("ack_gone", "gone"),
+        ("ack_session_query", "session_query"),
         ("ack", "ack_of_synack"),
         ("data", "data"),
         ("feedback", "report"),

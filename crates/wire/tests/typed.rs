@@ -58,6 +58,7 @@ fn acks() -> impl Strategy<Value = Ack> {
         (streams(), any::<u32>()).prop_map(|(stream, served)| Ack::OfReset { stream, served }),
         (streams(), any::<u32>()).prop_map(|(stream, error)| Ack::StopSending { stream, error }),
         streams().prop_map(|stream| Ack::Gone { stream }),
+        any::<u32>().prop_map(|from| Ack::SessionQuery { from }),
         Just(Ack::PathProbe),
         any::<u32>().prop_map(|echo| Ack::OfPathProbe { echo }),
         any::<u32>().prop_map(|echo| Ack::OfSynAck { echo }),
@@ -96,6 +97,7 @@ fn modern_segments() -> impl Strategy<Value = Segment> {
         Just(ResetReason::CannotRead),
         any::<u32>().prop_map(|error| ResetReason::Application { error }),
         Just(ResetReason::PathTooNarrow),
+        Just(ResetReason::SessionUnknown),
     ];
     prop_oneof![
         syn_options().prop_map(|options| Segment::Syn(Syn { options })),
@@ -175,6 +177,7 @@ fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
                 Ack::PathProbe => [0, 8, 0],
                 Ack::OfPathProbe { echo } => [0, 9, echo],
                 Ack::Gone { .. } => [0, 10, 0],
+                Ack::SessionQuery { from } => [from, 11, 0],
                 Ack::OfSynAck { echo } => [0, 2, echo],
                 Ack::PathChallenge { token } => [upper(token), 3, token as u32],
                 Ack::PathResponse { token } => [upper(token), 4, token as u32],
@@ -188,6 +191,7 @@ fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
                 ResetReason::CannotRead => [0, 2, 0],
                 ResetReason::Application { error } => [0, 3, error],
                 ResetReason::PathTooNarrow => [0, 4, 0],
+                ResetReason::SessionUnknown => [0, 5, 0],
             };
             (Flags::RST, fields, None)
         }
@@ -311,7 +315,7 @@ proptest! {
         let mut out = [0xAA; DATAGRAM_BYTES_MAX];
         let mut draft = segment.begin(&Envelope { address: Address::Connection(id), number, seal }, &mut out);
         draft.payload(payload.len()).unwrap().copy_from_slice(&payload);
-        let handshake = matches!(segment, Segment::Syn(_) | Segment::SynAck(_) | Segment::Ack(Ack::Noise));
+        let handshake = matches!(segment, Segment::Syn(_) | Segment::SynAck(_) | Segment::Ack(Ack::Noise | Ack::SessionQuery { .. }));
         let length = match draft.finish() {
             Finished::Complete(_) => {
                 prop_assert!(handshake, "{:?} in the clear", segment);
@@ -397,10 +401,13 @@ fn every_combination_of_flags_has_a_kind_or_is_refused() {
 
 #[test]
 fn values_without_a_meaning_are_refused_or_read_as_none() {
-    for s1 in [11, u32::MAX] {
+    for s1 in [12, u32::MAX] {
         assert_eq!(read_both(Flags::ACK, s1, 0), [Err(DecodeError::AckKind { s1 }); 2]);
     }
-    for s1 in [5, u32::MAX] {
+    // A peer that is asked has lost the keys.
+    let query = Segment::Ack(Ack::SessionQuery { from: 0 });
+    assert_eq!(read_both(Flags::ACK, 11, 0), [Ok(query), Err(DecodeError::AckKind { s1: 11 })]);
+    for s1 in [6, u32::MAX] {
         let unspecified = Segment::Reset(Reset { reason: ResetReason::Unspecified });
         assert_eq!(read_both(Flags::RST, s1, 0), [Ok(unspecified); 2]);
     }

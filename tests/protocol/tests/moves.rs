@@ -20,6 +20,9 @@ const SETTLED: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(3);
 /// What is sent from then on, of what is sent without a move.
 const SHARE_MIN: f64 = 0.93;
+/// The same of a single run on a path that loses: its few blocks, of up to 363 kB, end earlier or later by chance. All runs together
+/// must do better.
+const LOSSY_SHARE_MIN: f64 = 0.85;
 /// The greatest difference of the round trip from the true one.
 const RTT_ERROR_MAX: f64 = 0.05;
 const SEEDS: u64 = 12;
@@ -192,9 +195,12 @@ const DOWN: Move = Move { traffic: Traffic::Down, mover: Mover::Client, rate: AU
 /// Moves at random times over random round trips: the worst of them must do.
 fn check(what: Move) {
     let seen: Vec<_> = (0..SEEDS).map(|seed| (seed, run(seed, what))).collect();
+    let mean_share = seen.iter().map(|(_, it)| it.share).sum::<f64>() / SEEDS as f64;
+    assert!(mean_share >= SHARE_MIN, "{mean_share:.3} of {what:?}");
+    let share_min = if what.loss > 0.0 { LOSSY_SHARE_MIN } else { SHARE_MIN };
     for (seed, it) in &seen {
         let is_right =
-            it.share >= SHARE_MIN && it.rtt_error <= RTT_ERROR_MAX && (it.changes == 0 || it.until_known <= SETTLED);
+            it.share >= share_min && it.rtt_error <= RTT_ERROR_MAX && (it.changes == 0 || it.until_known <= SETTLED);
         assert!(is_right, "seed {seed} of {what:?}: {it:?}");
         // Nothing is probed for again, unless the path is another or silence looks like a narrower one.
         let is_kept = what.far || what.loss > 0.0 || it.packet_bytes > 1_480;

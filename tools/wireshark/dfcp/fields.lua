@@ -8,10 +8,10 @@ local PROFILES = { [0] = "classic", [1] = "modern" }
 local CODES = { [0] = "classic Raptor", [1] = "random linear over GF(256)", [2] = "reserved for an FFT-based code" }
 local CIPHERS = { [1] = "AES-128-GCM", [2] = "AES-256-GCM", [3] = "ChaCha20-Poly1305" }
 local PATTERNS = { [1] = "XX", [2] = "IK", [3] = "NNpsk0" }
-local REASONS = { [0] = "none told", [1] = "key not admitted", [2] = "first message not read", [3] = "the application's, in S2", [4] = "path too narrow" }
+local REASONS = { [0] = "none told", [1] = "key not admitted", [2] = "first message not read", [3] = "the application's, in S2", [4] = "path too narrow", [5] = "session unknown" }
 local ACKS = {
     [0] = "keep-alive", "ACK of a FIN", "ACK of a SYNACK", "path challenge", "path response", "reset of a stream", "ACK of a reset",
-    "stop sending", "path probe", "ACK of a path probe", "gone",
+    "stop sending", "path probe", "ACK of a path probe", "gone", "session query",
 }
 
 local F = {}
@@ -92,6 +92,7 @@ define("uint8", "handshake.cipher", "Cipher", base.DEC, CIPHERS)
 define("uint8", "handshake.noise_pattern", "Noise pattern", base.DEC, PATTERNS)
 define("bytes", "handshake.noise_message", "Noise message")
 define("bytes", "handshake.cookie", "Cookie")
+define("bytes", "handshake.reset_ticket", "Reset ticket")
 
 define_numbers("uint32", "report.", "highest_datagram=Highest datagram;datagrams_received=Datagrams received;hold_us=Hold (µs)")
 define_numbers("uint32", "report.", "memory_kib=Memory (KiB);streams_bidirectional=Bidirectional streams;streams_one_way=One-way streams")

@@ -54,14 +54,19 @@ impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
         self.state().closed
     }
 
-    /// Pairs with a caller over an encrypted connection with this handshake hash. May be dropped at any time.
+    /// Pairs with a caller over an encrypted connection with this handshake hash, which may have paired before. May be dropped at any time.
     ///
     /// # Errors
     /// They are not paired.
-    pub async fn pair<T: Transport>(&self, stream: &mut T, handshake_hash: &[u8; 32]) -> Result<(), PairingError> {
+    pub async fn pair<T: Transport>(
+        &self,
+        stream: &mut T,
+        handshake_hash: &[u8; 32],
+        has_paired: bool,
+    ) -> Result<(), PairingError> {
         let code = Arc::clone(&self.state().code);
         let run = Run { desk: self, code: &code };
-        let outcome = pair_as_receiver(stream, &code, handshake_hash).await;
+        let outcome = pair_as_receiver(stream, &code, handshake_hash, has_paired).await;
         run.desk.replace(&code)?;
         outcome
     }

@@ -8,6 +8,7 @@
 //! - whose static key, which the handshake has proven, is authorized;
 //! - that pairs by a one-time code, whether or not its key is authorized: the code also tells the *caller* that this
 //!   listener is the right one;
+//! - whose key has paired before, to go on with what it began then ([`pairs`]);
 //! - with any key, if everyone is admitted.
 //!
 //! Where neither codes nor everyone are admitted, the handshake itself refuses other keys ([`Ways::peer_key`]).
@@ -16,6 +17,7 @@
 pub mod codes;
 pub mod memory;
 pub mod opening;
+pub mod pairs;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -24,10 +26,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use dfcp::{PeerKey, Verifier};
+use dfcp::{PeerKey, ResetKey, Verifier};
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::frame::Service;
-use dfcp_secure::{PreSharedKey, StaticKey};
+use dfcp_secure::{PreSharedKey, PublicKey, StaticKey};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
@@ -35,8 +37,9 @@ use tokio::time::timeout;
 use self::codes::{CodeDesk, News};
 use self::memory::{Memory, Remember};
 use self::opening::Opening;
+use self::pairs::Pairs;
 use crate::args::{AdmissionArgs, PathArgs};
-use crate::identity::{AuthorizedList, ConfigDir, load_or_create, load_psk};
+use crate::identity::{AuthorizedList, ConfigDir, IdentityError, load_or_create, load_or_create_reset_key, load_psk};
 use crate::limits::{CLOSE_WAIT_MAX, OPENING_MAX, PAIRING_CODE_AGE_MAX};
 use crate::output;
 use crate::pairing::{self, PairingError, Refusal};
@@ -49,6 +52,8 @@ use crate::transport::Transport;
 pub struct Ways {
     /// This side's key.
     pub own: StaticKey,
+    /// By which it tells peers after a restart that their sessions are gone; `None` where no such key can be kept.
+    pub reset_key: Option<ResetKey>,
     /// Admits peers that have it.
     pub pre_shared: Option<PreSharedKey>,
     /// Admits these.
@@ -59,6 +64,8 @@ pub struct Ways {
     pub codes: bool,
     /// Whether such a peer is authorized from then on.
     pub remember: Remember,
+    /// Admits such a peer again, to what it has begun, where that can be gone on with.
+    pub pairs: Option<Arc<Pairs>>,
 }
 
 impl Ways {
@@ -90,7 +97,24 @@ impl Ways {
             false => Remember::Never,
         };
         let own = load_or_create(&directory)?.key;
-        Ok(Some(Self { own, pre_shared, authorized: Arc::new(authorized), any: args.allow_any, codes, remember }))
+        let reset_key = match load_or_create_reset_key(&directory) {
+            // A directory that cannot be written may still have the key of this user, which is all that a listener cannot do without.
+            Err(error @ IdentityError::Io { .. }) => {
+                output::note(&format!("after a restart, senders and receivers notice it only by silence: {error}"));
+                None
+            }
+            loaded => Some(loaded?),
+        };
+        Ok(Some(Self {
+            own,
+            reset_key,
+            pre_shared,
+            authorized: Arc::new(authorized),
+            any: args.allow_any,
+            codes,
+            remember,
+            pairs: None,
+        }))
     }
 
     /// Whether people are at the other end of standard error, where codes are printed.
@@ -105,8 +129,9 @@ impl Ways {
         if self.codes || self.any {
             return PeerKey::Any;
         }
-        let authorized = Arc::clone(&self.authorized);
-        PeerKey::Verified(Verifier::new(move |key| authorized.permits(key)))
+        let (authorized, pairs) = (Arc::clone(&self.authorized), self.pairs.clone());
+        let is_paired = move |key: &_| pairs.as_ref().is_some_and(|pairs| pairs.permits(key));
+        PeerKey::Verified(Verifier::new(move |key| authorized.permits(key) || is_paired(key)))
     }
 }
 
@@ -119,6 +144,8 @@ pub enum By {
     Key,
     /// A one-time code.
     Code,
+    /// A code that has served, for what that has begun.
+    Pair,
     /// Everyone is.
     Any,
 }
@@ -131,6 +158,7 @@ impl By {
             Self::PreShared => "pre-shared key",
             Self::Key => "authorized key",
             Self::Code => "code",
+            Self::Pair => "transfer begun by code",
             Self::Any => "any",
         }
     }
@@ -201,7 +229,8 @@ impl Admission {
     /// that is empty or cannot be used now may be mended while the listener runs.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        let others = self.ways.any || self.ways.pre_shared.is_some() || !self.ways.authorized.is_empty();
+        let is_paired = self.ways.pairs.as_ref().is_some_and(|pairs| !pairs.is_empty());
+        let others = self.ways.any || self.ways.pre_shared.is_some() || !self.ways.authorized.is_empty() || is_paired;
         !others && self.desk.as_ref().is_some_and(CodeDesk::is_closed)
     }
 
@@ -237,9 +266,19 @@ impl Admission {
             output::note(&format!("{peer}: turned away: {text}"));
         }
         if let (Some(key), Ok((_, By::Code))) = (seal.and_then(|seal| seal.peer), &decided) {
+            if let Some(pairs) = &self.ways.pairs {
+                pairs.paired(&key, peer);
+            }
             self.memory.paired(key, peer);
         }
         decided
+    }
+
+    /// The session of a peer has ended, that was admitted `by` this: a question that nobody has answered is asked once more.
+    pub fn ended(&self, key: Option<PublicKey>, by: Option<By>, peer: &str) {
+        if let (Some(key), Some(By::Code | By::Pair)) = (key, by) {
+            self.memory.ended(key, peer);
+        }
     }
 
     /// Waits for the answers to questions about peers, within their time.
@@ -277,7 +316,10 @@ impl Admission {
     /// Whatever the pattern of the handshake: its hash is of this connection alone, and the pairing is bound to it.
     async fn pair<T: Transport>(&self, opening: &mut Opening<T>, seal: &Seal) -> Result<(), PairingError> {
         match &self.desk {
-            Some(desk) => desk.pair(opening, &seal.handshake_hash).await,
+            Some(desk) => {
+                let has_paired = |key| self.ways.pairs.as_ref().is_some_and(|pairs| pairs.has_paired(&key));
+                desk.pair(opening, &seal.handshake_hash, seal.peer.is_some_and(has_paired)).await
+            }
             None => pairing::decline(opening).await,
         }
     }
@@ -287,7 +329,8 @@ impl Admission {
             // The handshake has proven that the peer has it.
             None => self.ways.pre_shared.is_some().then_some(By::PreShared),
             Some(key) if self.ways.authorized.permits(&key) => Some(By::Key),
-            Some(_) => self.ways.any.then_some(By::Any),
+            Some(_) if self.ways.any => Some(By::Any),
+            Some(key) => self.ways.pairs.as_ref().is_some_and(|pairs| pairs.permits(&key)).then_some(By::Pair),
         }
     }
 }

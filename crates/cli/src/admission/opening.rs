@@ -44,6 +44,10 @@ impl<T: Transport> Transport for Opening<T> {
         self.transport.path_sample()
     }
 
+    fn datagrams_heard(&self) -> Option<u64> {
+        self.transport.datagrams_heard()
+    }
+
     fn seal(&self) -> Option<Seal> {
         self.transport.seal()
     }

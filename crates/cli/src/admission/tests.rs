@@ -62,10 +62,12 @@ pub(crate) fn ways() -> Ways {
     Ways {
         remember: Remember::Never,
         own: StaticKey::from_seed(&[7; 32]),
+        reset_key: None,
         pre_shared: None,
         authorized: Arc::new(AuthorizedList::fixed(AuthorizedKeys::load(file.path()).unwrap())),
         any: false,
         codes: false,
+        pairs: None,
     }
 }
 

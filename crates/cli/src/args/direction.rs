@@ -28,6 +28,7 @@ impl SendArgs {
     fn check(&mut self) -> Result<(), String> {
         let listens = self.listen.is_some();
         self.peers.check(listens)?;
+        self.retry.check(self.why_not_again())?;
         if self.keep && self.files.iter().any(|file| file.as_os_str() == STANDARD_STREAM) {
             return Err("standard input can be sent to one receiver only: leave --keep or - out".to_owned());
         }
@@ -55,10 +56,39 @@ impl SendArgs {
     }
 }
 
+impl SendArgs {
+    /// Why nothing can go on after the connection is lost, if so.
+    #[must_use]
+    pub fn why_not_again(&self) -> Option<&'static str> {
+        if self.files.iter().any(|file| file.as_os_str() == STANDARD_STREAM) {
+            return Some("standard input cannot be read twice, so nothing goes on after a lost connection");
+        }
+        if self.dry_run {
+            return Some("--dry-run sends nothing that could go on after a lost connection");
+        }
+        self.path.insecure_flag().map(|_| UNKNOWN_PEER)
+    }
+}
+
+/// Without keys another host could be the one that answers.
+const UNKNOWN_PEER: &str = "without encryption a peer is not known again after a lost connection";
+
 impl ReceiveArgs {
+    /// Why nothing can go on after the connection is lost, if so.
+    #[must_use]
+    pub fn why_not_again(&self) -> Option<&'static str> {
+        if self.output.as_os_str() == STANDARD_STREAM {
+            return Some(
+                "what went to standard output cannot be taken back, so nothing goes on after a lost connection",
+            );
+        }
+        self.path.insecure_flag().map(|_| UNKNOWN_PEER)
+    }
+
     fn check(&self) -> Result<(), String> {
         let calls = self.from.is_some();
         self.peers.check(!calls)?;
+        self.retry.check(self.why_not_again())?;
         if calls {
             only_of_listeners(&[
                 ("--metrics", self.metrics.metrics.is_some()),

@@ -138,7 +138,7 @@ pub struct PerfClientArgs {
     /// How classic connections work.
     #[command(flatten)]
     pub parameters: ParameterArgs,
-    /// Print one JSON object at the end
+    /// Print one JSON object at the end: counts of each of `intervals` are of that interval alone, those in `total` of the whole measurement
     #[arg(long)]
     pub json: bool,
 }

@@ -184,3 +184,26 @@ fn durations_have_bounds() {
         assert!(seconds(bad).is_err(), "{bad}");
     }
 }
+
+#[test]
+fn a_lost_connection_is_retried_for_an_hour_unless_told_otherwise() {
+    let limit = |more: &[&str]| {
+        let cli = checked(&[&["send", "file", "host:1"], more].concat()).unwrap();
+        let Command::Send(send) = cli.command else { panic!("not send") };
+        send.retry.limit(send.why_not_again().is_none()).as_secs()
+    };
+    assert_eq!(limit(&[]), 3600);
+    assert_eq!(limit(&["--retry"]), 3600);
+    assert_eq!((limit(&["--retry", "0"]), limit(&["--retry", "90"]), limit(&["--retry", "8h"])), (0, 90, 28_800));
+    assert_eq!((limit(&["--insecure-plaintext"]), limit(&["--dry-run"])), (0, 0));
+    let refused = checked(&["send", "-", "host:1", "--name", "x", "--retry"]).unwrap_err().to_string();
+    assert!(refused.contains("read twice"), "{refused}");
+    checked(&["send", "-", "host:1", "--name", "x", "--retry", "0"]).unwrap();
+}
+
+#[test]
+fn forgetting_needs_nothing_else_and_receiving_needs_an_output() {
+    checked(&["receive", "--forget"]).unwrap();
+    checked(&["receive", "--listen", "1"]).unwrap_err();
+    checked(&["receive", "--forget", "--output", "x"]).unwrap_err();
+}

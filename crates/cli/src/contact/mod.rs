@@ -177,6 +177,17 @@ impl Contact {
         Ok(self)
     }
 
+    /// The same peer for further connections: the one whose key `connection` has proven.
+    #[must_use]
+    pub fn proven_by<T: Transport>(mut self, connection: &T) -> Self {
+        if let (Proof::Static { expected, .. }, Some(key)) =
+            (&mut self.proof, connection.seal().and_then(|seal| seal.peer))
+        {
+            *expected = Expected::Known(key);
+        }
+        self
+    }
+
     fn remember(&self, key: &PublicKey, comment: &str) -> anyhow::Result<Added> {
         Ok(self.known_hosts.add(&self.host, key, comment)?)
     }

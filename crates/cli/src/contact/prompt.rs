@@ -45,7 +45,7 @@ pub fn code(terminal: &mut (impl BufRead + Write)) -> io::Result<Option<String>>
 }
 
 /// Asks whether the peer at `address`, which has paired, is to be let in without a code from now on. `wait` says whether an
-/// answer has come in time; none is a no.
+/// answer has come in time; `None` if none has, or the input has ended.
 ///
 /// # Errors
 /// As [`is_right_host`].
@@ -54,22 +54,23 @@ pub fn shall_remember<T: BufRead + Write>(
     fingerprint: &Fingerprint,
     terminal: &mut T,
     mut wait: impl FnMut(&T) -> io::Result<bool>,
-) -> io::Result<bool> {
+) -> io::Result<Option<bool>> {
     // Whole lines: the bars of transfers are drawn on the same terminal.
     writeln!(terminal, "Let {address} in without a code from now on? Its key has the fingerprint {fingerprint}.")?;
     for _ in 0..ANSWERS_MAX {
         writeln!(terminal, "(yes/no)?")?;
         terminal.flush()?;
         if !wait(terminal)? {
-            return Ok(false);
+            return Ok(None);
         }
         match line(terminal)?.as_deref() {
-            Some("yes") => return Ok(true),
-            Some("no") | None => return Ok(false),
+            Some("yes") => return Ok(Some(true)),
+            Some("no") => return Ok(Some(false)),
+            None => return Ok(None),
             Some(_) => {}
         }
     }
-    Ok(false)
+    Ok(Some(false))
 }
 
 /// The next line without blanks around it; `None` at the end.
@@ -166,12 +167,12 @@ mod tests {
     fn only_a_yes_in_time_is_remembered() {
         let fingerprint = dfcp_secure::StaticKey::from_seed(&[4; 32]).public().fingerprint();
         for (typed, in_time, expected) in [
-            ("yes\n", true, true),
-            ("yes\n", false, false),
-            ("no\nyes\n", true, false),
-            ("y\nyes\n", true, true),
-            ("", true, false),
-            ("y\ny\ny\nyes\n", true, false),
+            ("yes\n", true, Some(true)),
+            ("yes\n", false, None),
+            ("no\nyes\n", true, Some(false)),
+            ("y\nyes\n", true, Some(true)),
+            ("", true, None),
+            ("y\ny\ny\nyes\n", true, Some(false)),
         ] {
             let mut terminal = Typed { input: typed.as_bytes(), shown: Vec::new() };
             let answer = shall_remember("192.0.2.7:1", &fingerprint, &mut terminal, |_| Ok(in_time));

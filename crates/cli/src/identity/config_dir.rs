@@ -47,6 +47,11 @@ impl ConfigDir {
         self.0.join("key")
     }
 
+    /// Where the reset key is.
+    pub fn reset_key_file(&self) -> PathBuf {
+        self.0.join("reset_key")
+    }
+
     /// Where the keys of hosts are.
     pub fn known_hosts(&self) -> PathBuf {
         self.0.join("known_hosts")
@@ -55,6 +60,11 @@ impl ConfigDir {
     /// The file of the keys that may connect.
     pub fn authorized_keys(&self) -> PathBuf {
         self.0.join("authorized_keys")
+    }
+
+    /// The file of the transfers which codes have begun.
+    pub fn paired_transfers(&self) -> PathBuf {
+        self.0.join("paired_transfers")
     }
 
     /// Makes the directory, for its owner alone, unless it is there. One that is there may be read by others: a secret in

@@ -86,6 +86,17 @@ pub enum IdentityError {
         /// What is wrong.
         reason: &'static str,
     },
+    /// The file of the reset key does not hold one.
+    #[error(
+        "the file {} is damaged ({reason}); remove it to get a new key: only sessions of before will not hear of a restart",
+        shown(path)
+    )]
+    DamagedResetKey {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// A line which does not parse.
     #[error("line {line} of {} is wrong: {reason}; correct or remove it", shown(path))]
     Line {

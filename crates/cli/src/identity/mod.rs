@@ -3,6 +3,7 @@
 //! | file | has | module |
 //! |---|---|---|
 //! | `key` | this user's private key, made on first use | [`key_file`] |
+//! | `reset_key` | by which a restarted listener tells its peers that their sessions are gone, made on first use | [`reset_key`] |
 //! | `known_hosts` | the keys of the hosts this user has connected to | [`known_hosts`] |
 //! | `authorized_keys` | the keys admitted to this user's `receive` and `perf server` | [`authorized_keys`], [`authorized_list`] |
 //!
@@ -20,9 +21,12 @@ mod error;
 mod guard;
 pub mod key_file;
 pub mod known_hosts;
+pub mod paired_transfers;
 pub mod psk;
 mod read;
 mod replace;
+pub mod reset_key;
+mod secret_file;
 #[cfg(test)]
 mod tests;
 
@@ -32,5 +36,7 @@ pub use config_dir::ConfigDir;
 pub use error::{ChangedKey, IdentityError};
 pub use key_file::{OwnKey, load_or_create};
 pub use known_hosts::{Added, HostName, KnownHosts, Lookup};
+pub use paired_transfers::{Hashed, PairedTransfer, PairedTransfers};
 pub use psk::load_psk;
 pub use replace::lock_path;
+pub use reset_key::load_or_create_reset_key;

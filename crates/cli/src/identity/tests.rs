@@ -76,6 +76,37 @@ fn the_key_is_made_once_and_kept() {
 }
 
 #[test]
+fn the_reset_key_is_a_secret_of_its_own_beside_the_key() {
+    let (_folder, directory) = directory();
+    let first = load_or_create_reset_key(&directory).unwrap();
+    assert!(load_or_create_reset_key(&directory).unwrap() == first, "it is kept");
+    let path = directory.reset_key_file();
+    #[cfg(unix)]
+    assert_eq!((mode(&path), mode(directory.path())), (0o600, 0o700));
+    let own = load_or_create(&directory).unwrap();
+    assert_eq!(names(&directory), ["key", "reset_key"]);
+    assert_ne!(fs::read_to_string(&path).unwrap().lines().last(), fs::read_to_string(own.path).unwrap().lines().last());
+    let (_folder, elsewhere) = self::directory();
+    assert!(load_or_create_reset_key(&elsewhere).unwrap() != first, "another directory has another one");
+    write(&path, "AAAA");
+    let error = load_or_create_reset_key(&directory).unwrap_err();
+    assert!(matches!(error, IdentityError::DamagedResetKey { .. }) && !error.to_string().contains('\n'), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "AAAA", "it is left alone");
+    fs::remove_file(&path).unwrap();
+    assert!(load_or_create_reset_key(&directory).unwrap() != first);
+    #[cfg(unix)]
+    {
+        set_mode(&path, 0o644);
+        assert!(matches!(load_or_create_reset_key(&directory), Err(IdentityError::Exposed { .. })));
+        // Nobody else's file is taken through a link, and none is made where a link points.
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(directory.path().join("elsewhere"), &path).unwrap();
+        assert!(load_or_create_reset_key(&directory).is_err());
+        assert!(!directory.path().join("elsewhere").exists());
+    }
+}
+
+#[test]
 fn programs_which_start_together_have_one_key() {
     for _ in 0..8 {
         let (_folder, directory) = directory();

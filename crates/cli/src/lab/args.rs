@@ -14,6 +14,7 @@ use crate::units;
 #[command(after_help = "\
 Example:
   dfcp lab list
+  dfcp lab metrics
   dfcp lab run S1 S3 --quick
   dfcp lab report
   dfcp lab trace S1 --series CUBIC --at loss=0.01
@@ -30,6 +31,8 @@ pub struct LabArgs {
 pub enum LabCommand {
     /// Show the plans there are
     List(ListArgs),
+    /// Show the metrics which plans and claims may name
+    Metrics(MetricsListArgs),
     /// Run plans on the simulator, a Linux kernel, or this machine in real time, print what was measured, and judge the claims; what has been run already is kept
     Run(RunArgs),
     /// Judge the claims of all plans by the records there are, and write the report
@@ -74,6 +77,26 @@ pub struct ListArgs {
     /// Which plans.
     #[command(flatten)]
     pub which: PlansArg,
+}
+
+/// `dfcp lab metrics`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab metrics
+  dfcp lab metrics queue
+
+In a plan:
+
+  [metrics]
+  plot = [\"goodput_mbps\", \"queue_p95_ms\"]")]
+pub struct MetricsListArgs {
+    /// Only those with this word in their name or description
+    #[arg(value_name = "WORD")]
+    pub word: Option<String>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Which runs.

@@ -60,6 +60,7 @@ pub async fn run(args: LabArgs) -> anyhow::Result<()> {
             show::list(&sources, args.which.json);
             Ok(())
         }
+        LabCommand::Metrics(args) => show::metrics(args.word.as_deref(), args.json),
         LabCommand::Run(args) => run_plans(args).await,
         LabCommand::Report(args) => write_report(&args),
         LabCommand::Archive(args) => archive::run(&args),

@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::bail;
+use dfcp_framing::printable;
+use dfcp_lab::metrics::METRICS;
 use dfcp_lab::plan::{Source, Tag};
 use dfcp_lab::{Judged, Verdict};
 use serde_json::json;
@@ -21,6 +24,24 @@ pub(super) fn list(sources: &[Source], is_json: bool) {
             output::line(&format!("{:<5} {:<58} {}", plan.id, plan.title, plan.source));
         }
     }
+}
+
+/// The metrics with `word` in their name or description, or all.
+pub(super) fn metrics(word: Option<&str>, is_json: bool) -> anyhow::Result<()> {
+    let lower = word.unwrap_or_default().to_lowercase();
+    let found = METRICS.iter().filter(|(name, text)| name.contains(&lower) || text.to_lowercase().contains(&lower));
+    let found: Vec<_> = found.collect();
+    if found.is_empty() {
+        bail!("no metric has `{}` in its name or description; `dfcp lab metrics` shows them all", printable(&lower));
+    }
+    for (name, text) in found {
+        if is_json {
+            output::json(&json!({ "metric": name, "description": text }));
+        } else {
+            output::line(&format!("{name:<26}  {text}"));
+        }
+    }
+    Ok(())
 }
 
 /// Claims with each verdict, by the platform which was measured and by where they come from.

@@ -146,7 +146,7 @@ impl<T: Transport> Talk<T> {
             }
             other => {
                 return Err(match ToSender::decode(other, body) {
-                    Ok(ToSender::Refused(failure)) => TransferError::Refused(failure.sentence),
+                    Ok(ToSender::Refused(failure)) => TransferError::Refused(failure),
                     _ => ProtocolError::UnknownFrame { kind: other }.into(),
                 });
             }

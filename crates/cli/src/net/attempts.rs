@@ -8,6 +8,9 @@ use dfcp::{ConnectError, ConnectionError};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use super::again::NEXT_ADDRESS;
+use crate::retry::{CallFailure, is_transient_call};
+
 /// How long silence is borne.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
@@ -21,18 +24,22 @@ pub(super) struct Patience {
 
 pub(super) const PATIENCE: Patience = Patience { next_address: Duration::from_secs(1), notice: Duration::from_secs(5) };
 
+/// For a peer that has answered before. Somebody else tells how long it takes.
+pub(super) const PATIENCE_AGAIN: Patience =
+    Patience { next_address: NEXT_ADDRESS, notice: Duration::from_secs(86_400) };
+
 /// Calls the addresses one after the other, a further one when the ones before have failed or stay silent, and returns
 /// the first connection. `tell` gets one line when nothing has answered for a while; `advice` says what to check then.
 ///
 /// # Errors
-/// All have failed: why, with the next step.
+/// All have failed.
 pub(super) async fn first_to_answer<T, C, F>(
     addresses: Vec<SocketAddr>,
     call: C,
     advice: &str,
     patience: Patience,
     tell: impl Fn(&str),
-) -> anyhow::Result<(T, SocketAddr)>
+) -> Result<(T, SocketAddr), CallFailure>
 where
     T: Send + 'static,
     C: Fn(SocketAddr) -> F,
@@ -66,7 +73,7 @@ where
                     failures.note(address, error);
                     call_next = true;
                 }
-                Some(Err(error)) => return Err(error.into()),
+                Some(Err(error)) => return Err(CallFailure { is_transient: false, error: error.into() }),
                 None => return Err(failures.sentence(started.elapsed(), advice)),
             },
             () = sleep_until(started + patience.notice), if notice_due => {
@@ -97,10 +104,14 @@ impl Failures {
         }
     }
 
-    fn sentence(self, elapsed: Duration, advice: &str) -> anyhow::Error {
+    fn sentence(self, elapsed: Duration, advice: &str) -> CallFailure {
         if let Some((address, error)) = self.other {
             return failed(address, error);
         }
+        CallFailure { is_transient: true, error: self.unanswered(elapsed, advice) }
+    }
+
+    fn unanswered(self, elapsed: Duration, advice: &str) -> anyhow::Error {
         let mut what = Vec::new();
         if !self.closed.is_empty() {
             what.push(format!("nothing listens at {} (the machine refused)", list(&self.closed)));
@@ -115,8 +126,9 @@ impl Failures {
     }
 }
 
-fn failed(address: SocketAddr, error: ConnectError) -> anyhow::Error {
-    anyhow::Error::new(error).context(format!("cannot connect to {address}"))
+fn failed(address: SocketAddr, error: ConnectError) -> CallFailure {
+    let is_transient = is_transient_call(&error);
+    CallFailure { is_transient, error: anyhow::Error::new(error).context(format!("cannot connect to {address}")) }
 }
 
 fn list(addresses: &[SocketAddr]) -> String {
@@ -159,7 +171,7 @@ mod tests {
         let outcome = runtime.block_on(first_to_answer(addresses(count), call, "it runs", patience, |line| {
             told.borrow_mut().push(line.to_owned());
         }));
-        (outcome.map(|(port, _)| port).map_err(|error| format!("{error:#}")), told.into_inner())
+        (outcome.map(|(port, _)| port).map_err(|failure| format!("{:#}", failure.error)), told.into_inner())
     }
 
     #[test]
@@ -189,7 +201,7 @@ mod tests {
         let told = RefCell::new(Vec::new());
         let tell = |line: &str| told.borrow_mut().push(line.to_owned());
         let outcome = first_to_answer(addresses(1), refusal, "it runs", PATIENCE, tell).await;
-        assert!(format!("{:#}", outcome.unwrap_err()).contains("the peer refused"));
+        assert!(format!("{:#}", outcome.unwrap_err().error).contains("the peer refused"));
         assert_eq!(told.into_inner(), [""; 0]);
     }
 

@@ -8,12 +8,15 @@ use std::io;
 pub enum Refusal {
     /// The two sides have different codes, or different connections.
     #[error(
-        "the two sides do not have the same pairing code: compare it and try again; if it is the same, somebody on the \
-         path is posing as the other side, so use another path and a new code"
+        "the two sides do not have the same pairing code: each code works once, so compare it with the newest one of the side that \
+         listens and try again; if it is the same, somebody on the path is posing as the other side, so use another path and a new code"
     )]
     WrongCode = 1,
     /// It has served.
-    #[error("the pairing code has been used, and is good only once; let the side that listens make a new one")]
+    #[error(
+        "the pairing code has been used, and works only once: to go on with the transfer that it began, leave --code out; for anything \
+         else take the newest one of the side that listens"
+    )]
     Used = 2,
     /// As many wrong guesses as are allowed.
     #[error("the pairing code is void after too many wrong guesses; let the side that listens make a new one")]

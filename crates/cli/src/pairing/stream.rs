@@ -31,7 +31,8 @@ where
 
 /// Pairs, over an encrypted connection with this handshake hash, with a sender that was told the code. `Ok` means: it has
 /// the same code, its end of the connection is ours, and the code is used up. The stream can then be used for anything
-/// else; after an error it must be closed. If the last frame cannot be written, the code is used up nonetheless.
+/// else; after an error it must be closed. If the last frame cannot be written, the code is used up nonetheless. A sender that `has_paired`
+/// before and is wrong now is told that codes work once: most often it has the one that it used.
 ///
 /// # Errors
 /// As [`pair_as_sender`].
@@ -39,12 +40,16 @@ pub async fn pair_as_receiver<S>(
     stream: &mut S,
     code: &OneTimeCode,
     handshake_hash: &[u8; 32],
+    has_paired: bool,
 ) -> Result<(), PairingError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let run = async {
-        let outcome = receive_side(stream, code, handshake_hash).await;
+        let outcome = match receive_side(stream, code, handshake_hash).await {
+            Err(PairingError::Refused(Refusal::WrongCode)) if has_paired => Err(Refusal::Used.into()),
+            outcome => outcome,
+        };
         explain(stream, outcome).await
     };
     in_time(run).await

@@ -32,7 +32,10 @@ async fn pair(
 ) -> (Result<(), PairingError>, Result<(), PairingError>) {
     let (mut near, mut far) = pipe();
     let typed = code(sender.0);
-    tokio::join!(pair_as_sender(&mut near, &typed, &sender.1), pair_as_receiver(&mut far, receiver.0, &receiver.1))
+    tokio::join!(
+        pair_as_sender(&mut near, &typed, &sender.1),
+        pair_as_receiver(&mut far, receiver.0, &receiver.1, false)
+    )
 }
 
 fn refusal(outcome: &Result<(), PairingError>) -> Option<Refusal> {
@@ -60,7 +63,7 @@ async fn relayed(
     let ((from_near, to_near), (from_far, to_far)) = (tokio::io::split(near_relay), tokio::io::split(far_relay));
     let typed = code(sender.0);
     let send = async move { (pair_as_sender(&mut near, &typed, &sender.1).await, drop(near)).0 };
-    let receive = async move { (pair_as_receiver(&mut far, receiver.0, &receiver.1).await, drop(far)).0 };
+    let receive = async move { (pair_as_receiver(&mut far, receiver.0, &receiver.1, false).await, drop(far)).0 };
     let (sent, received, forth, back) = tokio::join!(send, receive, relay(from_near, to_far), relay(from_far, to_near));
     ([sent, received], [forth, back])
 }
@@ -83,7 +86,7 @@ async fn the_stream_is_left_for_what_follows() {
         near.write_all(b"data").await.unwrap();
     };
     let receive = async {
-        pair_as_receiver(&mut far, &one_time, &H).await.unwrap();
+        pair_as_receiver(&mut far, &one_time, &H, false).await.unwrap();
         let mut data = [0; 4];
         far.read_exact(&mut data).await.unwrap();
         data
@@ -142,7 +145,7 @@ async fn an_old_run_cannot_be_replayed_to_either_side() {
     let again = one_time(5);
     let (mut near, mut far) = duplex(1000);
     near.write_all(&forth.concat()).await.unwrap();
-    assert_eq!(refusal(&pair_as_receiver(&mut far, &again, &H).await), Some(Refusal::WrongCode));
+    assert_eq!(refusal(&pair_as_receiver(&mut far, &again, &H, false).await), Some(Refusal::WrongCode));
     let (mut near, mut far) = duplex(1000);
     near.write_all(&back.concat()).await.unwrap();
     assert_eq!(refusal(&pair_as_sender(&mut far, &code(5), &H).await), Some(Refusal::WrongCode));
@@ -157,7 +160,7 @@ async fn a_run_that_breaks_off_costs_no_guess() {
         let (mut near, mut far) = duplex(1000);
         near.write_all(&frames[..bytes]).await.unwrap();
         near.shutdown().await.unwrap();
-        let outcome = pair_as_receiver(&mut far, &one_time, &H).await;
+        let outcome = pair_as_receiver(&mut far, &one_time, &H, false).await;
         assert!(matches!(outcome, Err(PairingError::Closed)), "{bytes}: {outcome:?}");
     }
     let (sent, received) = pair((5, H), (&one_time, H)).await;
@@ -172,7 +175,7 @@ async fn silence_ends_a_run_and_gives_its_guess_back() {
         let runs = (0..PAIRING_GUESSES_MAX).map(|_| async {
             let (mut near, mut far) = duplex(1000);
             near.write_all(&forth[..frames].concat()).await.unwrap();
-            pair_as_receiver(&mut far, &one_time, &H).await
+            pair_as_receiver(&mut far, &one_time, &H, false).await
         });
         // Side by side: each has begun before the first ends.
         let (started, mut runs) = (Instant::now(), runs);
@@ -225,7 +228,7 @@ async fn something_else_at_the_far_end_is_said() {
             let (mut near, mut far) = duplex(1000);
             near.write_all(&bytes).await.unwrap();
             let outcome = if receiving {
-                pair_as_receiver(&mut far, &one_time, &H).await
+                pair_as_receiver(&mut far, &one_time, &H, false).await
             } else {
                 pair_as_sender(&mut far, &code(5), &H).await
             };

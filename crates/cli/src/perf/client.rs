@@ -60,7 +60,7 @@ pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
     .map_err(|error| contact::explain(contact.as_ref(), error.into()))?;
     let rest = intervals.finish(&measured);
     if json {
-        let mut object = summary(&peer, &request, &measured, &intervals.finished);
+        let mut object = summary(&peer, &request, &measured, &intervals);
         object["parameters"] = args.path.parameters.to_json();
         Seal::add_to(seal.as_ref(), &mut object);
         output::json(&object);
@@ -196,21 +196,36 @@ async fn await_raw<T: Transport>(reader: &mut BufReader<Handle<T>>) -> Result<()
     }
 }
 
-fn summary(peer: &str, request: &Request, measured: &Measured, intervals: &[Measured]) -> serde_json::Value {
+/// The measurement for programs. `total` is of all of it, each of `intervals` of its own time alone.
+pub(super) fn summary(peer: &str, request: &Request, measured: &Measured, intervals: &Intervals) -> serde_json::Value {
     let intervals: Vec<_> = intervals
+        .finished
         .iter()
-        .map(|part| {
-            json!({
-                "bytes": part.bytes, "seconds": part.seconds, "goodput_bps": part.goodput_bps(), "path": part.path,
-                "losses": part.losses,
-            })
+        .map(|(start_s, part)| {
+            let mut object = of_path(part);
+            object["start_s"] = json!(start_s);
+            add_goodput(&mut object, part);
+            object
         })
         .collect();
+    let mut object = json!({
+        "peer": peer, "reverse": request.reverse, "raw": request.raw, "streams": request.streams.max(1),
+        "total": of_path(measured), "intervals": intervals,
+    });
+    add_goodput(&mut object, measured);
+    object
+}
+
+fn add_goodput(object: &mut serde_json::Value, measured: &Measured) {
+    object["bytes"] = json!(measured.bytes);
+    object["seconds"] = json!(measured.seconds);
+    object["goodput_bps"] = json!(measured.goodput_bps());
+}
+
+fn of_path(measured: &Measured) -> serde_json::Value {
     json!({
-        "peer": peer, "reverse": request.reverse, "raw": request.raw, "streams": request.streams.max(1), "bytes": measured.bytes, "seconds": measured.seconds,
-        "goodput_bps": measured.goodput_bps(), "path": measured.path, "losses": measured.losses,
-        "overhead": measured.path.and_then(|path| path.overhead()),
-        "waste": measured.path.and_then(|path| path.waste()), "intervals": intervals,
+        "path": measured.path, "losses": measured.losses, "overhead": measured.path.and_then(|path| path.overhead()),
+        "waste": measured.path.and_then(|path| path.waste()),
     })
 }
 
@@ -218,7 +233,8 @@ fn summary(peer: &str, request: &Request, measured: &Measured, intervals: &[Meas
 #[derive(Debug, Default)]
 pub(super) struct Intervals {
     last: Measured,
-    finished: Vec<Measured>,
+    /// The intervals, each behind its beginning, s.
+    finished: Vec<(f64, Measured)>,
 }
 
 impl Intervals {
@@ -237,17 +253,17 @@ impl Intervals {
     }
 
     /// Closes the last interval, unless the one before ended just now.
-    fn finish(&mut self, end: &Measured) -> Option<String> {
+    pub(super) fn finish(&mut self, end: &Measured) -> Option<String> {
         (end.seconds - self.last.seconds >= REST_S).then(|| self.cut(end))
     }
 
     fn cut(&mut self, now: &Measured) -> String {
         let part = now.since(&self.last);
         let text = format!("{:6.1} – {:6.1} s  {}", self.last.seconds, now.seconds, part.describe(false));
-        self.last = *now;
         if self.finished.len() < crate::limits::PERF_INTERVALS_MAX {
-            self.finished.push(part);
+            self.finished.push((self.last.seconds, part));
         }
+        self.last = *now;
         text
     }
 }

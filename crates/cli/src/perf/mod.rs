@@ -32,7 +32,7 @@ pub struct Measured {
     pub bytes: u64,
     /// Since its first byte, s: until the time was up, or until the last byte if the sender had no more.
     pub seconds: f64,
-    /// What the sending side knows of the path; at the end, of the whole connection.
+    /// The path as the sending side knows it, with the counts of this time.
     pub path: Option<PathSample>,
     /// Whose the losses of this time were, as an automatic rate has judged them.
     pub losses: Option<Losses>,
@@ -52,9 +52,11 @@ impl Measured {
         Self {
             bytes: self.bytes.saturating_sub(earlier.bytes),
             seconds: (self.seconds - earlier.seconds).max(0.0),
-            losses: self.found().and_then(|now| now.since(&earlier.found().unwrap_or_default()).losses()),
-            ..*self
+            path: self.path.map(|now| now.since(&earlier.path.unwrap_or_default())),
+            silence: self.silence,
+            ..Self::default()
         }
+        .whole()
     }
 
     fn found(&self) -> Option<FoundRate> {
@@ -111,7 +113,7 @@ async fn next_frame<T: Transport>(
 
 fn unexpected(frame_kind: u8, body: &[u8]) -> TransferError {
     match ToSender::decode(frame_kind, body) {
-        Ok(ToSender::Refused(failure)) => TransferError::Refused(failure.sentence),
+        Ok(ToSender::Refused(failure)) => TransferError::Refused(failure),
         _ => ProtocolError::UnknownFrame { kind: frame_kind }.into(),
     }
 }

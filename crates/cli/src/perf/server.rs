@@ -1,6 +1,7 @@
 //! `dfcp perf server`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::files::ToSender;
@@ -53,7 +54,13 @@ pub async fn run(mut args: PerfServerArgs) -> anyhow::Result<()> {
     }
     let open = |ways| Admission::open(ways, address, Service::Perf, args.once, args.json);
     let admission = ways.map(open).transpose()?;
-    let serving = Serving { service: Service::Perf, peers_max: args.max_clients, once: args.once };
+    let serving = Serving {
+        service: Service::Perf,
+        peers_max: args.max_clients,
+        once: args.once,
+        returns_max: Duration::ZERO,
+        json: args.json,
+    };
     let (json, parameters) = (args.json, Arc::new(args.path.parameters));
     let measured = stats
         .during(serve(server, serving, admission, &monitor, &Stop::never(), move |connection, told| {

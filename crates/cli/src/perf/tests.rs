@@ -106,7 +106,7 @@ fn a_busy_server_says_so() {
         let request = Request { raw, ..request(reverse, 1_000_000) };
         let busy = refuse(there, Service::Perf, Failure::new(FailureCode::Busy, "busy"));
         let (client, ()) = run(async { tokio::join!(client::session(here, &request, |_| {}), busy) });
-        assert!(matches!(&client, Err(TransferError::Refused(why)) if why == "busy"), "{client:?}");
+        assert!(matches!(&client, Err(TransferError::Refused(why)) if why.sentence == "busy"), "{client:?}");
     }
 }
 
@@ -117,6 +117,49 @@ fn goodput_counts_bits_over_the_receivers_time() {
     assert_eq!(whole.goodput_bps(), 12e6);
     assert_eq!(whole.since(&before).goodput_bps(), 16e6);
     assert_eq!(Measured::default().goodput_bps(), 0.0);
+}
+
+#[test]
+fn intervals_count_their_own_time_and_add_up_to_the_total() {
+    // Sums at the end of each second, of which the third brought nothing.
+    let at = |second: u64, sent: u64| Measured {
+        bytes: 1000 * sent,
+        seconds: second as f64,
+        path: Some(PathSample {
+            rtt_ms: Some(10.0 + second as f64),
+            datagrams_sent: sent,
+            data_datagrams: DataDatagrams { source: sent - sent / 10, repair: sent / 10, ..DataDatagrams::default() },
+            wasted: Wasted { late: sent / 100, ..Wasted::default() },
+            ip_bytes_sent: 1500 * sent,
+            bytes_acknowledged: 1000 * sent,
+            found: Some(FoundRate { datagrams_judged: sent, datagrams_lost: sent / 20, ..FoundRate::default() }),
+            ..PathSample::default()
+        }),
+        ..Measured::default()
+    };
+    let counts = [at(1, 1000), at(2, 4000), at(3, 4000), at(4, 4500)];
+    let mut intervals = client::Intervals::default();
+    let cut = counts.iter().take(3).filter_map(|count| intervals.advance(count)).count();
+    assert_eq!((cut, intervals.finish(&counts[3]).is_some()), (3, true));
+    let object = client::summary("peer", &request(false, 1), &counts[3].whole(), &intervals);
+
+    let of = |pointer: &str| -> Vec<f64> {
+        let figure = |interval: &serde_json::Value| interval.pointer(pointer).and_then(serde_json::Value::as_f64);
+        object["intervals"].as_array().unwrap().iter().map(|interval| figure(interval).unwrap_or(-1.0)).collect()
+    };
+    assert_eq!(of("/start_s"), [0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(of("/path/rtt_ms"), [11.0, 12.0, 13.0, 14.0]);
+    assert_eq!(of("/waste/late"), [10.0, 30.0, -1.0, 5.0]);
+    assert_eq!(of("/overhead"), [0.5, 0.5, -1.0, 0.5]);
+    assert_eq!(of("/losses/path"), [0.05, 0.05, -1.0, 0.05]);
+    for count in
+        ["datagrams_sent", "data_datagrams/repair", "ip_bytes_sent", "bytes_acknowledged", "found/datagrams_lost"]
+    {
+        let total = object.pointer(&format!("/total/path/{count}")).unwrap().as_f64().unwrap();
+        let parts = of(&format!("/path/{count}"));
+        assert_eq!((parts.iter().sum::<f64>(), parts[2]), (total, 0.0), "{count}");
+    }
+    assert_eq!((of("/bytes"), &object["bytes"]), (vec![1e6, 3e6, 0.0, 5e5], &4_500_000.into()));
 }
 
 /// A server which answers with `claims` before anything was sent.

@@ -1,6 +1,7 @@
 //! The end which is called: `dfcp pipe serve`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::{Service, kind};
@@ -48,7 +49,13 @@ pub(super) async fn run(mut args: PipeServeArgs, stop: Stop) -> anyhow::Result<(
     }
     let open = |ways| Admission::open(ways, address, Service::Pipe, args.once, args.json);
     let admission = ways.map(open).transpose()?;
-    let serving = Serving { service: Service::Pipe, peers_max: args.max_pipes, once: args.once };
+    let serving = Serving {
+        service: Service::Pipe,
+        peers_max: args.max_pipes,
+        once: args.once,
+        returns_max: Duration::ZERO,
+        json: args.json,
+    };
     let (json, order, output, to_sessions) = (args.json, args.order, Arc::new(args.output), stop.clone());
     let serving = serve(server, serving, admission, &monitor, &stop, move |connection, told| {
         let (output, stop) = (Arc::clone(&output), to_sessions.clone());

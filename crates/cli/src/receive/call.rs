@@ -7,9 +7,10 @@ use dfcp_framing::frame::Service;
 use indicatif::MultiProgress;
 
 use crate::args::ReceiveArgs;
-use crate::contact;
-use crate::net::{self, Connected};
+use crate::net;
+use crate::net::again::{Answered, Redial};
 use crate::progress::Display;
+use crate::retry::{self, Account};
 use crate::stop::Stop;
 use crate::transfer::receive::receive_over;
 use crate::transfer::target::Target;
@@ -18,24 +19,29 @@ use crate::transfer::target::Target;
 pub(super) async fn run(args: &ReceiveArgs, from: &str, target: Target, stop: Stop) -> anyhow::Result<()> {
     net::announce(&args.path, args.json);
     let host = args.peers.host();
-    let Connected { stream, peer, contact } = tokio::select! {
+    let connected = tokio::select! {
         connected = net::connect(from, &args.path, &host) => connected?,
         () = stop.requested() => return Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into()),
     };
-    net::announce_peer(&stream, &peer, args.json);
-    let display = Arc::new(Display::new(&MultiProgress::new(), &peer, args.json, true));
+    let limit = args.retry.limit(args.why_not_again().is_none());
+    let (redial, first) = Redial::new(from, &args.path, connected);
+    let account = Account::new(Display::new(&MultiProgress::new(), &first.peer, args.json, true), !limit.is_zero());
     // Whoever reads standard output is to know that a file came.
     let stored_min = u64::from(matches!(target, Target::Stream(_)));
-    match receive_over(stream, Service::FilesToCaller, target, Arc::clone(&display) as _, stop).await {
+    let session = |Answered { stream, peer }| {
+        net::announce_peer(&stream, &peer, args.json);
+        receive_over(stream, Service::FilesToCaller, target.clone(), Arc::clone(&account) as _, stop.clone())
+    };
+    match retry::run(first, &redial, limit, &*account, &stop, session).await {
         Ok(report) => {
-            display.finish(&report);
+            let report = account.finish(report);
             let all_stored = report.is_complete() && report.stored >= stored_min;
             ensure!(all_stored, "not everything was received; see the messages above and let the sender send it again");
             Ok(())
         }
-        Err(error) => {
-            display.abandon();
-            Err(contact::explain(contact.as_ref(), error.into()))
+        Err(failed) => {
+            account.abandon();
+            Err(failed.into_error(args.why_not_again(), |error| redial.explain(error)))
         }
     }
 }

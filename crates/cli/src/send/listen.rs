@@ -1,5 +1,6 @@
 //! `dfcp send --listen`: the receiver calls.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -11,10 +12,12 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::admission::opening::Opening;
+use crate::admission::pairs::Pairs;
 use crate::admission::{Admission, Ways};
 use crate::args::{ListenArg, SendArgs};
 use crate::limits::{OPENING_MAX, SENDERS_DEFAULT};
 use crate::monitor::Monitor;
+use crate::serving::ending::SessionEnd;
 use crate::serving::observer::SessionObserver;
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
@@ -37,6 +40,8 @@ pub(super) async fn run(
     options: SendOptions,
 ) -> anyhow::Result<()> {
     let ways = Ways::prepare(&args.peers.admission(), &args.path, Ways::on_terminal())?;
+    let pairs = Pairs::of_sender();
+    let ways = ways.map(|ways| Ways { pairs: Some(Arc::clone(&pairs)), ..ways });
     let listener = net::listen(listen, &args.path, ways.as_ref()).await?;
     let address = listener.local_address()?;
     let monitor = Monitor::open(SERVICE, &args.audit, address)?;
@@ -51,15 +56,17 @@ pub(super) async fn run(
     }
     let open = |ways| Admission::open(ways, address, SERVICE, !args.keep, args.json);
     let admission = ways.map(open).transpose()?;
-    let serving = Serving { service: SERVICE, peers_max: SENDERS_DEFAULT, once: !args.keep };
-    stats.during(run_over(listener, serving, admission, roots, options, &monitor, args.json)).await
+    let returns_max = args.retry.limit(args.why_not_again().is_none());
+    let serving =
+        Serving { service: SERVICE, peers_max: SENDERS_DEFAULT, once: !args.keep, returns_max, json: args.json };
+    stats.during(run_over(listener, serving, (admission, pairs), roots, options, &monitor, args.json)).await
 }
 
 /// The part after listening.
 pub(super) async fn run_over<A: Acceptor>(
     acceptor: A,
     serving: Serving,
-    admission: Option<Admission>,
+    (admission, pairs): (Option<Admission>, Arc<Pairs>),
     roots: Vec<Root>,
     options: SendOptions,
     monitor: &Arc<Monitor>,
@@ -70,7 +77,16 @@ pub(super) async fn run_over<A: Acceptor>(
     let never = Stop::never();
     let all_sent = serve(acceptor, serving, admission, monitor, &never, move |connection, told| {
         let observer = SessionObserver::new(told, &bars, json, false);
-        session(connection, observer, roots.clone(), options.clone())
+        let key = connection.seal().and_then(|seal| seal.peer);
+        let session = session(connection, Arc::clone(&observer), roots.clone(), options.clone());
+        let pairs = Arc::clone(&pairs);
+        async move {
+            let end = session.await;
+            if end == SessionEnd::Complete {
+                pairs.complete(key, &BTreeSet::new());
+            }
+            end
+        }
     })
     .await?;
     ensure!(
@@ -86,12 +102,12 @@ async fn session<T: Transport>(
     observer: Arc<SessionObserver>,
     roots: Vec<Root>,
     options: SendOptions,
-) -> bool {
+) -> SessionEnd {
     let mut opening = Opening::new(connection);
     let outcome = match greet(&mut opening).await {
         Ok(()) => {
             let options = SendOptions { service: SERVICE, ..options };
-            send::send(opening, roots, options, Arc::clone(&observer) as _).await
+            observer.watch(send::send(opening, roots, options, Arc::clone(&observer) as _)).await
         }
         Err(error) => {
             refuse(opening, SERVICE, Failure::new(FailureCode::Unsuited, error.to_string())).await;

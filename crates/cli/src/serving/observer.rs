@@ -5,6 +5,7 @@ use std::sync::Arc;
 use indicatif::MultiProgress;
 use serde_json::json;
 
+use super::ending::SessionEnd;
 use crate::monitor::{self, Outcome};
 use crate::output;
 use crate::progress::Display;
@@ -26,18 +27,32 @@ impl SessionObserver {
         Arc::new(Self { display: Display::new(bars, told.peer(), json, files), told, json })
     }
 
-    /// The session has ended; it was complete only if at least `stored_min` entries were stored. Returns whether it was.
-    pub fn end(&self, outcome: &Result<Report, TransferError>, stored_min: u64) -> bool {
+    /// Runs the session until it ends, or is displaced by another one of its peer.
+    ///
+    /// # Errors
+    /// The session's.
+    pub async fn watch(
+        &self,
+        session: impl Future<Output = Result<Report, TransferError>>,
+    ) -> Result<Report, TransferError> {
+        tokio::select! {
+            outcome = session => outcome,
+            () = self.told.displaced() => Err(TransferError::Displaced),
+        }
+    }
+
+    /// The session has ended; it was complete only if at least `stored_min` entries were stored.
+    pub fn end(&self, outcome: &Result<Report, TransferError>, stored_min: u64) -> SessionEnd {
         match outcome {
             Ok(report) => {
                 self.display.finish(report);
                 let is_done = report.is_complete() && report.stored >= stored_min;
                 let details = json!({
-                    "stored": report.stored, "directories": report.directories, "unchanged": report.unchanged,
+                    "stored": report.stored, "directories": report.directories, "links": report.links, "unchanged": report.unchanged,
                     "deleted": report.deleted, "failed": report.failed, "bytes": report.bytes,
                 });
                 self.told.end(if is_done { Outcome::Complete } else { Outcome::Incomplete }, details);
-                is_done
+                is_done.into()
             }
             Err(error) => {
                 self.display.abandon();
@@ -48,7 +63,7 @@ impl SessionObserver {
                 } else {
                     output::note(&format!("{peer}: {error}"));
                 }
-                false
+                SessionEnd::of(error)
             }
         }
     }
@@ -69,6 +84,7 @@ impl Observer for SessionObserver {
     }
 
     fn progress(&self, snapshot: &Snapshot) {
+        self.told.note_silence(snapshot.unheard);
         self.display.progress(snapshot);
     }
 }

@@ -16,7 +16,7 @@ use crate::admission::codes::News;
 use crate::admission::tests::{HASH, Sealed, admission, codes, connection, key, other, ways};
 use crate::audit::tests::Disk;
 use crate::identity::{AuthorizedList, ConfigDir};
-use crate::limits::{OPENING_MAX, PAIRING_WRONG_MAX, UNADMITTED_MAX};
+use crate::limits::{OPENING_MAX, PAIRING_WRONG_MAX, SESSION_SILENCE_MAX, UNADMITTED_MAX};
 use crate::pairing::{Code, pair_as_sender};
 use crate::seal::Seal;
 use crate::transfer::reading::{read_frame, read_preamble};
@@ -92,13 +92,15 @@ impl Street {
     }
 }
 
-const SERVING: Serving = Serving { service: Service::Files, peers_max: 16, once: false };
+const SERVING: Serving =
+    Serving { service: Service::Files, peers_max: 16, once: false, returns_max: Duration::ZERO, json: true };
 
 /// [`serve`], never told to stop.
 async fn serve_all<F, S>(door: Door, serving: Serving, admission: Option<Admission>, session: F) -> io::Result<bool>
 where
     F: Fn(Opening<From>, String) -> S,
-    S: Future<Output = bool> + Send + 'static,
+    S: Future + Send + 'static,
+    S::Output: Into<SessionEnd>,
 {
     let monitor = Monitor::new(Service::Files, None);
     serve(door, serving, admission, &monitor, &Stop::never(), |opening, it| session(opening, it.peer().to_owned()))
@@ -336,4 +338,105 @@ async fn nobody_is_let_in_while_the_audit_log_cannot_be_written() {
     serving.abort();
     let events: Vec<_> = disk.lines().into_iter().map(|line| line.unwrap()["event"].clone()).collect();
     assert_eq!(events, ["lines_lost", "session_start", "session_end"], "the refusal could not be written");
+}
+
+/// A session that falls silent at once, or is heard all the time, and is over when it is displaced. `end` is what becomes of it after a second
+/// otherwise.
+async fn watched(mut held: Opening<From>, told: Session, is_silent: bool, end: Option<SessionEnd>) -> SessionEnd {
+    held.write_all(b"in").await.unwrap();
+    told.note_silence(Duration::ZERO);
+    let mut ticks = tokio::time::interval(Duration::from_millis(250));
+    let mut left = 4;
+    loop {
+        tokio::select! {
+            () = told.displaced() => return SessionEnd::Left,
+            _ = ticks.tick() => {
+                if !is_silent {
+                    told.note_silence(Duration::ZERO);
+                }
+                left -= 1;
+                if let Some(end) = end.filter(|_| left == 0) {
+                    return end;
+                }
+            }
+        }
+    }
+}
+
+/// True if it is served, and not told that there is no place.
+async fn is_served(peer: &mut DuplexStream) -> bool {
+    let mut first = [0; 2];
+    peer.read_exact(&mut first).await.unwrap();
+    &first == b"in"
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_takes_over_the_place_of_its_own_silent_session_and_no_others() {
+    for (is_silent, seed, expected) in [(true, 1, true), (false, 1, false), (true, 2, false)] {
+        let (street, door) = Street::new();
+        let one = Serving { peers_max: 1, ..SERVING };
+        let monitor = Monitor::new(Service::Files, None);
+        let serving = tokio::spawn(async move {
+            serve(door, one, None, &monitor, &Stop::never(), |held, told| watched(held, told, is_silent, None)).await
+        });
+        let mut first = street.connect(1, 1);
+        assert!(is_served(&mut first).await);
+        let mut soon = street.connect(1, 1);
+        assert!(!is_served(&mut soon).await, "it was heard a moment ago");
+        tokio::time::sleep(SESSION_SILENCE_MAX).await;
+        let mut again = street.connect(3, seed);
+        assert_eq!(is_served(&mut again).await, expected, "{is_silent} {seed}");
+        settle().await;
+        let is_over = tokio::time::timeout(Duration::from_secs(1), first.read_u8()).await.is_ok();
+        assert_eq!(is_over, expected, "the old session ends only then");
+        // The place was handed on, and not doubled.
+        let mut further = street.connect(4, 3);
+        assert!(!is_served(&mut further).await);
+        serving.abort();
+    }
+}
+
+/// Serves one peer, whose sessions end one after the other as `ends` says. Returns how that ends, and after how many seconds.
+async fn serve_one(ends: &'static [SessionEnd], come: &[(u64, u8)]) -> (bool, u64, Vec<bool>) {
+    let (street, door) = Street::new();
+    let one = Serving { once: true, returns_max: Duration::from_secs(100), ..SERVING };
+    let monitor = Monitor::new(Service::Files, None);
+    let began = Instant::now();
+    let number = Arc::new(Mutex::new(0));
+    let serving = tokio::spawn(async move {
+        serve(door, one, None, &monitor, &Stop::never(), move |held, told| {
+            let mut number = number.lock().unwrap();
+            let end = ends[*number];
+            *number += 1;
+            watched(held, told, false, Some(end))
+        })
+        .await
+    });
+    let mut served = Vec::new();
+    for (at, seed) in come {
+        sleep_until(began + Duration::from_secs(*at)).await;
+        let mut peer = street.connect(*seed, *seed);
+        served.push(is_served(&mut peer).await);
+        // Its answer may still be on the way.
+        tokio::spawn(async move { peer.read_to_end(&mut Vec::new()).await });
+    }
+    let outcome = serving.await.unwrap().unwrap();
+    (outcome, began.elapsed().as_secs(), served)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_of_one_peer_waits_for_that_and_for_nobody_else() {
+    use SessionEnd::{Complete, Incomplete, Left, Lost};
+    let (outcome, seconds, served) = serve_one(&[Lost, Complete], &[(0, 1), (10, 2), (80, 1)]).await;
+    assert_eq!((outcome, served), (true, vec![true, false, true]));
+    assert!(seconds <= 82, "{seconds}");
+    let (outcome, seconds, _) = serve_one(&[Lost], &[(0, 1)]).await;
+    assert!(!outcome && (100..=102).contains(&seconds), "{seconds}");
+    let (outcome, seconds, _) = serve_one(&[Left], &[(0, 1)]).await;
+    assert!(!outcome && (3..=5).contains(&seconds), "{seconds}");
+    for end in [Incomplete, Complete] {
+        let ends: &'static [SessionEnd] = if end == Complete { &[Complete] } else { &[Incomplete] };
+        let (outcome, seconds, _) = serve_one(ends, &[(0, 1)]).await;
+        assert_eq!((outcome, seconds <= 2), (end == Complete, true));
+    }
 }

@@ -3,6 +3,7 @@
 mod allowance;
 mod bases;
 mod current;
+mod links;
 mod listings;
 mod offers;
 mod prefix;
@@ -11,15 +12,17 @@ mod tree;
 mod unstored;
 
 use std::fmt;
+use std::sync::Arc;
 
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
-use dfcp_framing::files::{Confirmed, Entry, HASH_BYTES, Progress, ToReceiver, ToSender};
+use dfcp_framing::files::{Confirmed, Entry, HASH_BYTES, ToReceiver, ToSender};
 use dfcp_framing::names::RelativeName;
 use dfcp_framing::{printable, printable_bytes};
 
 use self::allowance::Allowance;
 use self::bases::{Bases, Offer, Older};
 use self::current::{Current, Receiving};
+use self::links::Links;
 use self::listings::Deletions;
 pub(super) use self::listings::staying;
 pub use self::prefix::{Poke, Ready};
@@ -28,9 +31,10 @@ use self::tree::{OpenDirectory, Tree};
 use super::basis::Alive;
 use super::error::TransferError;
 use super::owner::Owner;
+use super::scope::{NO_REPLACING, Scope};
 use super::store::{Beginning, Changed, Over, Readings, Unpublished};
 use super::target::Target;
-use super::{EntryOutcome, Skipped};
+use super::{EntryKind, EntryOutcome, Skipped};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, FILE_STREAMS_MAX};
 
 /// Turns frames into files and verdicts.
@@ -38,6 +42,8 @@ pub struct Assembler {
     target: Target,
     /// The sender, if it can be known again.
     owner: Option<Owner>,
+    /// The names that it may store.
+    scope: Arc<Scope>,
     /// Told when more of a beginning was read from the disk.
     poke: Poke,
     checkpoints: Checkpoints,
@@ -51,6 +57,7 @@ pub struct Assembler {
     directories: u32,
     /// Of a sender that has directories to list.
     deletions: Option<Deletions>,
+    links: Links,
     /// Every stream has ended, and the account is closed.
     is_finished: bool,
     bases: Bases,
@@ -76,6 +83,7 @@ pub struct Assembler {
 struct Receipt {
     index: u32,
     name: RelativeName,
+    kind: EntryKind,
     /// Of a file.
     content: Option<Content>,
     confirmed: Confirmed,
@@ -106,6 +114,7 @@ impl Assembler {
         let target = target.into();
         Self {
             owner,
+            scope: Arc::new(Scope::everything()),
             poke,
             checkpoints: Checkpoints::new(),
             stored: 0,
@@ -115,6 +124,7 @@ impl Assembler {
             tree: Tree::default(),
             directories: 0,
             deletions: None,
+            links: Links::default(),
             is_finished: false,
             bases: Bases::default(),
             readings: Readings::default(),
@@ -128,6 +138,13 @@ impl Assembler {
             skips: Vec::new(),
             target,
         }
+    }
+
+    /// The same for a sender that may store this.
+    #[must_use]
+    pub fn within(mut self, scope: Arc<Scope>) -> Self {
+        self.scope = scope;
+        self
     }
 
     /// Takes the next frame of a stream: 0 is the first one, and those beside it have numbers up to [`FILE_STREAMS_MAX`]. A failed file is
@@ -161,6 +178,14 @@ impl Assembler {
                 self.delete(delete)?;
                 Current::Nothing
             }
+            (ToReceiver::Links { count }, Current::Nothing) if is_first => {
+                self.announce_links(*count)?;
+                Current::Nothing
+            }
+            (ToReceiver::Link(link), Current::Ended) if is_first => {
+                self.link(link)?;
+                Current::Ended
+            }
             (ToReceiver::Listing(listing), Current::Ended) if is_first => {
                 self.listing(listing)?;
                 Current::Ended
@@ -181,7 +206,7 @@ impl Assembler {
         self.publish_if_enough()
     }
 
-    /// Every stream has ended: sets what is left of the directories, confirms what waits, and closes the account.
+    /// Every stream has ended: sets what is left of the directories, confirms what waits, and closes the account unless links follow.
     ///
     /// # Errors
     /// The sender has not said what it has sent, or something else; or the stored names cannot be flushed.
@@ -189,11 +214,21 @@ impl Assembler {
         let entries = self.entries.ok_or(TransferError::PeerClosed)?;
         let left = self.tree.finish(entries)?;
         self.leave_directories(left);
-        self.publish()?;
-        let (stored, failed) = self.totals();
-        self.answers.push(ToSender::Summary { stored, failed, progress: Progress::default() });
-        self.is_finished = true;
-        Ok(())
+        self.begin_links(entries);
+        if self.awaits_links() { self.publish() } else { self.close_account() }
+    }
+
+    /// Whether more follows on the first stream than files: links, or listings.
+    pub fn awaits_more(&self) -> bool {
+        self.awaits_links() || self.deletions.is_some()
+    }
+
+    /// The first stream has ended behind everything.
+    ///
+    /// # Errors
+    /// It ended before that, or what was deleted cannot be flushed.
+    pub fn finish_first_stream(&mut self) -> Result<(), TransferError> {
+        if self.awaits_links() { Err(TransferError::PeerClosed) } else { self.finish_listings() }
     }
 
     /// The answers since the last call, in order; the summary's progress is for the caller to fill in.
@@ -222,12 +257,13 @@ impl Assembler {
     /// The stored names cannot be flushed; the session is over then.
     pub fn publish(&mut self) -> Result<(), TransferError> {
         self.batch_bytes = 0;
+        self.leave_link_directory();
         let (receipts, batch): (Vec<_>, Vec<_>) = std::mem::take(&mut self.batch).into_iter().unzip();
         let results = self.target.publish(batch, &mut self.changed).map_err(TransferError::Flush)?;
-        for (Receipt { index, name, content, confirmed }, result) in receipts.into_iter().zip(results) {
+        for (Receipt { index, name, kind, content, confirmed }, result) in receipts.into_iter().zip(results) {
             let stored = content.filter(|_| result.is_ok());
             let outcome = result.map(|()| confirmed);
-            self.answer(index, &name.to_string(), content.is_none(), stored, outcome);
+            self.answer(index, &name.to_string(), kind, stored, outcome);
         }
         Ok(())
     }
@@ -248,7 +284,7 @@ impl Assembler {
             return Err(ProtocolError::Ordinal { index }.into());
         }
         self.directories += 1;
-        let name = parse(entry);
+        let name = self.name(entry);
         let complete = self.tree.leave(index, name.as_ref().ok())?;
         self.leave_directories(complete);
         if self.deletions.as_ref().is_some_and(|deletions| deletions.asks_only) {
@@ -264,7 +300,7 @@ impl Assembler {
             }
             Err(failure) => {
                 self.closed_directories += 1;
-                self.answer(index, &shown(entry), true, None, Err(failure));
+                self.answer(index, &shown(entry), EntryKind::Directory, None, Err(failure));
                 self.settle(index)?;
             }
         }
@@ -301,6 +337,11 @@ impl Assembler {
         self.bases.cutting()
     }
 
+    /// The name of an entry that may be stored.
+    fn name(&self, entry: &Entry) -> Result<RelativeName, Failure> {
+        self.scope.admit(parse(entry)?)
+    }
+
     /// Whether a file may come here.
     fn check_place(&self, entry: &Entry) -> Result<(), ProtocolError> {
         let index = entry.index;
@@ -317,7 +358,11 @@ impl Assembler {
         beginning: Beginning,
         basis: Option<Older>,
     ) -> Result<Current, Failure> {
-        let name = parse(entry)?;
+        let name = self.name(entry)?;
+        // A file that is gone on with was begun when that was permitted.
+        if beginning == Beginning::New && self.scope.is_limited() && self.target.would_replace(&name) {
+            return Err(Failure::new(FailureCode::Exists, NO_REPLACING));
+        }
         if let Target::Stream(one) = &self.target {
             let reserved = self.allowance.reserve(entry.size_hint_bytes)?;
             let writing = one.begin(&name).map(Box::new);
@@ -348,8 +393,7 @@ impl Assembler {
             }
             // Only a whole file can be compared.
             Err(failure) if failure.code == FailureCode::Exists && beginning == Beginning::New => {
-                let announced_bytes = entry.size_hint_bytes;
-                let existing = self.target.existing(self.owner.as_ref(), &name, announced_bytes, &mut self.changed);
+                let existing = self.target.existing(self.owner.as_ref(), &name, entry, &mut self.changed);
                 let existing = Box::new(existing.ok_or(failure)?);
                 Ok(Current::Comparing { file: Receiving { index: entry.index, name }, existing, received: 0 })
             }
@@ -381,7 +425,8 @@ impl Assembler {
     fn leave_directories(&mut self, directories: Vec<(u32, OpenDirectory)>) {
         self.closed_directories += directories.len();
         for (index, OpenDirectory { name, entry, made }) in directories {
-            let receipt = Receipt { index, name: name.clone(), content: None, confirmed: Confirmed::Stored };
+            let kind = EntryKind::Directory;
+            let receipt = Receipt { index, name: name.clone(), kind, content: None, confirmed: Confirmed::Stored };
             self.batch.push((receipt, Unpublished::Directory { name, made, entry }));
         }
     }
@@ -399,7 +444,7 @@ impl Assembler {
     }
 
     fn file_failed(&mut self, index: u32, shown: &str, failure: Failure) -> Result<(), TransferError> {
-        self.answer(index, shown, false, None, Err(failure));
+        self.answer(index, shown, EntryKind::File, None, Err(failure));
         self.settle(index)
     }
 
@@ -407,7 +452,7 @@ impl Assembler {
         &mut self,
         index: u32,
         shown: &str,
-        is_directory: bool,
+        kind: EntryKind,
         content: Option<Content>,
         outcome: Result<Confirmed, Failure>,
     ) {
@@ -416,7 +461,7 @@ impl Assembler {
         let is_unchanged = matches!(outcome, Ok(Confirmed::Unchanged));
         self.outcomes.push(EntryOutcome {
             name: shown.to_owned(),
-            is_directory,
+            kind,
             is_unchanged,
             is_deleted: false,
             is_wanted: false,
@@ -461,9 +506,13 @@ mod folding_tests;
 #[cfg(test)]
 mod foreign_tests;
 #[cfg(test)]
+mod link_tests;
+#[cfg(test)]
 mod listing_tests;
 #[cfg(test)]
 mod resume_tests;
+#[cfg(test)]
+mod scope_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

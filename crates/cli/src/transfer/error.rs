@@ -3,7 +3,7 @@
 use std::io;
 
 use dfcp::{ConnectionError, ParameterError, StreamError};
-use dfcp_framing::error::ProtocolError;
+use dfcp_framing::error::{Failure, ProtocolError};
 use dfcp_framing::printable;
 
 /// Why a whole transfer failed.
@@ -39,15 +39,24 @@ pub enum TransferError {
     /// The peer broke the protocol.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
+    /// Its peer has another session.
+    #[error("the same peer has connected again, so this silent connection is given up")]
+    Displaced,
     /// This receiver was told to end.
     #[error("the receiver was stopped before everything had arrived; start it again, and send again")]
     Stopped,
     /// The receiver ended the session.
-    #[error("the peer ended the session: {}", printable(.0))]
-    Refused(String),
+    #[error("the peer ended the session: {}", printable(&.0.sentence))]
+    Refused(Failure),
     /// The receiver deletes nothing.
     #[error("the receiver deletes nothing: start it with --allow-delete, or leave --delete out here; nothing was sent")]
     NoDeletion,
+    /// The receiver makes no links.
+    #[error(
+        "the receiver keeps no links: it is older, has a system without them, or writes to its standard output; update it there, or leave \
+         --links out here; nothing was sent"
+    )]
+    NoLinks,
     /// This server was not started for what the client asks.
     #[error("the client was refused: {0}")]
     Unsuited(String),
@@ -98,6 +107,9 @@ impl TransferError {
 /// A peer which resets a connection is there: its program has ended or failed, and the path is not to blame.
 fn lost(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ConnectionError>());
+    if matches!(cause, Some(ConnectionError::PeerLostSession)) {
+        return format!("the connection to the peer ended: {error}");
+    }
     if error.kind() == io::ErrorKind::ConnectionReset {
         format!(
             "the peer broke the connection off ({error}): it was stopped or has failed; see its messages and try again"

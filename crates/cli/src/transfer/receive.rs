@@ -19,6 +19,7 @@ use super::assembler::{Assembler, Poke};
 use super::basis::Alive;
 use super::error::TransferError;
 use super::owner::Owner;
+use super::scope::Scope;
 use super::target::Target;
 use super::{Bottleneck, LastHeard, Observer, Report, SKIPPED_AFTER_FAILURE, Snapshot};
 use crate::limits::{
@@ -39,7 +40,7 @@ pub async fn receive<T: Transport>(
     observer: Arc<dyn Observer>,
     stop: Stop,
 ) -> Result<Report, TransferError> {
-    receive_over(transport, Service::Files, target, observer, stop).await
+    receive_within(transport, Service::Files, (target, Arc::new(Scope::everything())), observer, stop).await
 }
 
 /// As [`receive`], also from a sender that was called: the service says which of the two it is.
@@ -50,6 +51,20 @@ pub async fn receive_over<T: Transport>(
     transport: T,
     service: Service,
     target: impl Into<Target>,
+    observer: Arc<dyn Observer>,
+    stop: Stop,
+) -> Result<Report, TransferError> {
+    receive_within(transport, service, (target, Arc::new(Scope::everything())), observer, stop).await
+}
+
+/// As [`receive_over`], of a sender that may not store everything.
+///
+/// # Errors
+/// As [`receive_over`].
+pub async fn receive_within<T: Transport>(
+    transport: T,
+    service: Service,
+    (target, scope): (impl Into<Target>, Arc<Scope>),
     observer: Arc<dyn Observer>,
     stop: Stop,
 ) -> Result<Report, TransferError> {
@@ -83,7 +98,7 @@ pub async fn receive_over<T: Transport>(
                 let _ = frames.blocking_send(Heard::Ready(ready));
             }
         });
-        let assembler = Assembler::new(target, owner, poke);
+        let assembler = Assembler::new(target, owner, poke).within(scope);
         counters.waits_for(assembler.cutting());
         over = assembler.over();
         move || worker.run(assembler, frames_out, &answers_in)
@@ -196,6 +211,7 @@ fn snapshot<T: Transport>(handle: &Handle<T>, counters: &Counters, elapsed: Dura
         path: handle.path_sample(),
         bottleneck: Some(Bottleneck::of(elapsed, Duration::ZERO, Duration::from_micros(disk_us))),
         silence: counters.heard.silence(),
+        unheard: counters.heard.unheard(handle.datagrams_heard()),
     }
 }
 
@@ -245,7 +261,7 @@ impl DiskWorker {
                 Some(Heard::Frame(stream, frame)) => assembler.handle(*stream, frame),
                 Some(Heard::Ready(ready)) => assembler.ready(*ready),
                 Some(Heard::AllEnded) => assembler.finish(),
-                Some(Heard::ListingsEnded) => assembler.finish_listings(),
+                Some(Heard::FirstEnded) => assembler.finish_first_stream(),
                 None => assembler.publish(),
             };
             let spent_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -259,8 +275,8 @@ impl DiskWorker {
             assembler.checkpoint(std::time::Instant::now());
             waits_since = assembler.is_waiting().then(|| waits_since.unwrap_or(started));
             match next {
-                Some(Heard::AllEnded) if !assembler.awaits_listings() => return Ok(()),
-                Some(Heard::ListingsEnded) => {
+                Some(Heard::AllEnded) if !assembler.awaits_more() => return Ok(()),
+                Some(Heard::FirstEnded) => {
                     report.deletion_skipped = assembler.skips_deletion().then_some(SKIPPED_AFTER_FAILURE);
                     return Ok(());
                 }
@@ -315,7 +331,7 @@ impl DiskWorker {
             self.observer.entry(&outcome);
         }
         for (name, what) in assembler.take_skips() {
-            report.skipped += 1;
+            report.skip(what);
             self.observer.skipped(&name, what);
         }
         if !self.observer.is_recorded() {

@@ -76,7 +76,7 @@ pub async fn send<T: Transport>(
     let _ = timeout(CLOSE_WAIT_MAX, tokio::io::copy(&mut reader, &mut tokio::io::sink())).await;
 
     let mut report = std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
-    report.last = snapshot();
+    (report.last, report.is_strict) = (snapshot(), options.strict);
     Ok(report)
 }
 
@@ -108,6 +108,7 @@ fn snapshot<T: Transport>(handle: &Handle<T>, shared: &Shared, received: &Receiv
         path: handle.path_sample(),
         bottleneck: Some(Bottleneck::of(elapsed, shared.disk_time(), receiver_disk)),
         silence: received.heard.silence(),
+        unheard: received.heard.unheard(handle.datagrams_heard()),
     }
 }
 
@@ -296,6 +297,9 @@ async fn listen<R: AsyncRead + Unpin>(
             ToSender::Hello(hello) if answers.wants_deletion() && !hello.deletes => {
                 return Err(TransferError::NoDeletion);
             }
+            ToSender::Hello(hello) if answers.wants_links() && !hello.keeps_links => {
+                return Err(TransferError::NoLinks);
+            }
             ToSender::Hello(hello) => greeting.hello(hello)?,
             ToSender::Partial(partial) => greeting.partial(partial)?,
             ToSender::Want { index } => answers.want(index)?,
@@ -312,7 +316,7 @@ async fn listen<R: AsyncRead + Unpin>(
                 received.update(progress);
                 return Ok(());
             }
-            ToSender::Refused(failure) => return Err(TransferError::Refused(failure.sentence)),
+            ToSender::Refused(failure) => return Err(TransferError::Refused(failure)),
         }
     }
 }
@@ -339,7 +343,7 @@ async fn sweep<R: AsyncRead + Unpin>(
             ToSender::Deleted { failure, name } => answers.deleted(failure, &name),
             ToSender::Progress(progress) => received.update(progress),
             ToSender::Swept { told, unnamed } => return Ok(answers.swept(told, unnamed)?),
-            ToSender::Refused(failure) => return Err(TransferError::Refused(failure.sentence)),
+            ToSender::Refused(failure) => return Err(TransferError::Refused(failure)),
             _ => return Err(ProtocolError::OutOfPlace { frame: "late" }.into()),
         }
     }

@@ -103,9 +103,18 @@ impl Target {
         self.store().map_or_else(|_| Vec::new(), |store| store.resumable(unfinished))
     }
 
+    /// True if something of this name is there that may be replaced.
+    pub(super) fn would_replace(&self, name: &RelativeName) -> bool {
+        self.store().is_ok_and(|store| store.would_replace(name))
+    }
+
     /// Whether what the sender does not have may be deleted.
     pub(super) fn deletes(&self) -> bool {
         self.store().is_ok_and(Store::deletes)
+    }
+
+    pub(super) fn keeps_links(&self) -> bool {
+        self.store().is_ok_and(Store::keeps_links)
     }
 
     pub(super) fn takes_offers(&self) -> bool {
@@ -120,10 +129,10 @@ impl Target {
         &self,
         owner: Option<&Owner>,
         name: &RelativeName,
-        announced_bytes: u64,
+        entry: &Entry,
         changed: &mut Changed,
     ) -> Option<Existing> {
-        self.store().ok()?.existing(owner, name, announced_bytes, changed)
+        self.store().ok()?.existing(owner, name, entry, changed)
     }
 
     pub(super) fn finish(

@@ -1,5 +1,6 @@
 //! What a listening endpoint takes in.
 
+use dfcp_secure::ResetKey;
 use dfcp_wire::Profile;
 
 use crate::config::Config;
@@ -51,6 +52,13 @@ pub struct Accept {
     pub connections_max: usize,
     /// Connections accepted from one address ([`AddressPrefix`](crate::AddressPrefix)), at most. Default 256.
     pub connections_per_address_max: usize,
+    /// The key by which this endpoint proves, after a restart at the same port, that it has lost a session. Its peers then end within a
+    /// second, with [`PeerLostSession`](crate::ConnectionError::PeerLostSession), and need not wait for the idle timeout. It has to be kept
+    /// where only its owner can read it. `None`, the default, is a key of this endpoint's own that is gone with it: it serves sessions
+    /// which end here unheard.
+    ///
+    /// Endpoints that run at a time at one port, on hosts behind one load balancer for instance, must have different keys.
+    pub reset_key: Option<ResetKey>,
     /// Bytes which received blocks, undecoded or unread, may take over all accepted connections: what they really take,
     /// decoders included. Of that, every connection reserves what one block of the largest kind may need (about 0.8 MB
     /// modern, 5 MB classic), and 144 KiB more where messages are taken, or is not accepted, so that each can always go on, block by block. The rest is shared, but for
@@ -73,6 +81,7 @@ impl Default for Accept {
             half_open_max: limits::HALF_OPEN_WITHOUT_COOKIE_MAX,
             connections_max: limits::CONNECTIONS_MAX,
             connections_per_address_max: limits::CONNECTIONS_PER_ADDRESS_DEFAULT,
+            reset_key: None,
             memory_bytes_max: None,
         }
     }

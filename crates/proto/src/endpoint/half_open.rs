@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp_secure::{
-    AddressPrefix, Cipher, CookieJar, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, ResponderKeys, StaticKey,
+    AddressPrefix, Cipher, CookieJar, EndpointResetKey, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern,
+    ResetTicket, ResponderKeys, StaticKey,
 };
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, Payload};
@@ -97,6 +98,8 @@ struct HalfOpen {
     symbol_size: u16,
     features: Features,
     cipher: Cipher,
+    /// What the first message told to ask its sender later.
+    ticket: Option<ResetTicket>,
     /// How often a proof was none.
     failures: u8,
     /// What this takes, as counted when it was made.
@@ -109,6 +112,7 @@ struct HalfOpen {
 #[derive(Debug)]
 pub(super) struct HalfOpens {
     keys: ResponderKeys,
+    reset_key: Arc<EndpointResetKey>,
     jar: CookieJar,
     cookies: Cookies,
     without_cookie_max: usize,
@@ -132,6 +136,7 @@ impl HalfOpens {
         credentials: &Credentials,
         cookies: Cookies,
         without_cookie_max: usize,
+        reset_key: Arc<EndpointResetKey>,
         random: &mut ChaCha20Rng,
     ) -> Self {
         let (mut key_seed, mut jar_seed) = ([0; 32], [0; 32]);
@@ -142,6 +147,7 @@ impl HalfOpens {
             .then(|| credentials.key.clone().unwrap_or_else(|| StaticKey::from_seed(&key_seed)));
         Self {
             keys: ResponderKeys { own, pre_shared: credentials.pre_shared.clone() },
+            reset_key,
             jar: CookieJar::new(jar_seed),
             cookies,
             without_cookie_max,
@@ -262,10 +268,10 @@ impl HalfOpens {
             }
         }
         let remote = half_open.remote.into();
-        let (has_datagram, established) = match proof {
+        let (has_datagram, established, ticket) = match proof {
             Proof::None | Proof::Failed => return None,
-            Proof::Message(established) => (false, established),
-            Proof::Datagram => (true, half_open.waits.take_established()?),
+            Proof::Message(established, ticket) => (false, established, ticket),
+            Proof::Datagram => (true, half_open.waits.take_established()?, half_open.ticket.take()),
         };
         let half_open = *self.remove(id)?;
         let proven = Proven {
@@ -278,6 +284,7 @@ impl HalfOpens {
             established,
             cipher: half_open.cipher,
             answered_at: half_open.answered_at,
+            ticket,
         };
         let session = Box::new(Session::accept_sealed(now, Arc::clone(config), remote, seed, proven));
         Some(Opened { session, has_datagram })
@@ -311,7 +318,7 @@ enum Proof {
     /// A forgery, or damaged.
     Failed,
     /// The third message.
-    Message(Established),
+    Message(Established, Option<ResetTicket>),
     /// A sealed datagram that opens.
     Datagram,
 }
@@ -324,8 +331,13 @@ fn read_third(third: &mut dfcp_secure::HalfOpen, keys: &ResponderKeys, header: &
     if received.segment != Segment::Ack(Ack::Noise) || pattern != Pattern::FirstContact.id() {
         return Proof::None;
     }
-    match third.read_third(keys, message, &mut [0; MESSAGE_BYTES_MAX]) {
-        Ok((established, _)) => Proof::Message(established),
+    let mut plain = [0; MESSAGE_BYTES_MAX];
+    match third.read_third(keys, message, &mut plain) {
+        Ok((established, length)) => {
+            // All that it may say: what cannot be read says nothing ([noise-2]).
+            let told = Payload::decode(&plain[..length]).ok().and_then(|payload| payload.reset_ticket);
+            Proof::Message(established, told.map(ResetTicket::from_bytes))
+        }
         Err(HandshakeError::Length(_)) => Proof::None,
         Err(_) => Proof::Failed,
     }

@@ -6,13 +6,14 @@ mod half_open;
 mod rate_limit;
 mod refused;
 mod sealed;
+mod stateless_reset;
 mod stats;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use dfcp_secure::AddressPrefix;
+use dfcp_secure::{AddressPrefix, ResetKey};
 use dfcp_time::Time;
 use dfcp_wire::handshake::Payload;
 use dfcp_wire::segment::{Address, Clear, Reset, ResetReason, Segment};
@@ -24,6 +25,7 @@ use slab::Slab;
 use crate::config::Config;
 use crate::connection::{Connection, UnsealedSyn};
 use crate::endpoint::half_open::{HalfOpens, Syn};
+use crate::endpoint::stateless_reset::StatelessResets;
 use crate::limits;
 use crate::path::hint::{PathHint, PathMemory};
 use crate::session::handshake::Opener;
@@ -123,18 +125,23 @@ pub struct Endpoint {
     /// The memory of blocks which are done with.
     spare: SpareBlocks,
     refused: u64,
+    resets: StatelessResets,
     /// What connections opened here have found.
     paths: PathMemory,
 }
 
 impl Endpoint {
-    /// An endpoint on a UDP socket bound to `local_port`. `seed` must be unpredictable to others in real use.
+    /// An endpoint on a UDP socket bound to `local_port`. `seed` must be unpredictable to others in real use. Without
+    /// [`Accept::reset_key`] the endpoint can prove that it has lost a session as long as it exists itself.
     #[must_use]
     pub fn new(local_port: u16, accept: Option<Accept>, seed: [u8; 32]) -> Self {
         let mut random = ChaCha20Rng::from_seed(seed);
+        let given = accept.as_ref().and_then(|accept| accept.reset_key.clone());
+        let reset_key = Arc::new(given.unwrap_or_else(|| ResetKey::from_seed(&seed)).at_port(local_port));
         let half_opens = accept.as_ref().and_then(|accept| {
             let credentials = accept.modern.as_ref()?.credentials()?;
-            Some(HalfOpens::new(credentials, accept.cookies, accept.half_open_max, &mut random))
+            let key = Arc::clone(&reset_key);
+            Some(HalfOpens::new(credentials, accept.cookies, accept.half_open_max, key, &mut random))
         });
         let shared = |config: &Option<Config>| config.clone().map(Arc::new);
         let (modern, classic) = accept.as_ref().map_or((None, None), |it| (shared(&it.modern), shared(&it.classic)));
@@ -156,6 +163,7 @@ impl Endpoint {
             memory,
             spare: SpareBlocks::default(),
             refused: 0,
+            resets: StatelessResets::new(reset_key),
             paths: PathMemory::default(),
         }
     }
@@ -187,7 +195,7 @@ impl Endpoint {
         let config = Arc::new(config);
         let mut connection = loop {
             let seed = self.seed();
-            let connection = Connection::initiate(now, Arc::clone(&config), ports, remote, seed)?;
+            let connection = Connection::initiate(now, Arc::clone(&config), ports, remote, seed, &self.resets.key)?;
             if connection.local_id().is_none_or(|id| !self.by_id.contains_key(&id)) {
                 break connection;
             }
@@ -251,8 +259,12 @@ impl Endpoint {
         match header {
             Unverified::Classic(header) => self.handle_classic(now, remote, &header, datagram, reply),
             Unverified::Clear(clear) if clear.is_syn() => self.handle_modern_syn(now, remote, &clear, datagram, reply),
-            Unverified::Clear(clear) => self.handle_proof(now, clear.connection_id(), &header, datagram, reply),
-            Unverified::Sealed(sealed) => self.handle_proof(now, sealed.connection_id(), &header, datagram, reply),
+            Unverified::Clear(clear) => {
+                self.handle_unknown(now, remote, (clear.connection_id(), &header), datagram, reply)
+            }
+            Unverified::Sealed(sealed) => {
+                self.handle_unknown(now, remote, (sealed.connection_id(), &header), datagram, reply)
+            }
         }
     }
 

@@ -1,6 +1,8 @@
 //! Sealed SYNs and the proofs of their initiators, as far as all of an endpoint's connections matter (`spec/protocol.md`
 //! §2.4).
 
+use std::net::SocketAddr;
+
 use dfcp_secure::Pattern;
 use dfcp_time::Time;
 use dfcp_wire::Unverified;
@@ -14,18 +16,31 @@ use crate::shared::memory::MemoryReservation;
 use crate::shared::reserve_bytes;
 
 impl Endpoint {
-    /// A datagram for an initiator which has yet to prove itself.
-    pub(super) fn handle_proof(
+    /// A datagram for no connection: the proof of an initiator, a question about a session which is lost, or nothing.
+    pub(super) fn handle_unknown(
         &mut self,
         now: Time,
-        id: u32,
-        header: &Unverified,
+        remote: SocketAddr,
+        (id, header): (u32, &Unverified),
         datagram: &[u8],
         reply: &mut [u8],
     ) -> Routed {
-        if !self.half_opens.as_ref().is_some_and(|half_opens| half_opens.contains(id)) {
-            return Routed::Dropped;
+        let is_half_open = self.half_opens.as_mut().is_some_and(|half_opens| {
+            half_opens.expire(now);
+            half_opens.contains(id)
+        });
+        match header {
+            _ if is_half_open => self.handle_proof(now, id, header, datagram, reply),
+            Unverified::Clear(clear) => {
+                let answer = self.resets.answer(now, remote, clear, datagram, reply);
+                answer.map_or(Routed::Dropped, Routed::Reply)
+            }
+            _ => Routed::Dropped,
         }
+    }
+
+    /// A datagram for an initiator which has yet to prove itself.
+    fn handle_proof(&mut self, now: Time, id: u32, header: &Unverified, datagram: &[u8], reply: &mut [u8]) -> Routed {
         let seed = self.seed();
         let (Some(half_opens), Some(config)) = (&mut self.half_opens, &self.modern) else { return Routed::Dropped };
         let reserve = reserve_bytes(config);

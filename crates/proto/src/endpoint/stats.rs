@@ -39,6 +39,8 @@ pub struct EndpointStats {
     /// which were refused, and what [`FIRST_MESSAGES_FAILED_PER_S`](crate::limits::FIRST_MESSAGES_FAILED_PER_S) holds off,
     /// cost none and are not counted.
     pub first_messages_computed: u64,
+    /// Peers of sessions which are lost here that were told so, at most 100 in a second.
+    pub stateless_resets_sent: u64,
     /// Connections accepted at once, at the most: [`Accept::connections_max`], or as many as have a reserve of memory.
     pub connections_max: usize,
     /// Bytes which the blocks of accepted connections take at present, reserves included: at most
@@ -68,6 +70,7 @@ impl Endpoint {
             refused: self.refused,
             proofs_failed: half_opens.map_or(0, HalfOpens::proofs_failed),
             first_messages_computed: half_opens.map_or(0, HalfOpens::first_messages_computed),
+            stateless_resets_sent: self.resets.sent(),
             connections_max: accept.map_or(0, Accept::connections_bound),
             memory_bytes: self.memory.used_bytes(),
             memory_bytes_max: by_accept.saturating_add((half_open_bytes_max + limits::SPARE_BYTES_MAX) as u64),

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use dfcp_secure::{Cipher, Established, Pattern};
+use dfcp_secure::{Cipher, EndpointResetKey, Established, Pattern, ResetTicket};
 use dfcp_time::Time;
 use dfcp_wire::Features;
 use dfcp_wire::handshake::Offer;
@@ -33,11 +33,14 @@ pub(crate) struct Proven {
     pub(crate) admitted: bool,
     /// When the first SYNACK left.
     pub(crate) answered_at: Time,
+    /// What to ask the initiator when it falls silent.
+    pub(crate) ticket: Option<ResetTicket>,
 }
 
 impl Session {
     /// Opens a session to `remote`, with a configuration which others may share: the SYN is what
-    /// [`poll_transmit`](Self::poll_transmit) returns first. `seed` must be unpredictable to others in real use, and serve once.
+    /// [`poll_transmit`](Self::poll_transmit) returns first. `seed` must be unpredictable to others in real use, and serve once. With
+    /// `reset_key` this side can prove later that it has lost the session.
     ///
     /// # Errors
     /// It is not said whom to trust.
@@ -47,12 +50,14 @@ impl Session {
         ports: Ports,
         remote: SocketAddr,
         seed: [u8; 32],
+        reset_key: Option<&EndpointResetKey>,
     ) -> Result<Self, ConfigError> {
         let mut common = Common::new(now, config, ports, remote, Role::Initiator, seed);
         let (offer, local_id) = (common.own_offer(), common.link.local_id);
         let call = match common.config.credentials() {
             Some(credentials) => {
-                Some(Box::new(Call::new(&common.config, credentials, local_id, &offer, &mut common.random)?))
+                let ticket = reset_key.map(|key| key.issue(local_id, &seed));
+                Some(Box::new(Call::new(&common.config, credentials, local_id, &offer, ticket, &mut common.random)?))
             }
             None => None,
         };
@@ -113,7 +118,7 @@ impl Session {
             // comes, tells the initiator to stop repeating it.
             opening.handshake.start_timer(now);
         }
-        let agreed = Agreed { peer: PeerLimits::from(&proven.offer), third: None };
+        let agreed = Agreed { peer: PeerLimits::from(&proven.offer), third: None, ticket: proven.ticket };
         let open = Open::new(now, &mut common, &mut opening, agreed);
         Self { common, phase: Phase::Open(Box::new(open)) }
     }

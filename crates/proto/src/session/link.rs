@@ -49,7 +49,7 @@ pub(super) struct Link {
     /// From the moment they are agreed; then nothing is taken that does not authenticate.
     pub(super) keys: Option<Box<Protection>>,
     pub(super) numbers: DatagramNumbers,
-    /// Segments sent before there were keys, which a sealed session numbers apart from its datagrams.
+    /// Segments sent in the clear, which a sealed session numbers apart from its datagrams.
     clear_sent: u32,
     pub(super) arrivals: Arrivals,
     pub(super) marks: Marks,
@@ -74,7 +74,7 @@ impl Link {
     /// Numbers a segment and writes its header.
     #[inline]
     pub(super) fn begin<'a>(&mut self, segment: &Segment, out: &'a mut DatagramBuffer) -> Numbered<'a> {
-        let number = if self.is_before_keys(segment) { self.next_clear_number() } else { self.numbers.take() };
+        let number = if self.is_clear(segment) { self.next_clear_number() } else { self.numbers.take() };
         let address = match self.peer_id {
             Some(id) => Address::Connection(id),
             None => Address::Ports(self.ports.outgoing()),
@@ -102,8 +102,8 @@ impl Link {
         self.complete(numbered)
     }
 
-    /// Writes a segment of the handshake with what `payload` puts into it; returns its number and the datagram's length.
-    pub(super) fn write_handshake(
+    /// Writes a segment with what `payload` puts into it; returns its number and the datagram's length.
+    pub(super) fn write_with_payload(
         &mut self,
         segment: &Segment,
         out: &mut DatagramBuffer,
@@ -116,8 +116,8 @@ impl Link {
         Ok((number, self.complete(numbered)?))
     }
 
-    /// The handshake of a sealed session has numbers of its own: those of its datagrams begin with the keys (\[replay-2\]).
-    const fn is_before_keys(&self, segment: &Segment) -> bool {
+    /// What a sealed session sends in the clear has numbers of its own: those of its datagrams begin with the keys (\[replay-2\]).
+    const fn is_clear(&self, segment: &Segment) -> bool {
         self.is_sealed && !segment.can_be_sealed()
     }
 

@@ -84,7 +84,10 @@ impl End {
         Self::because(match reset.reason {
             ResetReason::Application { error } => ConnectionError::EndedByPeer { error },
             ResetReason::PathTooNarrow => ConnectionError::PathTooNarrow,
-            ResetReason::Unspecified | ResetReason::NotAdmitted | ResetReason::CannotRead => ConnectionError::Reset,
+            ResetReason::Unspecified
+            | ResetReason::NotAdmitted
+            | ResetReason::CannotRead
+            | ResetReason::SessionUnknown => ConnectionError::Reset,
         })
     }
 }
@@ -140,6 +143,9 @@ impl Session {
         let common = &mut self.common;
         match (&mut self.phase, header) {
             (Phase::Open(open), Unverified::Sealed(header)) => open.take_sealed(now, common, origin, &header, datagram),
+            (Phase::Open(open), Unverified::Clear(header)) if common.link.is_sealed => {
+                open.take_clear(common, &header, datagram)
+            }
             (Phase::Opening(opening), Unverified::Clear(header)) if common.link.is_sealed => {
                 if let Some(agreed) = opening.take_clear(now, common, &header, datagram)? {
                     self.establish(now, agreed);

@@ -3,9 +3,11 @@
 //! The initiator is a session from its first SYN on. The acceptor has none before its peer is proven: until then there
 //! is only an entry in the endpoint's table of half-open connections.
 
-use dfcp_secure::{Cipher, HandshakeError, Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, Pattern, StaticKey};
+use dfcp_secure::{
+    Cipher, HandshakeError, Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, Pattern, ResetTicket, StaticKey,
+};
 use dfcp_time::Time;
-use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, Payload};
+use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, Payload, RESET_TICKET_BYTES};
 use dfcp_wire::segment::{Clear, Received, ResetReason, Segment, SynOptions};
 use dfcp_wire::{EncodeError, Features, overhead_bytes};
 use rand_chacha::ChaCha20Rng;
@@ -34,6 +36,8 @@ pub(super) struct Call {
     noise: Initiator,
     first: Box<[u8]>,
     cookie: Option<Box<[u8]>>,
+    /// Our own, for the third message. Where there is none, the first one has it.
+    ticket: Option<ResetTicket>,
     /// An answer which is not authenticated says that the attempt is in vain; unless a genuine one comes until then, that
     /// is believed.
     doubt: Option<(Time, ConnectionError)>,
@@ -48,15 +52,17 @@ struct Answer {
     symbol_size: u16,
     features: Features,
     echo: u32,
+    ticket: Option<ResetTicket>,
 }
 
 impl Call {
-    /// Writes the first message.
+    /// Writes the first message. `ticket` is what the acceptor is to ask if it hears nothing of us any more.
     pub(super) fn new(
         config: &Config,
         credentials: &Credentials,
         local_id: u32,
         offer: &Offer,
+        ticket: Option<ResetTicket>,
         random: &mut SeekableRng<ChaCha20Rng>,
     ) -> Result<Self, ConfigError> {
         let (seed, key_seed) = (random.bytes(), random.bytes());
@@ -64,12 +70,21 @@ impl Call {
         let prologue = prologue(&syn_options(config.symbol_size, features(config)).to_bytes(), local_id);
         let mut noise = Initiator::new(keys, &prologue, seed).map_err(|_| ConfigError::Handshake)?;
         let ciphers: Vec<u8> = credentials.ciphers.list().into_iter().map(Cipher::id).collect();
-        let payload = Payload { ciphers: Some(&ciphers), ..Payload::default() }.with_offer(offer);
+        // The first message of this pattern is public, and its third is not.
+        let is_public = noise.pattern() == Pattern::FirstContact;
+        let told = ticket.as_ref().filter(|_| !is_public).map(ResetTicket::to_bytes);
+        let payload = Payload { ciphers: Some(&ciphers), reset_ticket: told, ..Payload::default() }.with_offer(offer);
         let mut plain = [0; 128];
         let length = payload.encode(&mut plain).map_err(|_| ConfigError::Handshake)?;
         let mut first = [0; MESSAGE_BYTES_MAX];
         let length = noise.write_first(&plain[..length], &mut first).map_err(|_| ConfigError::Handshake)?;
-        Ok(Self { noise, first: first[..length].into(), cookie: None, doubt: None })
+        Ok(Self {
+            noise,
+            first: first[..length].into(),
+            cookie: None,
+            ticket: ticket.filter(|_| is_public),
+            doubt: None,
+        })
     }
 
     /// What is not authenticated, and when it is believed.
@@ -136,7 +151,10 @@ impl Call {
             return Ok(None);
         }
         let mut third = [0; MESSAGE_BYTES_MAX];
-        let length = self.noise.write_third(&[], &mut third)?;
+        let mut plain = [0; PARAMETER_HEADER_BYTES + RESET_TICKET_BYTES];
+        let payload = Payload { reset_ticket: self.ticket.as_ref().map(ResetTicket::to_bytes), ..Payload::default() };
+        let told = payload.encode(&mut plain).map_err(|_| HandshakeError::Length(RESET_TICKET_BYTES))?;
+        let length = self.noise.write_third(&plain[..told], &mut third)?;
         Ok(Some(third[..length].into()))
     }
 }
@@ -152,7 +170,8 @@ fn accepted((config, credentials): (&Config, &Credentials), offered_size: u16, p
     if !(SYMBOL_SIZE_MIN..=offered_size.min(symbol_size_max(true))).contains(&symbol_size) {
         return None;
     }
-    Some(Answer { third: None, cipher, peer_id, offer, symbol_size, features, echo })
+    let ticket = inner.reset_ticket.map(ResetTicket::from_bytes);
+    Some(Answer { third: None, cipher, peer_id, offer, symbol_size, features, echo, ticket })
 }
 
 /// Why a second message was not taken.
@@ -184,9 +203,10 @@ impl Opening {
                 let why = match reset.reason {
                     ResetReason::NotAdmitted => ConnectionError::NotAdmitted,
                     ResetReason::CannotRead => ConnectionError::PinnedKeyRefused,
-                    ResetReason::Unspecified | ResetReason::Application { .. } | ResetReason::PathTooNarrow => {
-                        ConnectionError::Refused
-                    }
+                    ResetReason::Unspecified
+                    | ResetReason::Application { .. }
+                    | ResetReason::PathTooNarrow
+                    | ResetReason::SessionUnknown => ConnectionError::Refused,
                 };
                 call.doubt.get_or_insert((now + limits::DOUBT, why));
                 Ok(None)
@@ -247,6 +267,6 @@ impl Opening {
             self.handshake.owe(0);
             self.handshake.owe(0);
         }
-        Ok(Agreed { peer: PeerLimits::from(&answer.offer), third: answer.third })
+        Ok(Agreed { peer: PeerLimits::from(&answer.offer), third: answer.third, ticket: answer.ticket })
     }
 }

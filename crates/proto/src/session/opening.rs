@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use dfcp_secure::ResetTicket;
 use dfcp_time::Time;
 use dfcp_wire::handshake::Parameters;
 use dfcp_wire::segment::{ResetReason, Segment, Syn, SynAck};
@@ -44,11 +45,13 @@ pub(super) struct Agreed {
     pub(super) peer: PeerLimits,
     /// The third message of a sealed handshake, to be repeated until the acceptor shows that it has come.
     pub(super) third: Option<Box<[u8]>>,
+    /// What the peer has told to ask it when it falls silent; `None` without seals.
+    pub(super) ticket: Option<ResetTicket>,
 }
 
 impl Agreed {
     fn unsealed(peer: PeerLimits) -> Self {
-        Self { peer, third: None }
+        Self { peer, third: None, ticket: None }
     }
 }
 
@@ -223,7 +226,7 @@ impl Opening {
         };
         self.handshake.on_answer();
         let (parameters, local_id) = (common.own_parameters(), common.link.local_id);
-        let (number, length) = common.link.write_handshake(&segment, out, |out| match &self.stage {
+        let (number, length) = common.link.write_with_payload(&segment, out, |out| match &self.stage {
             Stage::Sealed(call) => call.write_syn(local_id, out),
             Stage::Called | Stage::Answered(_) => parameters.encode(out),
         })?;

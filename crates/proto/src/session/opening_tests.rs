@@ -48,7 +48,7 @@ fn verified() -> PeerKey {
 
 fn initiator(credentials: impl Into<Credentials>) -> Session {
     let ports = Ports { local: 4_000, remote: 9 };
-    Session::initiate(start(), Arc::new(Config::sealed(credentials.into())), ports, at_server(), [3; 32]).unwrap()
+    Session::initiate(start(), Arc::new(Config::sealed(credentials.into())), ports, at_server(), [3; 32], None).unwrap()
 }
 
 fn sent(connection: &mut Session, now: Time) -> Vec<Vec<u8>> {
@@ -121,7 +121,7 @@ fn take(connection: &mut Session, now: Time, mut datagram: Vec<u8>) {
 #[test]
 fn what_an_unsealed_peer_waits_is_no_round_trip_time() {
     let (config, ports) = (Arc::new(Config::danger_unsealed()), Ports { local: 4_000, remote: 9 });
-    let mut initiator = Session::initiate(start(), Arc::clone(&config), ports, at_server(), [3; 32]).unwrap();
+    let mut initiator = Session::initiate(start(), Arc::clone(&config), ports, at_server(), [3; 32], None).unwrap();
     let syn = sent(&mut initiator, start()).remove(0);
     let received = received(&syn);
     let Segment::Syn(segment) = received.segment else { panic!("{received:?}") };
@@ -189,7 +189,7 @@ fn a_synack_which_chooses_a_feature_that_was_not_offered_ends_the_attempt() {
         (clock | 1, Some(ConnectionError::Incompatible)),
     ] {
         let (config, ports) = (Arc::new(Config::danger_unsealed()), Ports { local: 4_000, remote: 9 });
-        let mut initiator = Session::initiate(start(), config, ports, at_server(), [3; 32]).unwrap();
+        let mut initiator = Session::initiate(start(), config, ports, at_server(), [3; 32], None).unwrap();
         sent(&mut initiator, start());
         let mut parameters = [0; dfcp_wire::handshake::PARAMETERS_BYTES];
         Parameters { connection_id: 5, offer: OFFER }.encode(&mut parameters).unwrap();
@@ -240,7 +240,7 @@ fn a_peer_that_may_open_no_streams_and_names_one_ends_the_session() {
 fn called_unsealed(discovers: bool) -> (Session, Address) {
     let config = Config::danger_unsealed().with_packet_size_discovery(discovers);
     let (config, ports) = (Arc::new(config), Ports { local: 4_000, remote: 9 });
-    let mut initiator = Session::initiate(start(), Arc::clone(&config), ports, at_server(), [3; 32]).unwrap();
+    let mut initiator = Session::initiate(start(), Arc::clone(&config), ports, at_server(), [3; 32], None).unwrap();
     let syn = sent(&mut initiator, start()).remove(0);
     let mut server = crate::endpoint::Endpoint::new(9, Some(Config::danger_unsealed().into()), [4; 32]);
     let opened = server.handle_datagram(start(), at_server(), &syn, &mut [0; DATAGRAM_BUFFER_BYTES]);
@@ -465,7 +465,8 @@ fn giving_up_a_connection_whose_peer_has_proven_nothing_sends_nothing() {
     let accept = crate::endpoint::Accept { modern: Some(config.clone()), ..Default::default() };
     let ports = Ports { local: 4_000, remote: 9 };
     for is_proven in [false, true] {
-        let mut client = Session::initiate(start(), Arc::new(config.clone()), ports, at_server(), [3; 32]).unwrap();
+        let mut client =
+            Session::initiate(start(), Arc::new(config.clone()), ports, at_server(), [3; 32], None).unwrap();
         let mut server = crate::endpoint::Endpoint::new(9, Some(accept.clone()), [4; 32]);
         let syn = sent(&mut client, start()).swap_remove(0);
         let from = ([203, 0, 113, 7], 4_000).into();

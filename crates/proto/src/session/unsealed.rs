@@ -19,7 +19,10 @@ impl Session {
         if !header.is_syn() && header.connection_id() != common.link.local_id {
             return Err(Dropped::Unexpected.into());
         }
-        if matches!(segment, Segment::Ack(Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise)) {
+        if matches!(
+            segment,
+            Segment::Ack(Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise | Ack::SessionQuery { .. })
+        ) {
             // Only keys give these a meaning ([path-1]): anybody can write them.
             return Err(Dropped::Unexpected.into());
         }

@@ -129,6 +129,8 @@ pub enum Timer {
     Answer,
     /// A keep-alive is due.
     KeepAlive,
+    /// A silent peer is to be asked whether it has lost the session.
+    Query,
     /// Data may be sent.
     Data,
     /// A new address is to be challenged, or a challenge to be answered.

@@ -75,6 +75,12 @@ pub enum Ack {
         /// The stream.
         stream: StreamId,
     },
+    /// Asks a peer that has fallen silent whether it has lost the session. The payload is the question which that peer gave away
+    /// for this, padded. Always in the clear: a peer that has lost the session has lost its keys.
+    SessionQuery {
+        /// The connection id of the one who asks, to which the answer goes.
+        from: u32,
+    },
 }
 
 const KEEP_ALIVE: u32 = 0;
@@ -88,6 +94,7 @@ const STOP_SENDING: u32 = 7;
 const PATH_PROBE: u32 = 8;
 const OF_PATH_PROBE: u32 = 9;
 const GONE: u32 = 10;
+const SESSION_QUERY: u32 = 11;
 
 impl Ack {
     pub(super) const fn fields(self) -> Fields {
@@ -103,6 +110,7 @@ impl Ack {
             Self::PathProbe => (0, PATH_PROBE, 0),
             Self::OfPathProbe { echo } => (0, OF_PATH_PROBE, echo),
             Self::Gone { .. } => (0, GONE, 0),
+            Self::SessionQuery { from } => (from, SESSION_QUERY, 0),
         };
         Fields { flags: Flags::ACK, block_id, s1, s2, stream: self.stream() }
     }
@@ -121,6 +129,7 @@ impl Ack {
             | Self::PathResponse { .. }
             | Self::PathProbe
             | Self::OfPathProbe { .. }
+            | Self::SessionQuery { .. }
             | Self::Noise => StreamId::FIRST,
         }
     }
@@ -151,6 +160,9 @@ impl Ack {
             PATH_PROBE => fields.without_stream().and_then(|_| check_padding(payload)).map(|()| Self::PathProbe),
             OF_PATH_PROBE => fields.without_stream().map(|_| Self::OfPathProbe { echo: s2 }),
             GONE => Ok(Self::Gone { stream }),
+            SESSION_QUERY if trailer == Trailer::Crc => {
+                fields.without_stream().map(|_| Self::SessionQuery { from: block_id })
+            }
             s1 => Err(DecodeError::AckKind { s1 }),
         }
     }

@@ -68,7 +68,7 @@ struct Fields {
 
 impl Segment {
     /// Writes header, stream id and options to the front of `out`. Nothing can go wrong: each value has the range of its field, and
-    /// the buffer has room. SYN, SYNACK and [`Ack::Noise`] stay in the clear whatever the envelope says.
+    /// the buffer has room. SYN, SYNACK, [`Ack::Noise`] and [`Ack::SessionQuery`] stay in the clear whatever the envelope says.
     #[inline]
     pub fn begin<'a>(&self, envelope: &Envelope, out: &'a mut DatagramBuffer) -> Draft<'a, Trailer> {
         let seal = envelope.seal.filter(|_| self.can_be_sealed());
@@ -118,11 +118,11 @@ impl Segment {
         }
     }
 
-    /// Whether it is sealed where there are keys. What carries a Noise message, or may, comes before them
-    /// (`spec/security.md` \[seal-1\]).
+    /// Whether it is sealed where there are keys. What carries a Noise message, or may, comes before them, and a query is for a peer that
+    /// has none any more (`spec/security.md` \[seal-1\]).
     #[must_use]
     pub const fn can_be_sealed(&self) -> bool {
-        !matches!(self, Self::Syn(_) | Self::SynAck(_) | Self::Ack(Ack::Noise))
+        !matches!(self, Self::Syn(_) | Self::SynAck(_) | Self::Ack(Ack::Noise | Ack::SessionQuery { .. }))
     }
 
     /// What the session must have chosen, or else its receiver drops the segment (`spec/protocol.md` \[open-40\]).

@@ -31,6 +31,12 @@ impl Clear {
         self.0.header.flags == Flags::SYN
     }
 
+    /// Whether it is an RST.
+    #[must_use]
+    pub fn is_reset(&self) -> bool {
+        self.0.header.flags == Flags::RST
+    }
+
     /// Ports of the two applications, if it is a SYN.
     #[must_use]
     pub const fn ports(&self) -> Ports {

@@ -10,7 +10,7 @@ pub struct Reset {
     pub reason: ResetReason,
 }
 
-/// Why a connection is reset or refused (`spec/protocol.md` \[open-34\], \[rst-6\]).
+/// Why a connection is reset or refused (`spec/protocol.md` \[open-34\], \[rst-6\], \[rst-8\]).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ResetReason {
     /// Not told: 0, and every number which has no meaning yet.
@@ -26,6 +26,8 @@ pub enum ResetReason {
     },
     /// The path carries no packets of the least size that is used.
     PathTooNarrow,
+    /// The sender has lost the session, if the payload is the token that proves it. In the clear.
+    SessionUnknown,
 }
 
 const UNSPECIFIED: u32 = 0;
@@ -33,6 +35,7 @@ const NOT_ADMITTED: u32 = 1;
 const CANNOT_READ: u32 = 2;
 const APPLICATION: u32 = 3;
 const PATH_TOO_NARROW: u32 = 4;
+const SESSION_UNKNOWN: u32 = 5;
 
 impl Reset {
     pub(super) const fn fields(self) -> Fields {
@@ -42,6 +45,7 @@ impl Reset {
             ResetReason::CannotRead => (CANNOT_READ, 0),
             ResetReason::Application { error } => (APPLICATION, error),
             ResetReason::PathTooNarrow => (PATH_TOO_NARROW, 0),
+            ResetReason::SessionUnknown => (SESSION_UNKNOWN, 0),
         };
         Fields { flags: Flags::RST, block_id: 0, s1, s2, stream: StreamId::FIRST }
     }
@@ -52,6 +56,7 @@ impl Reset {
             CANNOT_READ => ResetReason::CannotRead,
             APPLICATION => ResetReason::Application { error: fields.s2 },
             PATH_TOO_NARROW => ResetReason::PathTooNarrow,
+            SESSION_UNKNOWN => ResetReason::SessionUnknown,
             _ => ResetReason::Unspecified,
         };
         Self { reason }

@@ -46,8 +46,9 @@ fn listening(ways: Ways) -> Listening {
     let disk = Disk::with_room(1 << 20);
     let monitor = Monitor::new(SERVICE, Some(disk.log()));
     let sender = tokio::spawn(async move {
-        let serving = Serving { service: SERVICE, peers_max: 1, once: true };
-        run_over(door, serving, Some(admission), roots, SendOptions::default(), &monitor, true).await
+        let serving = Serving { service: SERVICE, peers_max: 1, once: true, returns_max: Duration::ZERO, json: true };
+        run_over(door, serving, (Some(admission), Pairs::of_sender()), roots, SendOptions::default(), &monitor, true)
+            .await
     });
     Listening { street, sender, told, disk, folder }
 }

@@ -2,10 +2,12 @@
 
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::files::{Confirmed, Hello, ToSender};
+use dfcp_framing::names::RelativeName;
 
 use super::bases::Offer;
-use super::{Assembler, Content, Receipt, parse, shown};
+use super::{Assembler, Content, Receipt, shown};
 use crate::limits::BASIS_BYTES_MIN;
+use crate::transfer::EntryKind;
 use crate::transfer::error::TransferError;
 use crate::transfer::store::{Existing, Offered, Unpublished};
 
@@ -18,20 +20,29 @@ impl Assembler {
             && self.bases.begin(offer, older, &mut self.readings, &self.poke)
     }
 
+    /// True if this sender may have deleted what it does not have.
+    pub(super) fn deletes(&self) -> bool {
+        self.target.deletes() && !self.scope.is_limited()
+    }
+
     /// The first answers: what it can do for this sender, and what it has of its files.
     pub fn greet(&mut self) {
         let Some(owner) = &self.owner else {
-            self.answers.push(ToSender::Hello(Hello::default()));
+            let keeps_links = self.target.keeps_links();
+            self.answers.push(ToSender::Hello(Hello { keeps_links, ..Hello::default() }));
             return;
         };
         let unfinished = self.target.unfinished(owner);
         for found in &unfinished {
             self.allowance.hold(&found.file.name, found.bytes);
         }
+        let is_permitted = |name: &[u8]| RelativeName::parse(name).is_ok_and(|name| self.scope.permits(&name));
+        let unfinished = unfinished.into_iter().filter(|found| is_permitted(&found.file.name)).collect();
         let partials = self.target.resumable(unfinished);
         let hello = Hello {
             takes_offers: self.target.takes_offers(),
-            deletes: self.target.deletes(),
+            deletes: self.deletes(),
+            keeps_links: self.target.keeps_links(),
             partials: u32::try_from(partials.len()).unwrap_or(u32::MAX),
         };
         self.answers.push(ToSender::Hello(hello));
@@ -48,7 +59,7 @@ impl Assembler {
             return Ok(());
         }
         let owner = self.owner.clone().ok_or(ProtocolError::OutOfPlace { frame: "offer" })?;
-        let named = parse(entry).and_then(|name| {
+        let named = self.name(entry).and_then(|name| {
             let how = (hash, asks_only);
             let offered = self.target.offered(&owner, &name, entry, how, &mut self.readings, &mut self.changed)?;
             if asks_only && !matches!(offered, Offered::Unchanged(_)) {
@@ -70,7 +81,7 @@ impl Assembler {
             Ok((Offered::Unchanged(existing), name)) => {
                 let hash = hash.copied().map(blake3::Hash::from_bytes);
                 let content = Some(Content { bytes: existing.len(), hash, resumed_bytes: 0, copied_bytes: 0 });
-                let receipt = Receipt { index, name, content, confirmed: Confirmed::Unchanged };
+                let receipt = Receipt { index, name, kind: EntryKind::File, content, confirmed: Confirmed::Unchanged };
                 self.await_disk(receipt, Unpublished::Unchanged(existing))?;
             }
             Err(failure) => self.file_failed(index, &shown(entry), failure)?,

@@ -88,14 +88,16 @@ impl Store {
 
     /// Whether a file of this name may be stored, as there is none or it may be replaced. Else its beginning is of no use.
     fn may_store(&self, name: &[u8]) -> bool {
-        let exists = || {
-            let (directory, last) = self
-                .parent(&RelativeName::parse(name).ok()?)
-                .ok()
-                .map(|(directory, last)| (directory, last.to_owned()))?;
-            directory.status(&last).ok()
-        };
-        self.options.replace || exists().is_none()
+        self.options.replace || RelativeName::parse(name).map_or(true, |name| !self.has(&name))
+    }
+
+    /// True if something of this name is there, and may be replaced.
+    pub fn would_replace(&self, name: &RelativeName) -> bool {
+        self.options.replace && self.has(name)
+    }
+
+    fn has(&self, name: &RelativeName) -> bool {
+        self.parent(name).is_ok_and(|(directory, last)| directory.status(last).is_ok())
     }
 
     /// Whether this sender may ask about files: there is nothing to tell about an empty directory.
@@ -233,6 +235,7 @@ impl Store {
                 _ => Ok(Offered::Wanted),
             };
         };
+        let existing = existing.for_entry(Some(owner), entry);
         let len = entry.len.unwrap_or_default();
         let failed = |error| Failure::from_io("read the file that exists", &error);
         let is_same = match hash {

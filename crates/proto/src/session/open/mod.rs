@@ -7,6 +7,7 @@ mod packet_size;
 mod rate;
 mod reading;
 mod receive;
+mod session_query;
 mod spending;
 mod timers;
 mod transmit;
@@ -32,6 +33,7 @@ use crate::session::common::Common;
 use crate::session::handshake::{Handshake, MESSAGES};
 use crate::session::open::messages::Messages;
 use crate::session::open::reading::ReadingTime;
+use crate::session::open::session_query::SessionQuery;
 use crate::session::opening::{Agreed, Opening};
 use crate::session::reporter::Reporter;
 use crate::session::sharing::Sending;
@@ -50,6 +52,7 @@ pub(super) struct Open {
     /// The third message of a sealed one, until the acceptor shows that it has come.
     third: Option<Box<[u8]>>,
     closing: Closing,
+    query: SessionQuery,
     pub(super) reporter: Reporter,
     reading: ReadingTime,
     pacer: Pacer,
@@ -83,7 +86,7 @@ pub(super) struct Open {
 impl Open {
     /// The handshake is done.
     pub(super) fn new(now: Time, common: &mut Common, opening: &mut Opening, agreed: Agreed) -> Self {
-        let Agreed { peer, third } = agreed;
+        let Agreed { peer, third, ticket } = agreed;
         let config = &common.config;
         // A peer which gives up sooner than we would speak must hear of us in time ([idle-3]).
         let keep_alive = config.keep_alive.map(|keep_alive| match peer.idle_timeout {
@@ -104,6 +107,7 @@ impl Open {
             handshake: std::mem::take(&mut opening.handshake),
             third,
             closing: Closing::default(),
+            query: SessionQuery::new(ticket),
             reporter: Reporter::default(),
             reading: ReadingTime::default(),
             pacer: Pacer::new(None),

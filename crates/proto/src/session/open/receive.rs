@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use dfcp_secure::epoch_of;
 use dfcp_time::Time;
-use dfcp_wire::segment::{Ack, Data, Fin, KeyEpoch, Received, ReportHeader, Reset, ResetReason, Sealed, Segment};
+use dfcp_wire::segment::{
+    Ack, Clear, Data, Fin, KeyEpoch, Received, ReportHeader, Reset, ResetReason, Sealed, Segment,
+};
 use dfcp_wire::{StreamId, feedback};
 
 use crate::error::{ConnectionError, Dropped};
@@ -57,6 +59,7 @@ impl Open {
         }
         self.handshake.stop_timer();
         self.third = None;
+        self.query.on_heard();
         // Questions about the way, and answers to old ones, say that the peer is there, and nothing of whether it can be reached ([idle-1]).
         if !matches!(segment, Segment::Ack(Ack::PathChallenge { .. } | Ack::PathResponse { .. })) {
             common.last_heard = now;
@@ -73,6 +76,20 @@ impl Open {
             Segment::Ack(Ack::PathResponse { token }) => self.take_path_response(now, common, token),
             _ => self.take_segment(now, common, &segment, number, payload),
         }
+    }
+
+    /// A datagram in the clear in a sealed session. It means nothing, unless it proves that the peer has lost the session and was
+    /// asked (\[rst-7\]): nothing is computed otherwise.
+    pub(in crate::session) fn take_clear(&self, common: &Common, header: &Clear, datagram: &[u8]) -> Result<(), Stop> {
+        if !self.query.is_asked() || !header.is_reset() || header.connection_id() != common.link.local_id {
+            return Err(Dropped::Unexpected.into());
+        }
+        let Received { segment, payload, .. } = header.verify(datagram)?;
+        let is_answer = matches!(segment, Segment::Reset(Reset { reason: ResetReason::SessionUnknown }));
+        if is_answer && self.query.is_answered_by(payload) {
+            return Err(End::because(ConnectionError::PeerLostSession).into());
+        }
+        Err(Dropped::Forged.into())
     }
 
     fn take_path_response(&mut self, now: Time, common: &mut Common, token: u64) -> Result<(), Stop> {
@@ -244,7 +261,7 @@ impl Open {
             }
             Ack::PathProbe => self.on_size_probe(number),
             Ack::OfPathProbe { echo } => self.on_size_answer(now, common, echo),
-            Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise => {
+            Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise | Ack::SessionQuery { .. } => {
                 return Err(Dropped::Unexpected.into());
             }
         }

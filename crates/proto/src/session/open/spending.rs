@@ -114,7 +114,7 @@ mod tests {
             let mut common = Common::new(now, config, ports, remote, Role::Initiator, [1; 32]);
             let peer = PeerLimits { rate_max_bps: cap_bps, ..PeerLimits::default() };
             let mut opening = Opening::initiate(now, None);
-            let mut open = Open::new(now, &mut common, &mut opening, Agreed { peer, third: None });
+            let mut open = Open::new(now, &mut common, &mut opening, Agreed { peer, third: None, ticket: None });
             open.credit.on_report(Some(Duration::from_millis(10)));
             open.credit.on_sent(now, megabytes * 1_000_000);
             matches!(open.spending(&common), Spending::Trickle { .. })

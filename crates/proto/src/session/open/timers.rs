@@ -30,6 +30,7 @@ impl Open {
             (self.closing.next_timeout(), Timer::Closing),
             (self.report_due_at(common), Timer::Report),
             (self.keep_alive_at(common), Timer::KeepAlive),
+            (self.query_at(common), Timer::Query),
             (self.data_at(now, common), Timer::Data),
             (self.size_probe_at(common), Timer::Data),
             (self.suspect_at(common), Timer::Data),
@@ -92,6 +93,11 @@ impl Open {
         regular
     }
 
+    /// When a silent peer is to be asked whether it has lost the session.
+    pub(super) fn query_at(&self, common: &Common) -> Option<Time> {
+        self.query.due_at(common.rtt.smoothed()).filter(|_| self.state() != State::TimeWait)
+    }
+
     /// When this side asks for what it lacks. A NAT that has given it another port lets nothing in until the peer has heard of that ([idle-2]).
     fn missing_at(&self, common: &Common) -> Time {
         let wait = MISSING_MIN.max(common.rtt.smoothed() * 4);
@@ -133,7 +139,7 @@ mod tests {
         for config in [Config::sealed(PeerKey::Any), Config::danger_unsealed()] {
             let (ports, remote) = (Ports { local: 4_000, remote: 9 }, ([198, 51, 100, 1], 9).into());
             let mut common = Common::new(start, Arc::new(config), ports, remote, Role::Initiator, [3; 32]);
-            let agreed = Agreed { peer: PeerLimits::default(), third: None };
+            let agreed = Agreed { peer: PeerLimits::default(), third: None, ticket: None };
             let mut open = Open::new(start, &mut common, &mut Opening::accept(start), agreed);
             open.closing.start(start, 0, &RetransmitSchedule::MODERN);
             open.closing.on_fin_acknowledged(Some(0));

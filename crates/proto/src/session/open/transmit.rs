@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
+use dfcp_secure::RESET_QUESTION_BYTES;
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, ReportWriter};
 use dfcp_wire::handshake::Payload;
 use dfcp_wire::segment::{self, Ack, Fin, ReportHeader, Segment, SynAck};
-use dfcp_wire::{DatagramBuffer, Features, StreamId};
+use dfcp_wire::{DatagramBuffer, EncodeError, Features, StreamId};
 use rand_chacha::rand_core::Rng;
 
 use crate::limits;
@@ -29,6 +30,8 @@ enum Control {
     Handshake(Segment),
     /// A report without the records of streams.
     Report(ReportHeader, Report, Option<Clock>),
+    /// A question to a peer that may have lost the session.
+    Query([u8; RESET_QUESTION_BYTES]),
 }
 
 /// What a report says of our clock, if both ends have chosen that (\[report-16\]).
@@ -50,6 +53,18 @@ impl Clock {
     }
 }
 
+impl Control {
+    /// Whether a peer that is there answers it.
+    fn wants_answer(&self) -> bool {
+        let (Self::Bare(segment) | Self::Handshake(segment)) = self else { return false };
+        matches!(
+            segment,
+            Segment::Fin(_)
+                | Segment::Ack(Ack::OfSynAck { .. } | Ack::Noise | Ack::ResetStream { .. } | Ack::StopSending { .. })
+        )
+    }
+}
+
 impl Open {
     pub(in crate::session) fn next_datagram(
         &mut self,
@@ -60,6 +75,9 @@ impl Open {
         self.watch_packet_size(now, common);
         let mut remote = common.link.paths.active();
         let (length, data) = if let Some(control) = self.control(now, common, &mut remote) {
+            if control.wants_answer() {
+                self.query.on_sent(now);
+            }
             if remote != common.link.paths.active() {
                 common.streams.send.flight.on_sent_elsewhere(common.link.numbers.end());
             }
@@ -69,8 +87,10 @@ impl Open {
             let sent = common.on_sent(now, probe.length, None, remote);
             return Ok(Some(Transmit { is_alone: true, ..sent }));
         } else if let Some(data) = self.data_segment(now, common, out)? {
+            self.query.on_sent(now);
             (data.length, Some(data))
         } else if let Some(segment) = self.keep_alive_segment(now, common) {
+            self.query.on_sent(now);
             let numbered = common.link.begin(&segment, out);
             if let Some(messages) = &mut common.messages {
                 messages.send.on_asked(now, numbered.number);
@@ -96,6 +116,7 @@ impl Open {
         let first = self.handshake_segment(now, common).map(Control::Handshake);
         first
             .or_else(|| path_segment(now, common, remote).map(Control::Bare))
+            .or_else(|| self.query(now, common))
             .or_else(|| self.next_size_answer().map(Control::Bare))
             .or_else(|| self.report(now, common))
             .or_else(|| self.fin_ack_segment(common).map(Control::Bare))
@@ -117,6 +138,11 @@ impl Open {
             Control::Report(header, report, clock) => {
                 self.write_report(now, common, *header, (report, clock.as_ref()), out)
             }
+            Control::Query(question) => {
+                let segment = Segment::Ack(Ack::SessionQuery { from: common.link.local_id });
+                let payload = |out: &mut [u8]| write_question(question, out);
+                Ok(common.link.write_with_payload(&segment, out, payload)?.1)
+            }
         }
     }
 
@@ -128,7 +154,7 @@ impl Open {
         out: &mut DatagramBuffer,
     ) -> Result<usize, EmitError> {
         let (parameters, third) = (common.own_parameters(), self.third.as_deref());
-        let (number, length) = common.link.write_handshake(segment, out, |out| match segment {
+        let (number, length) = common.link.write_with_payload(segment, out, |out| match segment {
             Segment::SynAck(_) => parameters.encode(out),
             Segment::Ack(Ack::Noise) => {
                 let noise = third.map(|third| (dfcp_secure::Pattern::FirstContact.id(), third));
@@ -243,6 +269,11 @@ impl Open {
         Some(Segment::Fin(Fin { stream: StreamId::FIRST, end, ack_proof }))
     }
 
+    fn query(&mut self, now: Time, common: &Common) -> Option<Control> {
+        self.query_at(common).filter(|&at| now >= at)?;
+        self.query.take_due(now, common.rtt.smoothed()).map(Control::Query)
+    }
+
     fn keep_alive_segment(&mut self, now: Time, common: &Common) -> Option<Segment> {
         if self.keep_alive_at(common).is_none_or(|at| now < at) {
             return None;
@@ -339,6 +370,16 @@ fn path_segment(now: Time, common: &mut Common, remote: &mut SocketAddr) -> Opti
 }
 
 /// Answers to what the peer has said of streams, and what ours have to say of their ends.
+/// The question, padded: its datagram must be longer than the answer's.
+fn write_question(question: &[u8; RESET_QUESTION_BYTES], out: &mut [u8]) -> Result<usize, EncodeError> {
+    let bytes = limits::SESSION_QUERY_PAYLOAD_BYTES;
+    let have = out.len();
+    let room = out.get_mut(..bytes).ok_or(EncodeError::BufferTooSmall { have, need: bytes })?;
+    room.fill(0);
+    room[..RESET_QUESTION_BYTES].copy_from_slice(question);
+    Ok(bytes)
+}
+
 fn stream_segment(now: Time, common: &mut Common) -> Option<Segment> {
     let answer = common.streams.recv.next_answer(now).map(Segment::Ack);
     answer.or_else(|| common.streams.send.next_ending(now, &common.rtt))

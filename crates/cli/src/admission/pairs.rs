@@ -1,0 +1,354 @@
+//! Transfers which codes have begun: the pair that a code has made may go on with what it has begun, and do nothing else.
+//!
+//! A code works once, and an interrupted transfer should not need another person on the telephone. So a listener remembers the key that has
+//! paired and what it has begun, until that is complete, for a day at most, or until `dfcp receive --forget`. Of a receiver that is in a file,
+//! which is read whenever it counts: a receiver that is started again knows it, and one that runs has forgotten it as soon as the file has.
+
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use dfcp_secure::PublicKey;
+
+use super::By;
+use crate::identity::{ConfigDir, Hashed, IdentityError, PairedTransfer, PairedTransfers};
+use crate::limits::{PAIRED_KEYS_MAX, PAIRED_TRANSFERS_MAX};
+use crate::output;
+use crate::transfer::scope::Scope;
+
+/// The transfers of one listener.
+#[derive(Debug)]
+pub struct Pairs {
+    place: Place,
+    /// Keys that have paired since it was started.
+    keys: Mutex<BTreeSet<String>>,
+    /// The last sentence about the file.
+    trouble: Mutex<Option<String>>,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// Of a receiver, into this directory.
+    File { list: PairedTransfers, output: Hashed },
+    /// Of a sender, which has nothing to go on with once it has ended.
+    Memory(Mutex<Vec<PairedTransfer>>),
+}
+
+impl Pairs {
+    /// Of a receiver with this configuration, into the directory at `output`.
+    ///
+    /// # Errors
+    /// The directory cannot be looked at.
+    pub fn of_receiver(directory: &ConfigDir, output: &Path) -> io::Result<Arc<Self>> {
+        let place = Place::File { list: PairedTransfers::of(directory), output: which(output)? };
+        Ok(Arc::new(Self { place, keys: Mutex::default(), trouble: Mutex::default() }))
+    }
+
+    /// Of a sender: it always sends the same.
+    #[must_use]
+    pub fn of_sender() -> Arc<Self> {
+        let place = Place::Memory(Mutex::default());
+        Arc::new(Self { place, keys: Mutex::default(), trouble: Mutex::default() })
+    }
+
+    /// A peer has paired by a code.
+    pub fn paired(&self, key: &PublicKey, peer: &str) {
+        let key = key.fingerprint().to_string();
+        let mut keys = self.keys();
+        if keys.len() < PAIRED_KEYS_MAX {
+            keys.insert(key.clone());
+        }
+        drop(keys);
+        // The list has whole seconds, and by these its entries are found again.
+        let now = SystemTime::now();
+        let output = match &self.place {
+            Place::File { output, .. } => output.clone(),
+            Place::Memory(_) => Hashed::of(b""),
+        };
+        let transfer = PairedTransfer { key, began: now, output, names: BTreeSet::new() };
+        if let Err(error) = self.change(now, |all| all.push(transfer)) {
+            output::note(&format!(
+                "{peer}: after an interruption it will need a new code, because that cannot be kept: {error}"
+            ));
+        }
+    }
+
+    /// True if it has paired with this listener before, whatever has become of that.
+    #[must_use]
+    pub fn has_paired(&self, key: &PublicKey) -> bool {
+        self.keys().contains(&key.fingerprint().to_string()) || self.permits(key)
+    }
+
+    /// True if a peer with this key has begun something by a code that is not complete.
+    #[must_use]
+    pub fn permits(&self, key: &PublicKey) -> bool {
+        match &self.place {
+            Place::File { .. } => !self.names(key).is_empty(),
+            Place::Memory(_) => !self.own(key).is_empty(),
+        }
+    }
+
+    /// True if nobody may go on with anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all().is_empty()
+    }
+
+    /// The names that a peer may store which was admitted `by` this.
+    #[must_use]
+    pub fn scope(self: &Arc<Self>, key: Option<PublicKey>, by: Option<By>) -> Arc<Scope> {
+        Arc::new(match (key, by) {
+            (Some(key), Some(By::Pair)) => Scope::only(self.names(&key)),
+            (Some(key), Some(By::Code)) => {
+                let this = Arc::clone(self);
+                Scope::noted(Box::new(move |begun| this.begun(&key, begun)))
+            }
+            _ => Scope::everything(),
+        })
+    }
+
+    /// All of what a peer has sent in a session is complete: it may not go on with that any more.
+    pub fn complete(&self, key: Option<PublicKey>, begun: &BTreeSet<Hashed>) {
+        let Some(key) = key.map(|key| key.fingerprint().to_string()).filter(|_| !self.is_empty()) else { return };
+        let is_over = |it: &PairedTransfer| {
+            it.key == key && self.is_here(it) && (it.names.is_empty() || !it.names.is_disjoint(begun))
+        };
+        self.told(self.change(SystemTime::now(), |all| all.retain(|transfer| !is_over(transfer))));
+    }
+
+    /// Notes what the newest code of this key has begun. One that was forgotten meanwhile stays so.
+    fn begun(&self, key: &PublicKey, begun: &BTreeSet<Hashed>) {
+        let key = key.fingerprint().to_string();
+        let note = |all: &mut Vec<PairedTransfer>| {
+            let own = all.iter_mut().filter(|it| it.key == key && self.is_here(it));
+            if let Some(newest) = own.max_by_key(|transfer| transfer.began) {
+                newest.names.clone_from(begun);
+            }
+        };
+        self.told(self.change(SystemTime::now(), note));
+    }
+
+    fn names(&self, key: &PublicKey) -> BTreeSet<Hashed> {
+        self.own(key).into_iter().flat_map(|transfer| transfer.names).collect()
+    }
+
+    fn own(&self, key: &PublicKey) -> Vec<PairedTransfer> {
+        let key = key.fingerprint().to_string();
+        let mut all = self.all();
+        all.retain(|transfer| transfer.key == key);
+        all
+    }
+
+    /// Those of this listener.
+    fn all(&self) -> Vec<PairedTransfer> {
+        let now = SystemTime::now();
+        let mut all = match &self.place {
+            Place::File { list, .. } => self.told(list.read(now)).unwrap_or_default(),
+            Place::Memory(all) => lock(all).clone(),
+        };
+        all.retain(|transfer| transfer.is_valid(now) && self.is_here(transfer));
+        all
+    }
+
+    fn is_here(&self, transfer: &PairedTransfer) -> bool {
+        match &self.place {
+            Place::File { output, .. } => transfer.output == *output,
+            Place::Memory(_) => true,
+        }
+    }
+
+    fn change(&self, now: SystemTime, change: impl FnOnce(&mut Vec<PairedTransfer>)) -> Result<(), IdentityError> {
+        match &self.place {
+            Place::File { list, .. } => list.change(now, change),
+            Place::Memory(all) => {
+                let mut all = lock(all);
+                all.retain(|transfer| transfer.is_valid(now));
+                change(&mut all);
+                let excess = all.len().saturating_sub(PAIRED_TRANSFERS_MAX);
+                all.drain(..excess);
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells of trouble with the file once. Nobody is admitted by a file that cannot be used.
+    fn told<T>(&self, result: Result<T, IdentityError>) -> Option<T> {
+        let mut trouble = lock(&self.trouble);
+        match result {
+            Ok(value) => {
+                *trouble = None;
+                Some(value)
+            }
+            Err(error) => {
+                let sentence = format!("interrupted transfers need new codes: {error}");
+                if trouble.as_ref() != Some(&sentence) {
+                    output::note(&sentence);
+                    *trouble = Some(sentence);
+                }
+                None
+            }
+        }
+    }
+
+    fn keys(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        lock(&self.keys)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The directory at this path, and no other that gets its name later.
+fn which(output: &Path) -> io::Result<Hashed> {
+    let real = output.canonicalize()?;
+    let which = which_inode(&real.metadata()?);
+    Ok(Hashed::of(&[real.as_os_str().as_encoded_bytes(), b"\0", &which].concat()))
+}
+
+#[cfg(unix)]
+fn which_inode(there: &Metadata) -> Vec<u8> {
+    use std::os::unix::fs::MetadataExt;
+    [there.dev(), there.ino()].into_iter().flat_map(u64::to_be_bytes).collect()
+}
+
+/// Such numbers are not to be had everywhere.
+#[cfg(not(unix))]
+fn which_inode(_: &Metadata) -> Vec<u8> {
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use dfcp_framing::names::RelativeName;
+
+    use super::*;
+    use crate::admission::tests::key;
+
+    struct Site {
+        folder: tempfile::TempDir,
+        directory: ConfigDir,
+    }
+
+    fn site() -> Site {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = ConfigDir::at(&folder.path().join("dfcp")).unwrap();
+        directory.create().unwrap();
+        for output in ["one", "two"] {
+            std::fs::create_dir(folder.path().join(output)).unwrap();
+        }
+        Site { folder, directory }
+    }
+
+    impl Site {
+        fn pairs(&self, output: &str) -> Arc<Pairs> {
+            Pairs::of_receiver(&self.directory, &self.folder.path().join(output)).unwrap()
+        }
+    }
+
+    fn name(text: &str) -> RelativeName {
+        RelativeName::parse(text.as_bytes()).unwrap()
+    }
+
+    /// A session by a code of key 1 into `one`, that begins `photos` and `film` and breaks.
+    fn broken(site: &Site) {
+        let pairs = site.pairs("one");
+        pairs.paired(&key(1), "it");
+        let scope = pairs.scope(Some(key(1)), Some(By::Code));
+        for begun in ["photos/a", "photos/b", "film"] {
+            scope.admit(name(begun)).unwrap();
+        }
+        assert!(!scope.is_limited());
+    }
+
+    #[test]
+    fn the_pair_goes_on_with_what_it_has_begun_there_and_nobody_with_anything_else() {
+        let site = site();
+        broken(&site);
+        // The receiver was started again.
+        let pairs = site.pairs("one");
+        assert!(pairs.permits(&key(1)) && pairs.has_paired(&key(1)));
+        assert!(!pairs.permits(&key(2)), "another key");
+        assert!(!site.pairs("two").permits(&key(1)), "another directory");
+        let scope = pairs.scope(Some(key(1)), Some(By::Pair));
+        assert!(scope.is_limited());
+        for own in ["film", "photos", "photos/c/d"] {
+            scope.admit(name(own)).unwrap();
+        }
+        for other in ["films", "music", "other/film", "photo", "Photos/a"] {
+            let refused = scope.admit(name(other)).unwrap_err();
+            assert!(refused.sentence.contains("new code"), "{other}: {refused}");
+        }
+        // Nothing that it does makes it more.
+        assert_eq!(pairs.names(&key(1)).len(), 2);
+    }
+
+    #[test]
+    fn a_directory_that_has_taken_the_place_of_the_first_one_is_another() {
+        let site = site();
+        broken(&site);
+        let one = site.folder.path().join("one");
+        std::fs::rename(&one, site.folder.path().join("three")).unwrap();
+        std::fs::create_dir(&one).unwrap();
+        assert!(!site.pairs("one").permits(&key(1)) && !site.pairs("three").permits(&key(1)));
+    }
+
+    #[test]
+    fn it_ends_with_the_transfer_or_when_it_is_forgotten() {
+        let site = site();
+        broken(&site);
+        let pairs = site.pairs("one");
+        pairs.complete(Some(key(2)), &BTreeSet::from([Hashed::of(b"film")]));
+        pairs.complete(Some(key(1)), &BTreeSet::from([Hashed::of(b"other")]));
+        assert!(pairs.permits(&key(1)));
+        pairs.complete(Some(key(1)), &BTreeSet::from([Hashed::of(b"film")]));
+        assert!(!pairs.permits(&key(1)) && pairs.is_empty());
+        assert!(!site.directory.paired_transfers().exists());
+        broken(&site);
+        assert!(pairs.permits(&key(1)));
+        assert_eq!(PairedTransfers::of(&site.directory).forget(SystemTime::now()).unwrap(), 1);
+        assert!(!pairs.permits(&key(1)), "at once, also where it runs");
+    }
+
+    /// The code session goes on while somebody forgets: what it begins later must not bring it back.
+    #[test]
+    fn what_was_forgotten_does_not_come_back() {
+        let site = site();
+        let pairs = site.pairs("one");
+        pairs.paired(&key(1), "it");
+        let scope = pairs.scope(Some(key(1)), Some(By::Code));
+        scope.admit(name("a")).unwrap();
+        PairedTransfers::of(&site.directory).forget(SystemTime::now()).unwrap();
+        scope.admit(name("b")).unwrap();
+        assert!(!pairs.permits(&key(1)));
+    }
+
+    #[test]
+    fn a_pair_that_has_begun_nothing_may_do_nothing() {
+        let site = site();
+        let pairs = site.pairs("one");
+        pairs.paired(&key(1), "it");
+        assert!(!pairs.permits(&key(1)) && pairs.has_paired(&key(1)));
+    }
+
+    /// As when the disk is full: the transfer goes on, and only needs another code after an interruption.
+    #[test]
+    fn what_cannot_be_kept_admits_nobody() {
+        let site = site();
+        std::fs::create_dir(site.directory.paired_transfers()).unwrap();
+        broken(&site);
+        assert!(!site.pairs("one").permits(&key(1)));
+    }
+
+    #[test]
+    fn a_sender_remembers_until_its_receiver_has_all() {
+        let pairs = Pairs::of_sender();
+        pairs.paired(&key(1), "it");
+        assert!(pairs.permits(&key(1)) && !pairs.permits(&key(2)));
+        pairs.complete(Some(key(1)), &BTreeSet::new());
+        assert!(!pairs.permits(&key(1)));
+    }
+}

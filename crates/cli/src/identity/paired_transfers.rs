@@ -1,0 +1,277 @@
+//! Transfers which a one-time code has begun, until they are complete or too old: each with the key that has paired, the output directory,
+//! and the names that the sender had begun.
+//!
+//! One line each: the key's fingerprint, when it was written, s since 1970, what the directory hashes to, and what the names do. Several
+//! programs may read and change the file at the same time.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::config_dir::ConfigDir;
+use super::error::IdentityError;
+use super::guard::Guard;
+use super::read::{lines, read, wrong_line};
+use super::replace::{lock, replace};
+use crate::limits::{PAIRED_NAMES_MAX, PAIRED_TRANSFER_AGE_MAX, PAIRED_TRANSFERS_BYTES_MAX, PAIRED_TRANSFERS_MAX};
+
+/// A name below the output directory, or the directory itself, in 32 digits: neither is told to whoever reads the file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hashed(String);
+
+/// Digits of a [`Hashed`].
+const DIGITS: usize = 32;
+
+impl Hashed {
+    /// Of these bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(blake3::hash(bytes).to_hex()[..DIGITS].to_owned())
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        (text.len() == DIGITS && text.bytes().all(|digit| digit.is_ascii_hexdigit())).then(|| Self(text.to_owned()))
+    }
+}
+
+/// A transfer that a pair may go on with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PairedTransfer {
+    /// The fingerprint of the key that has paired.
+    pub key: String,
+    /// The time of the pairing.
+    pub began: SystemTime,
+    /// The output directory.
+    pub output: Hashed,
+    /// The first parts of the names that have begun there.
+    pub names: BTreeSet<Hashed>,
+}
+
+impl PairedTransfer {
+    /// True while it may be gone on with. One of the future was written before the clock was set back, nobody knows how long ago.
+    #[must_use]
+    pub fn is_valid(&self, now: SystemTime) -> bool {
+        now.duration_since(self.began).is_ok_and(|age| age < PAIRED_TRANSFER_AGE_MAX)
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let mut parts = line.split(' ');
+        let (key, began_s, output, names) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let began = UNIX_EPOCH.checked_add(Duration::from_secs(began_s.parse().ok()?))?;
+        let names = names.split(',').filter(|name| !name.is_empty() && *name != NOTHING);
+        let names: BTreeSet<_> = names.map(Hashed::parse).collect::<Option<_>>()?;
+        let is_complete = parts.next().is_none() && names.len() <= PAIRED_NAMES_MAX;
+        let output = Hashed::parse(output)?;
+        is_complete.then(|| Self { key: key.to_owned(), began, output, names })
+    }
+
+    fn line(&self) -> String {
+        let began_s = self.began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let names: Vec<_> = self.names.iter().map(|name| name.0.as_str()).collect();
+        let names = if names.is_empty() { NOTHING.to_owned() } else { names.join(",") };
+        format!("{} {began_s} {} {names}\n", self.key, self.output.0)
+    }
+}
+
+/// Stands for no names.
+const NOTHING: &str = "-";
+
+const HEAD: &str =
+    "# Transfers that a code has begun, until they are complete or a day old. dfcp receive --forget removes all.\n";
+
+/// The file that has them.
+#[derive(Debug, Clone)]
+pub struct PairedTransfers {
+    path: PathBuf,
+}
+
+impl PairedTransfers {
+    /// That of this configuration.
+    #[must_use]
+    pub fn of(directory: &ConfigDir) -> Self {
+        Self { path: directory.paired_transfers() }
+    }
+
+    /// Those which are valid at `now`; none if there is no file.
+    ///
+    /// # Errors
+    /// It cannot be used, or others can read or change it, or it is a link.
+    pub fn read(&self, now: SystemTime) -> Result<Vec<PairedTransfer>, IdentityError> {
+        self.check_link()?;
+        let Some(content) = read(&self.path, PAIRED_TRANSFERS_BYTES_MAX, Guard::Private)? else {
+            return Ok(Vec::new());
+        };
+        let mut all = Vec::new();
+        for line in lines(&self.path, &content) {
+            let (number, line) = line?;
+            let wrong =
+                || wrong_line(&self.path, number, "it is no paired transfer; dfcp receive --forget removes the file");
+            all.push(PairedTransfer::parse(line).ok_or_else(wrong)?);
+        }
+        all.retain(|transfer| transfer.is_valid(now));
+        Ok(all)
+    }
+
+    /// Changes them by `change`, together with nobody else. The oldest go where there are too many.
+    ///
+    /// # Errors
+    /// As [`PairedTransfers::read`], or it cannot be written; then all stays as it was.
+    pub fn change(&self, now: SystemTime, change: impl FnOnce(&mut Vec<PairedTransfer>)) -> Result<(), IdentityError> {
+        if let Some(directory) = self.path.parent() {
+            ConfigDir::at(directory)?.create()?;
+        }
+        let _lock = lock(&self.path)?;
+        let mut all = self.read(now)?;
+        change(&mut all);
+        if all.is_empty() {
+            return self.remove();
+        }
+        all.sort_by_key(|transfer| transfer.began);
+        let excess = all.len().saturating_sub(PAIRED_TRANSFERS_MAX);
+        let text: String = all.iter().skip(excess).map(PairedTransfer::line).collect();
+        replace(&self.path, format!("{HEAD}{text}").as_bytes())
+    }
+
+    /// Forgets all, whatever the file has become. Returns how many there were, as far as they can be read.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn forget(&self, now: SystemTime) -> Result<usize, IdentityError> {
+        if matches!(self.path.symlink_metadata(), Err(error) if error.kind() == ErrorKind::NotFound) {
+            return Ok(0);
+        }
+        let _lock = lock(&self.path)?;
+        let count = self.read(now).map_or(0, |all| all.len());
+        self.remove()?;
+        Ok(count)
+    }
+
+    /// The path of the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn remove(&self) -> Result<(), IdentityError> {
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(IdentityError::io("remove", &self.path, error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a link: the file behind it would be replaced, and may be somebody else's.
+    fn check_link(&self) -> Result<(), IdentityError> {
+        if self.path.symlink_metadata().is_ok_and(|there| there.file_type().is_symlink()) {
+            let error = io::Error::other("it is a symbolic link, which is not followed: remove it");
+            return Err(IdentityError::io("use", &self.path, error));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list() -> (tempfile::TempDir, PairedTransfers) {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = ConfigDir::at(&folder.path().join("dfcp")).unwrap();
+        directory.create().unwrap();
+        (folder, PairedTransfers::of(&directory))
+    }
+
+    fn transfer(key: &str, began: SystemTime) -> PairedTransfer {
+        let names = [b"a", b"b"].map(|name| Hashed::of(name)).into();
+        PairedTransfer { key: key.to_owned(), began, output: Hashed::of(b"output"), names }
+    }
+
+    /// As the file has it: whole seconds.
+    fn now() -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+    }
+
+    fn add(list: &PairedTransfers, transfer: &PairedTransfer, now: SystemTime) -> Result<(), IdentityError> {
+        list.change(now, |all| all.push(transfer.clone()))
+    }
+
+    #[test]
+    fn a_transfer_is_known_for_a_day_whatever_the_clock_does() {
+        let (_folder, list) = list();
+        assert_eq!(list.read(now()).unwrap(), []);
+        let one = transfer("SHA256:one", now());
+        add(&list, &one, now()).unwrap();
+        let second = Duration::from_secs(1);
+        assert_eq!(list.read(now() + PAIRED_TRANSFER_AGE_MAX - second).unwrap(), [one]);
+        assert_eq!(list.read(now() + PAIRED_TRANSFER_AGE_MAX).unwrap(), []);
+        assert_eq!(list.read(now() - second).unwrap(), [], "the clock was set back, nobody knows by how much");
+        list.change(now() + PAIRED_TRANSFER_AGE_MAX, |_| {}).unwrap();
+        assert!(!list.path().exists(), "what is over leaves nothing");
+    }
+
+    #[test]
+    fn two_receivers_at_once_lose_nothing_of_each_other() {
+        let (_folder, list) = list();
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let list = list.clone();
+                scope.spawn(move || add(&list, &transfer(&format!("SHA256:{number}"), now()), now()).unwrap());
+            }
+        });
+        assert_eq!(list.read(now()).unwrap().len(), 8);
+        assert_eq!(list.forget(now()).unwrap(), 8);
+        assert_eq!(list.forget(now()).unwrap(), 0);
+    }
+
+    #[test]
+    fn it_never_has_more_than_so_many_and_the_oldest_go() {
+        let (_folder, list) = list();
+        for number in 0..PAIRED_TRANSFERS_MAX as u64 + 3 {
+            add(
+                &list,
+                &transfer(&number.to_string(), now() + Duration::from_secs(number)),
+                now() + Duration::from_secs(500),
+            )
+            .unwrap();
+        }
+        let left = list.read(now() + Duration::from_secs(500)).unwrap();
+        assert_eq!((left.len(), left[0].key.as_str()), (PAIRED_TRANSFERS_MAX, "3"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn it_is_its_owners_alone_and_no_link_is_followed() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let (folder, list) = list();
+        let one = transfer("SHA256:one", now());
+        add(&list, &one, now()).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode(list.path()), 0o600);
+        fs::set_permissions(list.path(), fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(list.read(now()).is_err() && add(&list, &one, now()).is_err());
+        // Somebody's file behind a link is neither read nor written, and forgetting removes the link alone.
+        let elsewhere = folder.path().join("elsewhere");
+        fs::rename(list.path(), &elsewhere).unwrap();
+        fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink(&elsewhere, list.path()).unwrap();
+        let before = fs::read(&elsewhere).unwrap();
+        assert!(list.read(now()).is_err() && add(&list, &one, now()).is_err());
+        assert_eq!(list.forget(now()).unwrap(), 0);
+        assert!(!list.path().exists() && fs::read(&elsewhere).unwrap() == before);
+    }
+
+    #[test]
+    fn what_is_none_is_refused_with_what_to_do() {
+        let (_folder, list) = list();
+        for text in ["x", "SHA256:a now 0 -", "SHA256:a 1 00 -", "SHA256:a 99999999999999999999 - -"] {
+            fs::write(list.path(), text).unwrap();
+            #[cfg(unix)]
+            fs::set_permissions(list.path(), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+            let error = list.read(now()).unwrap_err().to_string();
+            assert!(error.contains("--forget"), "{text}: {error}");
+        }
+        list.forget(now()).unwrap();
+        assert!(!list.path().exists());
+    }
+}

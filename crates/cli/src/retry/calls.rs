@@ -1,0 +1,88 @@
+//! Calls to a peer. One goes on for half a minute, and asks at least every second by itself, so another is made only when it has ended, or
+//! when the peer's name leads elsewhere: a peer that was stopped finds all of them when it wakes, and each would cost it a handshake.
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::schedule::Schedule;
+use crate::limits::CALLS_AT_ONCE_MAX;
+
+/// Why a call had no connection.
+#[derive(Debug)]
+pub struct CallFailure {
+    /// The next one may have another fate.
+    pub is_transient: bool,
+    /// For people.
+    pub error: anyhow::Error,
+}
+
+/// Calls the peer of a transfer.
+pub trait Caller {
+    /// The result of a call.
+    type Connection: Send + 'static;
+
+    /// True if a call would go elsewhere than the last one did, as far as that is known.
+    fn has_moved(&self) -> bool;
+
+    /// One call. It may be dropped.
+    fn call(&self) -> impl Future<Output = Result<Self::Connection, CallFailure>> + Send + 'static;
+}
+
+/// Those since a session was lost.
+#[derive(Debug)]
+pub(super) struct Calls<T> {
+    under_way: JoinSet<Result<T, CallFailure>>,
+    made: u32,
+    last_failure: Option<anyhow::Error>,
+}
+
+impl<T> Default for Calls<T> {
+    fn default() -> Self {
+        Self { under_way: JoinSet::new(), made: 0, last_failure: None }
+    }
+}
+
+impl<T> Calls<T> {
+    pub(super) fn made(&self) -> u32 {
+        self.made
+    }
+
+    pub(super) fn last_failure(&self) -> Option<&anyhow::Error> {
+        self.last_failure.as_ref()
+    }
+}
+
+impl<T: Send + 'static> Calls<T> {
+    /// Calls when that is due, until there is a connection; the other calls are dropped then. This may be dropped and called again.
+    ///
+    /// # Errors
+    /// Why no call will ever lead to one.
+    pub(super) async fn next(
+        &mut self,
+        caller: &impl Caller<Connection = T>,
+        schedule: &mut Schedule,
+    ) -> Result<T, anyhow::Error> {
+        loop {
+            tokio::select! {
+                biased;
+                Some(ended) = self.under_way.join_next() => match ended {
+                    Ok(Ok(connection)) => {
+                        self.under_way.abort_all();
+                        return Ok(connection);
+                    }
+                    Ok(Err(CallFailure { is_transient: true, error })) => self.last_failure = Some(error),
+                    Ok(Err(CallFailure { is_transient: false, error })) => return Err(error),
+                    Err(panicked) => return Err(panicked.into()),
+                },
+                () = sleep_until(schedule.due(Instant::now())) => {
+                    schedule.called(Instant::now());
+                    let has_moved = caller.has_moved();
+                    if self.under_way.is_empty() || (has_moved && self.under_way.len() < CALLS_AT_ONCE_MAX) {
+                        self.made = self.made.saturating_add(1);
+                        self.under_way.spawn(caller.call());
+                    }
+                }
+            }
+        }
+    }
+}

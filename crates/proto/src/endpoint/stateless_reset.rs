@@ -1,0 +1,64 @@
+//! Answers to peers of sessions which this endpoint has lost (`spec/protocol.md` \[rst-8\]).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use dfcp_secure::EndpointResetKey;
+use dfcp_time::Time;
+use dfcp_wire::segment::{Ack, Address, Clear, Received, Reset, ResetReason, Segment};
+
+use crate::endpoint::rate_limit::RateLimit;
+use crate::limits;
+
+/// What proves that a session is lost, and how often it is given away.
+#[derive(Debug)]
+pub(super) struct StatelessResets {
+    pub(super) key: Arc<EndpointResetKey>,
+    limit: RateLimit,
+    sent: u64,
+}
+
+impl StatelessResets {
+    pub(super) fn new(key: Arc<EndpointResetKey>) -> Self {
+        let limit = RateLimit::new(limits::STATELESS_RESETS_PER_S, limits::STATELESS_RESETS_BURST);
+        Self { key, limit, sent: 0 }
+    }
+
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Answers a datagram for a session that nobody here knows, if it is a question which this endpoint gave away and there is no
+    /// other answer too many. Returns the answer's length, which is less than the question's.
+    pub(super) fn answer(
+        &mut self,
+        now: Time,
+        remote: SocketAddr,
+        header: &Clear,
+        datagram: &[u8],
+        reply: &mut [u8],
+    ) -> Option<usize> {
+        if !self.limit.permits(now, remote.into()) {
+            return None;
+        }
+        let Received { segment: Segment::Ack(Ack::SessionQuery { from }), payload, .. } =
+            header.verify(datagram).ok()?
+        else {
+            return None;
+        };
+        let token = self.key.answer(header.connection_id(), payload.first_chunk()?).filter(|_| from != 0)?;
+        let reset = Segment::Reset(Reset { reason: ResetReason::SessionUnknown });
+        let mut draft = reset.begin_clear(Address::Connection(from), 0, reply.first_chunk_mut()?);
+        draft.payload(token.len()).ok()?.copy_from_slice(&token);
+        let length = draft.finish();
+        if length >= datagram.len() {
+            return None;
+        }
+        self.limit.charge(now, remote.into());
+        self.sent += 1;
+        Some(length)
+    }
+}
+
+#[cfg(test)]
+mod tests;

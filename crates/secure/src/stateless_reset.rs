@@ -1,0 +1,195 @@
+//! Stateless resets: proof, by an endpoint that keeps nothing of a session, that it has lost it (`spec/security.md` §7).
+
+use std::fmt;
+
+use subtle::ConstantTimeEq;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+use crate::schedule;
+
+/// Bytes of a question: the nonce, and the code by which the endpoint knows it again.
+pub const RESET_QUESTION_BYTES: usize = NONCE_BYTES + CODE_BYTES;
+/// Bytes of the token that answers it.
+pub const RESET_TOKEN_BYTES: usize = 16;
+/// Bytes of a ticket: the question and its answer.
+pub const RESET_TICKET_BYTES: usize = RESET_QUESTION_BYTES + RESET_TOKEN_BYTES;
+
+const NONCE_BYTES: usize = 8;
+const CODE_BYTES: usize = 8;
+
+/// A key by which an endpoint that has restarted proves to its peers that their sessions are gone. It has to be the same
+/// before and after, and no other endpoint's: it is kept in a file which only its owner can read (\[reset-4\]). Wiped when dropped.
+///
+/// ```
+/// # use dfcp_secure as dfcp;
+/// use dfcp::ResetKey;
+///
+/// let key = ResetKey::from_bytes(&[7; 32]); // in real use 32 unpredictable bytes, which are kept
+/// assert_eq!(format!("{key:?}"), "ResetKey(..)");
+/// ```
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
+pub struct ResetKey([u8; 32]);
+
+impl ResetKey {
+    /// From 32 unpredictable bytes, used as they are.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; 32]) -> Self {
+        Self(*bytes)
+    }
+
+    /// A key that serves as long as the seed does: for endpoints which were given none. Other uses of the seed learn nothing of it.
+    #[must_use]
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
+        Self(*schedule::expand(seed, "stateless reset seed", &[]))
+    }
+
+    /// The key for the endpoint at this port: endpoints of one user may share a key, and each answers for its own sessions alone.
+    #[must_use]
+    pub fn at_port(&self, port: u16) -> EndpointResetKey {
+        EndpointResetKey(schedule::expand(&self.0, "stateless reset", &port.to_be_bytes()))
+    }
+}
+
+impl fmt::Debug for ResetKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ResetKey(..)")
+    }
+}
+
+/// A [`ResetKey`] for the port of one endpoint (`spec/security.md` \[reset-1\]).
+pub struct EndpointResetKey(Zeroizing<[u8; 32]>);
+
+impl EndpointResetKey {
+    /// The ticket for the session with this connection id. `seed`: unpredictable to others, and this session's alone. Other uses of
+    /// it learn nothing of the ticket.
+    #[must_use]
+    pub fn issue(&self, connection_id: u32, seed: &[u8; 32]) -> ResetTicket {
+        let nonce = schedule::expand(seed, "stateless reset nonce", &[]);
+        ResetTicket(*self.ticket(connection_id, *nonce))
+    }
+
+    /// The token which answers a question about a session with this id; `None` if no such question was ever given away
+    /// (\[reset-2\]).
+    #[must_use]
+    pub fn answer(&self, connection_id: u32, question: &[u8; RESET_QUESTION_BYTES]) -> Option<[u8; RESET_TOKEN_BYTES]> {
+        let (nonce, _) = question.split_first_chunk()?;
+        let ticket = self.ticket(connection_id, *nonce);
+        let (own, token) = ticket.split_first_chunk::<RESET_QUESTION_BYTES>()?;
+        let is_own: bool = own.ct_eq(question).into();
+        token.try_into().ok().filter(|_| is_own)
+    }
+
+    pub(crate) fn ticket(&self, connection_id: u32, nonce: [u8; NONCE_BYTES]) -> Zeroizing<[u8; RESET_TICKET_BYTES]> {
+        let mut context = [0; 4 + NONCE_BYTES];
+        context[..4].copy_from_slice(&connection_id.to_be_bytes());
+        context[4..].copy_from_slice(&nonce);
+        let codes = schedule::expand::<{ CODE_BYTES + RESET_TOKEN_BYTES }>(&self.0, "session", &context);
+        let mut ticket = Zeroizing::new([0; RESET_TICKET_BYTES]);
+        ticket[..NONCE_BYTES].copy_from_slice(&nonce);
+        ticket[NONCE_BYTES..].copy_from_slice(&*codes);
+        ticket
+    }
+}
+
+impl fmt::Debug for EndpointResetKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EndpointResetKey(..)")
+    }
+}
+
+/// What an endpoint tells its peer, inside the encryption, when a session opens: the question to ask when it falls silent, and
+/// the answer which only it can give. Wiped when dropped.
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
+pub struct ResetTicket([u8; RESET_TICKET_BYTES]);
+
+impl ResetTicket {
+    /// As the peer told it.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; RESET_TICKET_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// To be told to the peer.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; RESET_TICKET_BYTES] {
+        self.0
+    }
+
+    /// What to ask.
+    #[must_use]
+    pub fn question(&self) -> [u8; RESET_QUESTION_BYTES] {
+        core::array::from_fn(|at| self.0[at])
+    }
+
+    /// Whether this is the answer. Takes the same time wherever it differs (\[reset-3\]).
+    #[must_use]
+    pub fn is_answered_by(&self, token: &[u8]) -> bool {
+        let (_, own) = self.0.split_at(RESET_QUESTION_BYTES);
+        own.ct_eq(token).into()
+    }
+}
+
+impl fmt::Debug for ResetTicket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ResetTicket(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(byte: u8) -> EndpointResetKey {
+        ResetKey::from_bytes(&[byte; 32]).at_port(4433)
+    }
+
+    #[test]
+    fn an_endpoint_that_kept_its_key_alone_answers_its_own_questions() {
+        let ticket = key(7).issue(9, &[1; 32]);
+        let token = key(7).answer(9, &ticket.question()).unwrap();
+        assert!(ticket.is_answered_by(&token));
+    }
+
+    #[test]
+    fn nothing_else_is_answered() {
+        let question = key(7).issue(9, &[1; 32]).question();
+        assert_eq!(key(8).answer(9, &question), None, "another key");
+        assert_eq!(key(7).answer(8, &question), None, "another session");
+        let elsewhere = ResetKey::from_bytes(&[7; 32]).at_port(4434);
+        assert_eq!(elsewhere.answer(9, &question), None, "another port");
+        for bit in 0..RESET_QUESTION_BYTES * 8 {
+            let mut forged = question;
+            forged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(key(7).answer(9, &forged), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn sessions_with_one_id_have_different_tokens() {
+        let (first, second) = (key(7).issue(9, &[1; 32]), key(7).issue(9, &[2; 32]));
+        let token = key(7).answer(9, &first.question()).unwrap();
+        assert!(!second.is_answered_by(&token));
+    }
+
+    #[test]
+    fn a_token_is_the_whole_token() {
+        let ticket = key(7).issue(9, &[1; 32]);
+        let token = key(7).answer(9, &ticket.question()).unwrap();
+        for length in 0..RESET_TOKEN_BYTES {
+            assert!(!ticket.is_answered_by(&token[..length]));
+        }
+        assert!(!ticket.is_answered_by(&[token.as_slice(), &[0]].concat()));
+        for bit in 0..RESET_TOKEN_BYTES * 8 {
+            let mut forged = token;
+            forged[bit / 8] ^= 1 << (bit % 8);
+            assert!(!ticket.is_answered_by(&forged), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let ticket = key(7).issue(9, &[1; 32]);
+        let shown = format!("{:?} {:?} {ticket:?}", ResetKey::from_seed(&[7; 32]), key(7));
+        assert_eq!(shown, "ResetKey(..) EndpointResetKey(..) ResetTicket(..)");
+    }
+}
