@@ -84,6 +84,7 @@ fn link(output: &Path, name: &str, target: &str) -> Result<Confirmed, Failure> {
     let mut session = pair(output, all());
     session.say(&ToReceiver::Links { count: 1 }).unwrap();
     session.say(&ToReceiver::End { entries: 0, streams: 0 }).unwrap();
+    session.assembler.finish().unwrap();
     let link = Link {
         kind: LinkKind::Symbolic,
         asks_only: false,
