@@ -6,8 +6,10 @@ use dfcp_framing::error::{FailureCode, ProtocolError};
 use dfcp_framing::files::{ToReceiver, ToSender};
 use dfcp_framing::frame::{HEADER_BYTES, Header, PREAMBLE_BYTES, Service, kind};
 use dfcp_framing::limits::{
-    COMPONENT_BYTES_MAX, CONTROL_BYTES_MAX, DATA_BYTES_MAX, DEPTH_MAX, NAME_BYTES_MAX, SENTENCE_BYTES_MAX,
+    COMPONENT_BYTES_MAX, CONTROL_BYTES_MAX, DATA_BYTES_MAX, DEPTH_MAX, LINK_TARGET_BYTES_MAX, NAME_BYTES_MAX,
+    SENTENCE_BYTES_MAX,
 };
+use dfcp_framing::link_target::check_link_target;
 use dfcp_framing::messages::{self, Came, Sent, Worth};
 use dfcp_framing::names::{NameError, RelativeName, TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
 use dfcp_framing::perf::{Count, Request};
@@ -17,7 +19,7 @@ use crate::input::Input;
 const FRAMES_MAX: usize = 64;
 
 /// The bits of a hello that mean something.
-const ABILITIES: u8 = 3;
+const ABILITIES: u8 = 7;
 
 /// Reads the input as a stream, as one frame's body, as a name, or as a preamble; the first byte chooses.
 pub fn run(data: &[u8]) {
@@ -98,6 +100,7 @@ fn decode(frame_kind: u8, body: &[u8]) {
             | ToReceiver::File(entry)
             | ToReceiver::Resume { entry, .. }
             | ToReceiver::Offer { entry, .. } => name(&entry.name),
+            ToReceiver::Link(link) => target(&link.name, &link.target),
             ToReceiver::FileAbort(sentence) => assert!(sentence.len() <= SENTENCE_BYTES_MAX),
             _ => {}
         }
@@ -186,6 +189,21 @@ fn name(bytes: &[u8]) {
     assert_eq!(rebuilt.as_ref(), Ok(&name));
     let shown = name.to_string();
     assert!(!shown.chars().any(char::is_control), "{shown:?} could move a terminal's cursor");
+}
+
+/// A target that passes leads inside of its tree, although each of its components may be a link to the top of that, and may be a name.
+fn target(link: &[u8], target: &[u8]) {
+    let Ok(link) = RelativeName::parse(link) else { return };
+    if check_link_target(&link, target, 1).is_err() {
+        return;
+    }
+    assert!(!target.is_empty() && target.len() <= LINK_TARGET_BYTES_MAX && target[0] != b'/');
+    let mut depth = link.components().count() as i64 - 2;
+    for component in target.split(|byte| *byte == b'/').filter(|component| !matches!(*component, b"" | b".")) {
+        depth = if component == b".." { depth - 1 } else { 0 };
+        assert!(depth >= 0, "{link} -> {} leaves the tree", target.escape_ascii());
+        assert!(component == b".." || RelativeName::parse(component).is_ok());
+    }
 }
 
 fn refused_name(bytes: &[u8], error: NameError) {

@@ -3,8 +3,8 @@
 
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::{
-    Basis, CHUNK_HASH_BYTES, ChunkName, Confirmed, Delete, Entry, Hello, Listing, Partial, Progress, ToReceiver,
-    ToSender,
+    Basis, CHUNK_HASH_BYTES, ChunkName, Confirmed, Delete, Entry, Hello, Link, LinkKind, Listing, Partial, Progress,
+    ToReceiver, ToSender,
 };
 use dfcp_framing::frame::Service;
 use dfcp_secure::StaticKey;
@@ -173,6 +173,11 @@ fn texts() -> Vec<Named> {
     ]
 }
 
+fn link(index: u32, kind: LinkKind, target: &[u8], name: &[u8]) -> ToReceiver {
+    let (target, name) = (target.to_vec(), name.to_vec());
+    ToReceiver::Link(Link { index, kind, asks_only: false, mtime_s: -5, mtime_ns: 9, target, name })
+}
+
 fn frames() -> Vec<Named> {
     let entry = Entry {
         index: 1,
@@ -202,7 +207,10 @@ fn frames() -> Vec<Named> {
         ToReceiver::Copy { start: 5, len: 6 },
         ToReceiver::FileEnd { len: 11, hash: [9; 32] },
         ToReceiver::FileAbort("it went away".to_owned()),
+        ToReceiver::Links { count: 2 },
         ToReceiver::End { entries: 2, streams: 1 },
+        link(2, LinkKind::Symbolic, b"../take", b"music/notes/l"),
+        link(3, LinkKind::Hard, b"music/a", b"music/b"),
     ] {
         frame.encode(&mut sender);
     }
@@ -211,7 +219,7 @@ fn frames() -> Vec<Named> {
     for frame in [
         ToSender::Verdict { index: 0, outcome: Ok(Confirmed::Stored) },
         ToSender::Verdict { index: 1, outcome: Err(Failure::new(FailureCode::Exists, "it exists")) },
-        ToSender::Hello(Hello { takes_offers: true, deletes: true, partials: 1 }),
+        ToSender::Hello(Hello { takes_offers: true, deletes: true, keeps_links: true, partials: 1 }),
         ToSender::Partial(Partial { offset: 5, len: 11, mtime_s: -5, mtime_ns: 9, name: b"music/a".to_vec() }),
         ToSender::Basis(Basis {
             index: 1,

@@ -181,6 +181,7 @@ Examples:
   dfcp send --rate auto:low --max-rate 50mbit backup.tar 192.0.2.7:4433
   dfcp send --rate 800mbit backup.tar 192.0.2.7:4433
   dfcp send --dry-run --delete --exclude '*.o' --exclude cache/ src there.example:4433
+  dfcp send --links --strict node_modules there.example:4433
   dfcp send --delta machine.img there.example:4433             # there: dfcp receive --force --output images
   tar c photos | dfcp send - there.example:4433 --name photos.tar
   dfcp send film.mkv photos/ --listen 4433                     # there: dfcp receive --from here.example:4433 --output incoming
@@ -201,8 +202,11 @@ without a leading / and what leads out by ..: a/x and b/x are stored as these, a
 
 Directories are sent with all they contain; names, modes and modification times are kept (`dfcp receive` says how modes \
 are narrowed there). \
-Symbolic links inside directories are skipped (those named on the command line are followed), and so are sockets, pipes, \
-devices and files which a `dfcp receive` has not finished (.dfcp-*.part); one line says how many, and the exit code stays 0.
+Symbolic links inside directories are skipped without --links (those named on the command line are followed), and further names of a \
+file are sent as files of their own. Sockets, pipes, devices and files which a `dfcp receive` has not finished (.dfcp-*.part) are skipped, too. \
+One line for each of these says how many, and the exit code stays 0, unless --strict is given. With --links a symbolic link is kept if its \
+target is relative, stays inside of the directory that is sent, and has .. only at its beginning; a link that is there already is replaced only with \
+--force there. A hard link whose file was not stored is named as failed.
 
 A file that changes while it is sent is sent once more, and named as failed if it changes again; of one that only grows what it \
 had when it was opened is sent, and one line says so. Writers by mmap are not always noticed.
@@ -237,6 +241,14 @@ pub struct SendArgs {
     /// at the end, and only if nothing has failed. What --exclude matches on either side, or is skipped here, is not deleted
     #[arg(long)]
     pub delete: bool,
+    /// Keep links inside directories: symbolic ones whose target is relative and stays inside of what is sent, and further names of files
+    /// (hard links). They are made last. Needs a receiver which keeps links
+    #[arg(long)]
+    pub links: bool,
+    /// Exit with 1 if anything was left out that --exclude does not name, or was sent in another form: links without --links, sockets,
+    /// pipes and devices, what a file has gained meanwhile
+    #[arg(long)]
+    pub strict: bool,
     /// Where `dfcp receive` listens; [`Cli::checked`] takes it from the end of the files.
     #[arg(skip)]
     pub to: Option<String>,

@@ -396,5 +396,19 @@ pub const BASES_MAX: usize = 16;
 /// Files of a session which are offered and wait for that; of any further ones all is wanted.
 pub const BASES_WAITING_MAX: usize = 4096;
 
+/// Links which a receiver follows to see where another one leads; as many as Linux does.
+pub const LINK_HOPS_MAX: usize = 40;
+
+/// Components that it looks up for that. A link which takes more is refused.
+pub const LINK_STEPS_MAX: usize = 512;
+
+/// Files of a session that have more names: a sender remembers their numbers and names, a receiver 16 bytes for each. Of further ones every name is
+/// sent as a file of its own.
+pub const HARD_LINKED_FILES_MAX: usize = 65_536;
+
+/// The names of links and their targets that a sender holds until all files are sent, bytes; and as much for files with more names. Links beyond are
+/// not sent, and told.
+pub const LINK_BYTES_MAX: usize = 64 << 20;
+
 /// Longest piece of an older version that is copied at a time, bytes: the longest chunk. Others of the session wait meanwhile.
 pub const COPY_BYTES_MAX: u32 = 4 * *BASIS_CHUNK_BYTES.end();

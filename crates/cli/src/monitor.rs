@@ -16,7 +16,7 @@ use crate::args::{AuditArgs, MetricsArgs};
 use crate::audit::AuditLog;
 use crate::metrics::text::{Kind, Text};
 use crate::metrics::{Exporter, OfEndpoint, Source};
-use crate::transfer::EntryOutcome;
+use crate::transfer::{EntryKind, EntryOutcome};
 
 /// Why a peer was not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,8 +107,8 @@ const fn way(by: Option<By>) -> usize {
     }
 }
 
-/// What became of files and directories, as numbers.
-const ENTRIES: [(&str, &str); 6] = [
+/// What became of files, directories and links, as numbers.
+const ENTRIES: [(&str, &str); 9] = [
     ("file", "stored"),
     ("file", "unchanged"),
     ("file", "failed"),
@@ -116,18 +116,24 @@ const ENTRIES: [(&str, &str); 6] = [
     ("directory", "failed"),
     // Whatever it was.
     ("file", "deleted"),
+    ("link", "stored"),
+    ("link", "unchanged"),
+    ("link", "failed"),
 ];
 
 const fn entry(outcome: &EntryOutcome) -> usize {
     if outcome.is_deleted && outcome.failure.is_none() {
         return 5;
     }
-    match (outcome.is_directory, outcome.failure.is_some(), outcome.is_unchanged) {
-        (false, true, _) => 2,
-        (false, false, true) => 1,
-        (false, false, false) => 0,
-        (true, false, _) => 3,
-        (true, true, _) => 4,
+    match (outcome.kind, outcome.failure.is_some(), outcome.is_unchanged) {
+        (EntryKind::File, true, _) => 2,
+        (EntryKind::File, false, true) => 1,
+        (EntryKind::File, false, false) => 0,
+        (EntryKind::Directory, false, _) => 3,
+        (EntryKind::Directory, true, _) => 4,
+        (EntryKind::Link, true, _) => 8,
+        (EntryKind::Link, false, true) => 7,
+        (EntryKind::Link, false, false) => 6,
     }
 }
 

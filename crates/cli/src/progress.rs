@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::limits::REPORT_INTERVAL;
 use crate::output;
 use crate::transfer::groups::Groups;
-use crate::transfer::{Bottleneck, EntryOutcome, Observer, Report, Skipped, Snapshot};
+use crate::transfer::{Bottleneck, EntryKind, EntryOutcome, Observer, Report, Skipped, Snapshot};
 use crate::transport::{PathSample, Waste};
 use crate::units::{human_bytes, human_rate};
 
@@ -91,9 +91,9 @@ impl Display {
         if self.json {
             return output::json(&json!({
                 "event": "done", "peer": self.peer, "ok": report.is_complete(), "stored": report.stored,
-                "directories": report.directories, "unchanged": report.unchanged, "failed": report.failed,
+                "directories": report.directories, "links": report.links, "unchanged": report.unchanged, "failed": report.failed,
                 "deleted": report.deleted, "deleted_unnamed": report.unnamed, "deletion_skipped": report.deletion_skipped, "would_send": report.wanted, "would_send_bytes": report.wanted_bytes,
-                "skipped": report.skipped, "bytes": report.bytes, "resumed": report.resumed,
+                "skipped": report.skipped, "left_out": report.left_out, "bytes": report.bytes, "resumed": report.resumed,
                 "resumed_bytes": report.resumed_bytes, "copied": report.copied, "copied_bytes": report.copied_bytes, "seconds": report.last.elapsed.as_secs_f64(), "rate_bps": mean_rate_bps(report),
                 "bottleneck": report.last.bottleneck, "path": report.last.path, "waste": waste(&report.last),
             }));
@@ -146,7 +146,7 @@ impl Observer for Display {
     fn entry(&self, outcome: &EntryOutcome) {
         if self.json {
             return output::json(&json!({
-                "event": if outcome.is_directory { "directory" } else { "file" }, "peer": self.peer,
+                "event": outcome.kind, "peer": self.peer,
                 "name": outcome.name, "ok": outcome.failure.is_none(),
                 "unchanged": outcome.is_unchanged, "deleted": outcome.is_deleted, "would_send": outcome.is_wanted, "bytes": outcome.bytes, "resumed_bytes": outcome.resumed_bytes, "copied_bytes": outcome.copied_bytes,
                 "blake3": outcome.hash.map(|hash| hash.to_hex().to_string()), "error": outcome.failure,
@@ -155,6 +155,9 @@ impl Observer for Display {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).entry(outcome);
         if self.tell_names && outcome.failure.is_none() {
             match outcome {
+                EntryOutcome { is_wanted: true, kind: EntryKind::Link, .. } => {
+                    self.say(&format!("would link    {}", outcome.name));
+                }
                 EntryOutcome { is_wanted: true, .. } => {
                     self.say(&format!("would send    {}  {}", outcome.name, human_bytes(outcome.bytes)));
                 }
@@ -164,7 +167,9 @@ impl Observer for Display {
         }
         if self.files && outcome.is_deleted {
             self.say(&format!("{}  deleted", outcome.name));
-        } else if self.files && !outcome.is_directory && outcome.failure.is_none() {
+        } else if self.files && outcome.kind == EntryKind::Link && outcome.failure.is_none() {
+            self.say(&format!("{}  link{}", outcome.name, if outcome.is_unchanged { "  unchanged" } else { "" }));
+        } else if self.files && outcome.kind == EntryKind::File && outcome.failure.is_none() {
             let how = if outcome.is_unchanged { "unchanged" } else { "verified" };
             self.say(&format!("{}  {}  {how}", outcome.name, human_bytes(outcome.bytes)));
         }
@@ -297,9 +302,14 @@ fn mean_rate_bps(report: &Report) -> f64 {
 
 /// What a dry run has found.
 fn dry_summary(report: &Report) -> String {
-    let files = if report.wanted == 1 { "1 file".to_owned() } else { format!("{} files", report.wanted) };
+    let files = match report.wanted.saturating_sub(report.wanted_links) {
+        1 => "1 file".to_owned(),
+        files => format!("{files} files"),
+    };
+    let links = if report.wanted_links == 1 { "link would be made" } else { "links would be made" };
     let mut text = format!("dry run: {files} ({}) would be sent", human_bytes(report.wanted_bytes));
     for (count, what) in [
+        (report.wanted_links, links),
         (report.deleted, "would be deleted"),
         (report.unnamed, "that this key has not stored would be deleted, too, unless a pattern protects them"),
         (report.unchanged, "unchanged"),
@@ -316,7 +326,7 @@ fn dry_summary(report: &Report) -> String {
 fn summary(report: &Report) -> String {
     let mut text = format!(
         "{} verified ({}) in {}, {}",
-        match report.stored.saturating_sub(report.directories) {
+        match report.stored.saturating_sub(report.directories + report.links) {
             1 => "1 file".to_owned(),
             files => format!("{files} files"),
         },
@@ -330,7 +340,9 @@ fn summary(report: &Report) -> String {
     if report.copied > 0 {
         text += &format!(", {} by what has changed ({} were there)", report.copied, human_bytes(report.copied_bytes));
     }
+    let links = if report.links == 1 { "link" } else { "links" };
     for (count, what) in [
+        (report.links, links),
         (report.unchanged, "unchanged"),
         (report.deleted, "deleted"),
         (report.failed, "failed"),

@@ -44,6 +44,8 @@ pub async fn run(mut args: SendArgs) -> anyhow::Result<()> {
         delta: args.delta,
         dry_run: args.dry_run,
         delete: args.delete,
+        links: args.links,
+        strict: args.strict,
         exclude: Arc::new(exclude),
         service: Service::Files,
     };
@@ -79,7 +81,7 @@ pub async fn run_over<T: Transport>(
     match transfer::send::send(connection, roots, options, Arc::clone(&display) as _).await {
         Ok(report) => {
             display.finish(&report);
-            if tells_of_delta && report.copied == 0 && report.stored > report.directories {
+            if tells_of_delta && report.copied == 0 && report.stored > report.directories + report.links {
                 output::note(NOTHING_COPIED);
             }
             verdict(&report)
@@ -95,6 +97,11 @@ pub async fn run_over<T: Transport>(
 fn verdict(report: &Report) -> anyhow::Result<()> {
     if report.is_complete() {
         return Ok(());
+    }
+    if report.failed == 0 {
+        anyhow::bail!(
+            "everything else was sent, but --strict does not allow that something is left out; see above what and why"
+        );
     }
     let all = report.failed + report.stored + report.unchanged + report.deleted + report.wanted;
     anyhow::bail!(

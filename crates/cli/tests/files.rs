@@ -148,20 +148,37 @@ fn a_thousand_small_files_share_the_streams() {
 
 #[cfg(unix)]
 #[test]
-fn skipped_links_are_told_in_one_line_and_are_no_failure() {
+fn links_are_named_without_links_and_kept_with_it() {
+    use std::os::unix::fs::{MetadataExt, symlink};
     let site = Site::new();
     site.write("tree/a", "one");
-    std::os::unix::fs::symlink("a", site.path("tree/link")).unwrap();
-    let first = receiver(&site, &[]);
-    let said = send(&site, &["tree"], &first.address, &[]).ok();
-    assert!(said.err.lines().any(|line| line == "1 symbolic link was skipped: tree/link"), "{said:?}");
-    for number in 0..6 {
-        std::os::unix::fs::symlink("a", site.path(&format!("tree/more{number}"))).unwrap();
+    for number in 0..7 {
+        symlink("a", site.path(&format!("tree/link{number}"))).unwrap();
     }
-    let second = receiver(&site, &[]);
-    let said = send(&site, &["tree"], &second.address, &[]).ok();
-    let line = "7 symbolic links were skipped: tree/link, tree/more0, tree/more1, tree/more2, tree/more3 and 2 more";
-    assert!(said.err.lines().any(|said| said == line), "{said:?}");
+    fs::hard_link(site.path("tree/a"), site.path("tree/b")).unwrap();
+    let lines = [
+        "7 symbolic links were skipped without --links: tree/link0, tree/link1, tree/link2, tree/link3, tree/link4 and 2 more",
+        "1 further name of a file was sent as a file of its own without --links: tree/b",
+    ];
+    for strict in [false, true] {
+        let receiver = receiver(&site, &[]);
+        let said = send(&site, &["tree"], &receiver.address, if strict { &["--strict"] } else { &[] });
+        for line in lines {
+            assert!(said.err.lines().any(|said| said == line), "{said:?}");
+        }
+        assert_eq!(said.code, Some(i32::from(strict)), "{said:?}");
+        assert_eq!(said.err.contains("--strict does not allow"), strict, "{said:?}");
+        assert!(receiver.succeeded());
+    }
+    let receiver = receiver(&site, &["--force"]);
+    let said = send(&site, &["tree"], &receiver.address, &["--links", "--strict", "--json"]).ok();
+    let done = done(&said);
+    assert_eq!((&done["links"], &done["left_out"], &done["failed"]), (&8.into(), &0.into(), &0.into()), "{done}");
+    assert_eq!(said.out.lines().filter(|line| line.contains(r#""event":"link""#)).count(), 8);
+    assert!(receiver.succeeded());
+    assert_eq!(fs::read_link(site.path("output/tree/link3")).unwrap(), Path::new("a"));
+    let inode = |name| fs::metadata(site.path(name)).unwrap().ino();
+    assert_eq!(inode("output/tree/a"), inode("output/tree/b"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod basis;
 mod delete;
 mod entry;
+mod link;
 mod listing;
 mod text;
 mod to_receiver;
@@ -10,7 +11,8 @@ mod to_sender;
 
 pub use self::basis::{Basis, CHUNK_HASH_BYTES, CHUNKS_PER_FRAME, ChunkName};
 pub use self::delete::Delete;
-pub use self::entry::Entry;
+pub use self::entry::{Entry, HAS_MORE_NAMES};
+pub use self::link::{Link, LinkKind};
 pub use self::listing::Listing;
 pub use self::to_receiver::ToReceiver;
 pub use self::to_sender::{Confirmed, Hello, Partial, Progress, ToSender};

@@ -114,6 +114,10 @@ pub mod kind {
     pub const COPY: u8 = 0x0c;
     /// Listings will follow.
     pub const DELETE: u8 = 0x0d;
+    /// A link.
+    pub const LINK: u8 = 0x0e;
+    /// So many links follow behind the end frame.
+    pub const LINKS: u8 = 0x0f;
     /// What became of one entry.
     pub const VERDICT: u8 = 0x41;
     /// How far the receiver has come.

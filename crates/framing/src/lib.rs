@@ -19,6 +19,7 @@ pub mod files;
 pub mod folding;
 pub mod frame;
 pub mod limits;
+pub mod link_target;
 pub mod messages;
 pub mod names;
 pub mod perf;

@@ -17,6 +17,12 @@ pub const COMPONENT_BYTES_MAX: usize = 255;
 /// Most components of such a name, and so how deep a search of a file tree goes.
 pub const DEPTH_MAX: usize = 64;
 
+/// Longest target of a link, bytes (4095 on Linux): with the longest name it still fits into a frame.
+pub const LINK_TARGET_BYTES_MAX: usize = 4000;
+
+/// Links of one session.
+pub const LINKS_MAX: u32 = 1 << 20;
+
 /// Longest explanation sent to a peer or believed from one, bytes.
 pub const SENTENCE_BYTES_MAX: usize = 1024;
 

@@ -131,18 +131,25 @@ fn is_of_temporary(bytes: &[u8]) -> bool {
 }
 
 /// Bytes as the name that they are on this system.
+///
+/// # Errors
+/// None.
 #[cfg(unix)]
-fn os_str(bytes: &[u8]) -> Result<&OsStr, NameError> {
+pub fn os_str(bytes: &[u8]) -> Result<&OsStr, NameError> {
     Ok(std::os::unix::ffi::OsStrExt::from_bytes(bytes))
 }
 
 /// Bytes as the name that they are on this system.
+///
+/// # Errors
+/// [`NameError::NotUtf8`].
 #[cfg(not(unix))]
-fn os_str(bytes: &[u8]) -> Result<&OsStr, NameError> {
+pub fn os_str(bytes: &[u8]) -> Result<&OsStr, NameError> {
     std::str::from_utf8(bytes).map(OsStr::new).map_err(|_| NameError::NotUtf8)
 }
 
-fn check_component(component: &[u8]) -> Result<(), NameError> {
+/// Whether bytes are one ordinary component that is not reserved.
+pub(crate) fn check_component(component: &[u8]) -> Result<(), NameError> {
     if component.is_empty() {
         return Err(NameError::Empty);
     }

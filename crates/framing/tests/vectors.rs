@@ -1,7 +1,9 @@
 //! The bytes of frames, beside those which the specification shows.
 
 use dfcp_framing::error::{Failure, FailureCode};
-use dfcp_framing::files::{Basis, CHUNK_HASH_BYTES, ChunkName, Confirmed, Entry, Hello, Partial, ToReceiver, ToSender};
+use dfcp_framing::files::{
+    Basis, CHUNK_HASH_BYTES, ChunkName, Confirmed, Entry, Hello, Link, LinkKind, Partial, ToReceiver, ToSender,
+};
 use dfcp_framing::frame::Service;
 
 fn hex(bytes: &[u8]) -> String {
@@ -83,7 +85,7 @@ fn the_bytes_are_those_of_the_specification() {
     assert_eq!(hex(&resumed), vector("resumed"));
     let mut answers = Vec::new();
     for frame in [
-        ToSender::Hello(Hello { takes_offers: true, deletes: false, partials: 1 }),
+        ToSender::Hello(Hello { takes_offers: true, partials: 1, ..Hello::default() }),
         ToSender::Partial(Partial { offset: 65_536, len: 65_538, mtime_s: 1, mtime_ns: 2, name: b"f".to_vec() }),
         ToSender::Want { index: 3 },
         ToSender::Checked { index: 3, end: 65_536, differ: vec![0] },
@@ -94,12 +96,23 @@ fn the_bytes_are_those_of_the_specification() {
 }
 
 #[test]
-fn frames_about_older_versions_are_those_of_the_specification() {
+fn frames_about_older_versions_and_links_are_those_of_the_specification() {
     let (mut changed, mut basis) = (Vec::new(), Vec::new());
     let offer = ToReceiver::Offer { hash: None, asks_only: false, takes_basis: true, entry: entry(4, b"g", 262_144) };
     offer.encode(&mut changed);
     ToReceiver::Copy { start: 0, len: 16_385 }.encode(&mut changed);
     assert_eq!(hex(&changed), vector("changed"));
+    let mut links = Vec::new();
+    ToReceiver::Links { count: 2 }.encode(&mut links);
+    ToReceiver::End { entries: 5, streams: 1 }.encode(&mut links);
+    for (index, kind, mtime, target, name) in
+        [(5, LinkKind::Symbolic, (1, 2), &b"../b"[..], &b"a/c/l"[..]), (6, LinkKind::Hard, (0, 0), b"a/b", b"a/h")]
+    {
+        let (target, name) = (target.to_vec(), name.to_vec());
+        ToReceiver::Link(Link { index, kind, asks_only: false, mtime_s: mtime.0, mtime_ns: mtime.1, target, name })
+            .encode(&mut links);
+    }
+    assert_eq!(hex(&links), vector("links"));
     let chunks = vec![ChunkName { hash: [0x5a; CHUNK_HASH_BYTES], len: 16_385 }];
     ToSender::Basis(Basis { index: 4, average_bytes: 16_384, chunks }).encode(&mut basis);
     assert_eq!(hex(&basis), vector("basis"));

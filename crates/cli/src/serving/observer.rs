@@ -33,7 +33,7 @@ impl SessionObserver {
                 self.display.finish(report);
                 let is_done = report.is_complete() && report.stored >= stored_min;
                 let details = json!({
-                    "stored": report.stored, "directories": report.directories, "unchanged": report.unchanged,
+                    "stored": report.stored, "directories": report.directories, "links": report.links, "unchanged": report.unchanged,
                     "deleted": report.deleted, "failed": report.failed, "bytes": report.bytes,
                 });
                 self.told.end(if is_done { Outcome::Complete } else { Outcome::Incomplete }, details);

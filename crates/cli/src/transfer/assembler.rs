@@ -3,6 +3,7 @@
 mod allowance;
 mod bases;
 mod current;
+mod links;
 mod listings;
 mod offers;
 mod prefix;
@@ -13,13 +14,14 @@ mod unstored;
 use std::fmt;
 
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
-use dfcp_framing::files::{Confirmed, Entry, HASH_BYTES, Progress, ToReceiver, ToSender};
+use dfcp_framing::files::{Confirmed, Entry, HASH_BYTES, ToReceiver, ToSender};
 use dfcp_framing::names::RelativeName;
 use dfcp_framing::{printable, printable_bytes};
 
 use self::allowance::Allowance;
 use self::bases::{Bases, Offer, Older};
 use self::current::{Current, Receiving};
+use self::links::Links;
 use self::listings::Deletions;
 pub(super) use self::listings::staying;
 pub use self::prefix::{Poke, Ready};
@@ -30,7 +32,7 @@ use super::error::TransferError;
 use super::owner::Owner;
 use super::store::{Beginning, Changed, Over, Readings, Unpublished};
 use super::target::Target;
-use super::{EntryOutcome, Skipped};
+use super::{EntryKind, EntryOutcome, Skipped};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, FILE_STREAMS_MAX};
 
 /// Turns frames into files and verdicts.
@@ -51,6 +53,7 @@ pub struct Assembler {
     directories: u32,
     /// Of a sender that has directories to list.
     deletions: Option<Deletions>,
+    links: Links,
     /// Every stream has ended, and the account is closed.
     is_finished: bool,
     bases: Bases,
@@ -76,6 +79,7 @@ pub struct Assembler {
 struct Receipt {
     index: u32,
     name: RelativeName,
+    kind: EntryKind,
     /// Of a file.
     content: Option<Content>,
     confirmed: Confirmed,
@@ -115,6 +119,7 @@ impl Assembler {
             tree: Tree::default(),
             directories: 0,
             deletions: None,
+            links: Links::default(),
             is_finished: false,
             bases: Bases::default(),
             readings: Readings::default(),
@@ -161,6 +166,14 @@ impl Assembler {
                 self.delete(delete)?;
                 Current::Nothing
             }
+            (ToReceiver::Links { count }, Current::Nothing) if is_first => {
+                self.announce_links(*count)?;
+                Current::Nothing
+            }
+            (ToReceiver::Link(link), Current::Ended) if is_first => {
+                self.link(link)?;
+                Current::Ended
+            }
             (ToReceiver::Listing(listing), Current::Ended) if is_first => {
                 self.listing(listing)?;
                 Current::Ended
@@ -181,7 +194,7 @@ impl Assembler {
         self.publish_if_enough()
     }
 
-    /// Every stream has ended: sets what is left of the directories, confirms what waits, and closes the account.
+    /// Every stream has ended: sets what is left of the directories, confirms what waits, and closes the account unless links follow.
     ///
     /// # Errors
     /// The sender has not said what it has sent, or something else; or the stored names cannot be flushed.
@@ -189,11 +202,21 @@ impl Assembler {
         let entries = self.entries.ok_or(TransferError::PeerClosed)?;
         let left = self.tree.finish(entries)?;
         self.leave_directories(left);
-        self.publish()?;
-        let (stored, failed) = self.totals();
-        self.answers.push(ToSender::Summary { stored, failed, progress: Progress::default() });
-        self.is_finished = true;
-        Ok(())
+        self.begin_links(entries);
+        if self.awaits_links() { self.publish() } else { self.close_account() }
+    }
+
+    /// Whether more follows on the first stream than files: links, or listings.
+    pub fn awaits_more(&self) -> bool {
+        self.awaits_links() || self.deletions.is_some()
+    }
+
+    /// The first stream has ended behind everything.
+    ///
+    /// # Errors
+    /// It ended before that, or what was deleted cannot be flushed.
+    pub fn finish_first_stream(&mut self) -> Result<(), TransferError> {
+        if self.awaits_links() { Err(TransferError::PeerClosed) } else { self.finish_listings() }
     }
 
     /// The answers since the last call, in order; the summary's progress is for the caller to fill in.
@@ -222,12 +245,13 @@ impl Assembler {
     /// The stored names cannot be flushed; the session is over then.
     pub fn publish(&mut self) -> Result<(), TransferError> {
         self.batch_bytes = 0;
+        self.leave_link_directory();
         let (receipts, batch): (Vec<_>, Vec<_>) = std::mem::take(&mut self.batch).into_iter().unzip();
         let results = self.target.publish(batch, &mut self.changed).map_err(TransferError::Flush)?;
-        for (Receipt { index, name, content, confirmed }, result) in receipts.into_iter().zip(results) {
+        for (Receipt { index, name, kind, content, confirmed }, result) in receipts.into_iter().zip(results) {
             let stored = content.filter(|_| result.is_ok());
             let outcome = result.map(|()| confirmed);
-            self.answer(index, &name.to_string(), content.is_none(), stored, outcome);
+            self.answer(index, &name.to_string(), kind, stored, outcome);
         }
         Ok(())
     }
@@ -264,7 +288,7 @@ impl Assembler {
             }
             Err(failure) => {
                 self.closed_directories += 1;
-                self.answer(index, &shown(entry), true, None, Err(failure));
+                self.answer(index, &shown(entry), EntryKind::Directory, None, Err(failure));
                 self.settle(index)?;
             }
         }
@@ -348,8 +372,7 @@ impl Assembler {
             }
             // Only a whole file can be compared.
             Err(failure) if failure.code == FailureCode::Exists && beginning == Beginning::New => {
-                let announced_bytes = entry.size_hint_bytes;
-                let existing = self.target.existing(self.owner.as_ref(), &name, announced_bytes, &mut self.changed);
+                let existing = self.target.existing(self.owner.as_ref(), &name, entry, &mut self.changed);
                 let existing = Box::new(existing.ok_or(failure)?);
                 Ok(Current::Comparing { file: Receiving { index: entry.index, name }, existing, received: 0 })
             }
@@ -381,7 +404,8 @@ impl Assembler {
     fn leave_directories(&mut self, directories: Vec<(u32, OpenDirectory)>) {
         self.closed_directories += directories.len();
         for (index, OpenDirectory { name, entry, made }) in directories {
-            let receipt = Receipt { index, name: name.clone(), content: None, confirmed: Confirmed::Stored };
+            let kind = EntryKind::Directory;
+            let receipt = Receipt { index, name: name.clone(), kind, content: None, confirmed: Confirmed::Stored };
             self.batch.push((receipt, Unpublished::Directory { name, made, entry }));
         }
     }
@@ -399,7 +423,7 @@ impl Assembler {
     }
 
     fn file_failed(&mut self, index: u32, shown: &str, failure: Failure) -> Result<(), TransferError> {
-        self.answer(index, shown, false, None, Err(failure));
+        self.answer(index, shown, EntryKind::File, None, Err(failure));
         self.settle(index)
     }
 
@@ -407,7 +431,7 @@ impl Assembler {
         &mut self,
         index: u32,
         shown: &str,
-        is_directory: bool,
+        kind: EntryKind,
         content: Option<Content>,
         outcome: Result<Confirmed, Failure>,
     ) {
@@ -416,7 +440,7 @@ impl Assembler {
         let is_unchanged = matches!(outcome, Ok(Confirmed::Unchanged));
         self.outcomes.push(EntryOutcome {
             name: shown.to_owned(),
-            is_directory,
+            kind,
             is_unchanged,
             is_deleted: false,
             is_wanted: false,
@@ -460,6 +484,8 @@ impl Drop for Assembler {
 mod folding_tests;
 #[cfg(test)]
 mod foreign_tests;
+#[cfg(test)]
+mod link_tests;
 #[cfg(test)]
 mod listing_tests;
 #[cfg(test)]

@@ -15,13 +15,13 @@ use std::time::SystemTime;
 
 #[cfg(not(unix))]
 pub use self::portable::{
-    Directory, flush_file_system, is_link, is_mount, is_sender, open_named, set_metadata, set_mode, set_sender,
-    status_of, status_of_named,
+    Directory, flush_file_system, is_link, is_mount, is_sender, lacks_links, open_named, set_metadata, set_mode,
+    set_sender, status_of, status_of_named,
 };
 #[cfg(unix)]
 pub use self::unix::{
-    Directory, flush_file_system, is_link, is_mount, is_sender, open_named, set_metadata, set_mode, set_sender,
-    status_of, status_of_named,
+    Directory, flush_file_system, is_link, is_mount, is_sender, lacks_links, open_named, set_metadata, set_mode,
+    set_sender, status_of, status_of_named,
 };
 
 /// How relative paths are resolved.
@@ -62,6 +62,8 @@ pub struct Status {
     pub identity: Identity,
     /// Its permission bits, `0o7777` at the most.
     pub mode: u32,
+    /// How many names it has; 1 on systems that do not tell.
+    pub names: u64,
     /// Length of its content, bytes.
     pub len: u64,
     /// What it takes on the disk, bytes: less than `len` if it has holes.
@@ -78,6 +80,12 @@ impl Identity {
     /// The file system that it is on.
     pub fn device(self) -> u64 {
         self.device
+    }
+
+    /// Of a file that does not exist.
+    #[cfg(test)]
+    pub fn numbered(inode: u64) -> Self {
+        Self { device: 0, inode }
     }
 
     /// All of it, to be hashed.

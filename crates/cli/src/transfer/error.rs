@@ -48,6 +48,12 @@ pub enum TransferError {
     /// The receiver deletes nothing.
     #[error("the receiver deletes nothing: start it with --allow-delete, or leave --delete out here; nothing was sent")]
     NoDeletion,
+    /// The receiver makes no links.
+    #[error(
+        "the receiver keeps no links: it is older, has a system without them, or writes to its standard output; update it there, or leave \
+         --links out here; nothing was sent"
+    )]
+    NoLinks,
     /// This server was not started for what the client asks.
     #[error("the client was refused: {0}")]
     Unsuited(String),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{EntryOutcome, Skipped};
+use super::{EntryKind, EntryOutcome, Skipped};
 use crate::limits::{GROUPS_MAX, NAMES_SHOWN_MAX};
 
 /// What failed and what was left out, by reason.
@@ -19,7 +19,7 @@ pub struct Groups {
 #[derive(Debug, Default)]
 struct Names {
     count: u64,
-    has_directories: bool,
+    has_others: bool,
     /// At most [`NAMES_SHOWN_MAX`].
     first: BTreeSet<String>,
 }
@@ -32,7 +32,7 @@ impl Groups {
             self.failed_beyond += 1;
             return;
         }
-        names_of(&mut self.failed, reason.clone()).add(&outcome.name, outcome.is_directory);
+        names_of(&mut self.failed, reason.clone()).add(&outcome.name, outcome.kind != EntryKind::File);
     }
 
     /// Notes something that was left out.
@@ -46,7 +46,7 @@ impl Groups {
             self.skipped.iter().map(|(what, names)| format!("{}: {}", what.counted(names.count), names.list()));
         let failed = self.failed.iter().map(|(reason, names)| match names.count {
             1 => format!("failed: {}: {reason}", names.list()),
-            count if names.has_directories => format!("failed: {count} entries: {reason} ({})", names.list()),
+            count if names.has_others => format!("failed: {count} entries: {reason} ({})", names.list()),
             count => format!("failed: {count} files: {reason} ({})", names.list()),
         });
         let beyond =
@@ -56,9 +56,9 @@ impl Groups {
 }
 
 impl Names {
-    fn add(&mut self, name: &str, is_directory: bool) {
+    fn add(&mut self, name: &str, is_other: bool) {
         self.count += 1;
-        self.has_directories |= is_directory;
+        self.has_others |= is_other;
         self.first.insert(name.to_owned());
         if self.first.len() > NAMES_SHOWN_MAX {
             self.first.pop_last();
@@ -88,12 +88,8 @@ mod tests {
     use super::*;
 
     fn failed(name: &str, reason: &str, is_directory: bool) -> EntryOutcome {
-        EntryOutcome {
-            name: name.to_owned(),
-            is_directory,
-            failure: Some(reason.to_owned()),
-            ..EntryOutcome::default()
-        }
+        let kind = if is_directory { EntryKind::Directory } else { EntryKind::File };
+        EntryOutcome { name: name.to_owned(), kind, failure: Some(reason.to_owned()), ..EntryOutcome::default() }
     }
 
     #[test]
@@ -112,7 +108,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "1 symbolic link was skipped: link",
+                "1 symbolic link was skipped without --links: link",
                 "failed: 2000 files: it exists (f1000, f1001, f1002, f1003, f1004 and 1995 more)",
                 "failed: alone: it is odd",
                 "failed: 2 entries: it may not (d, e)",

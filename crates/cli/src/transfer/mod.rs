@@ -38,13 +38,26 @@ use self::exclude::Exclude;
 use crate::limits::FAILURES_KEPT_MAX;
 use crate::transport::PathSample;
 
-/// What became of one file or directory.
+/// What an entry is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryKind {
+    /// A file.
+    #[default]
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link, or a further name of a file.
+    Link,
+}
+
+/// What became of one file, directory or link.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EntryOutcome {
     /// Its name, fit for a terminal.
     pub name: String,
-    /// Whether it is a directory.
-    pub is_directory: bool,
+    /// What it is.
+    pub kind: EntryKind,
     /// Whether a file with the same content was there already, so that nothing was written.
     pub is_unchanged: bool,
     /// Whether it was deleted, because the sender does not have it; or would have been.
@@ -76,6 +89,10 @@ pub struct SendOptions {
     pub dry_run: bool,
     /// Has the receiver delete what is not in the directories that are sent.
     pub delete: bool,
+    /// Keeps symbolic links that lead inside of what is sent, and hard links between files of it.
+    pub links: bool,
+    /// Counts anything that is left out as a failure.
+    pub strict: bool,
     /// What is left out.
     pub exclude: Arc<Exclude>,
     /// Which way they go: [`Service::Files`] if this side has called, else [`Service::FilesToCaller`].
@@ -91,17 +108,27 @@ impl Default for SendOptions {
             delta: false,
             dry_run: false,
             delete: false,
+            links: false,
+            strict: false,
             exclude,
             service: Service::Files,
         }
     }
 }
 
-/// Something that a sender leaves out on purpose.
+/// Something that a sender leaves out on purpose, or sends as something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skipped {
     /// A symbolic link inside a directory.
     Link,
+    /// A symbolic link that does not stay inside of what is sent.
+    LinkOutside,
+    /// A link behind more others than a sender holds.
+    LinkBeyond,
+    /// Another name of a file that is sent, by itself.
+    Copy,
+    /// Another name of a file, behind more of them than a sender remembers.
+    CopyBeyond,
     /// A socket, pipe or device.
     Special,
     /// What a receiver has not finished.
@@ -122,7 +149,15 @@ impl Skipped {
     /// Why, for programs.
     pub const fn reason(self) -> &'static str {
         match self {
-            Self::Link => "symbolic links are not followed",
+            Self::Link => "a symbolic link: --links keeps it if it leads inside of what is sent",
+            Self::LinkOutside => {
+                "a symbolic link whose target is absolute, leads out of what is sent, has .. behind a name, or is no name that can be sent"
+            }
+            Self::LinkBeyond => "there are more links than can be sent at once: send the tree in parts",
+            Self::Copy => "another name of a file that is sent, sent as a file of its own: --links keeps it",
+            Self::CopyBeyond => {
+                "sent as a file of its own: more files have further names than can be told apart; send the tree in parts"
+            }
             Self::Special => "not a regular file",
             Self::Unfinished => "a file that a receiver has not finished",
             Self::Excluded => "excluded",
@@ -133,10 +168,36 @@ impl Skipped {
         }
     }
 
+    /// Whether the receiver does not get something by that which is here, and which nobody has asked to leave out.
+    pub const fn is_left_out(self) -> bool {
+        !matches!(self, Self::Excluded | Self::Mounted | Self::UnderWay | Self::NotEmpty)
+    }
+
+    /// Whether it is at the receiver all the same, in another form.
+    const fn is_sent(self) -> bool {
+        matches!(self, Self::Growth | Self::Copy | Self::CopyBeyond)
+    }
+
     /// For people: what happened to this number of them.
     pub fn counted(self, count: u64) -> String {
         let (one, several) = match self {
-            Self::Link => ("symbolic link was skipped", "symbolic links were skipped"),
+            Self::Link => ("symbolic link was skipped without --links", "symbolic links were skipped without --links"),
+            Self::LinkOutside => (
+                "symbolic link was skipped, because its target is absolute, leads out of what is sent, has .. behind a name, or is no name that can be sent",
+                "symbolic links were skipped, because their targets are absolute, lead out of what is sent, have .. behind a name, or are no names that can be sent",
+            ),
+            Self::LinkBeyond => (
+                "link was skipped, because there are more than can be sent at once: send the tree in parts",
+                "links were skipped, because there are more than can be sent at once: send the tree in parts",
+            ),
+            Self::Copy => (
+                "further name of a file was sent as a file of its own without --links",
+                "further names of files were sent as files of their own without --links",
+            ),
+            Self::CopyBeyond => (
+                "file with further names was sent by itself, because there are too many of them: send the tree in parts",
+                "files with further names were sent by themselves, because there are too many of them: send the tree in parts",
+            ),
             Self::Special => ("socket, pipe or device was skipped", "sockets, pipes or devices were skipped"),
             Self::Unfinished => {
                 ("unfinished file of a receiver was skipped", "unfinished files of a receiver were skipped")
@@ -272,6 +333,8 @@ pub struct Report {
     pub stored: u64,
     /// How many of these are directories.
     pub directories: u64,
+    /// How many of these are links.
+    pub links: u64,
     /// Files which the receiver had already, with the same content.
     pub unchanged: u64,
     /// What was deleted, or would have been.
@@ -282,12 +345,18 @@ pub struct Report {
     pub deletion_skipped: Option<&'static str>,
     /// Entries that would have been sent.
     pub wanted: u64,
+    /// How many of these are links.
+    pub wanted_links: u64,
     /// Content of these, bytes.
     pub wanted_bytes: u64,
     /// Entries that were to be sent and were not stored.
     pub failed: u64,
     /// Entries left out on purpose (symbolic links, sockets and the like).
     pub skipped: u64,
+    /// Of these, and of what was sent in another form, those which nobody has asked to leave out.
+    pub left_out: u64,
+    /// Whether anything of that is a failure.
+    pub is_strict: bool,
     /// Content stored, bytes.
     pub bytes: u64,
     /// Stored files of which the receiver had the beginning.
@@ -311,11 +380,13 @@ impl Report {
             None if outcome.is_deleted => self.deleted += 1,
             None if outcome.is_wanted => {
                 self.wanted += 1;
+                self.wanted_links += u64::from(outcome.kind == EntryKind::Link);
                 self.wanted_bytes += outcome.bytes;
             }
             None => {
                 self.stored += 1;
-                self.directories += u64::from(outcome.is_directory);
+                self.directories += u64::from(outcome.kind == EntryKind::Directory);
+                self.links += u64::from(outcome.kind == EntryKind::Link);
                 self.bytes += outcome.bytes;
                 self.resumed += u64::from(outcome.resumed_bytes > 0);
                 self.resumed_bytes += outcome.resumed_bytes;
@@ -331,9 +402,16 @@ impl Report {
         }
     }
 
+    /// Something was left out, or sent in another form.
+    fn skip(&mut self, what: Skipped) {
+        self.skipped += u64::from(!what.is_sent());
+        self.left_out += u64::from(what.is_left_out());
+    }
+
     /// Whether everything asked for is at the receiver and verified.
     pub fn is_complete(&self) -> bool {
-        self.failed == 0
+        let is_whole = self.left_out == 0 && self.deletion_skipped.is_none();
+        self.failed == 0 && (is_whole || !self.is_strict)
     }
 }
 

@@ -245,7 +245,7 @@ impl DiskWorker {
                 Some(Heard::Frame(stream, frame)) => assembler.handle(*stream, frame),
                 Some(Heard::Ready(ready)) => assembler.ready(*ready),
                 Some(Heard::AllEnded) => assembler.finish(),
-                Some(Heard::ListingsEnded) => assembler.finish_listings(),
+                Some(Heard::FirstEnded) => assembler.finish_first_stream(),
                 None => assembler.publish(),
             };
             let spent_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -259,8 +259,8 @@ impl DiskWorker {
             assembler.checkpoint(std::time::Instant::now());
             waits_since = assembler.is_waiting().then(|| waits_since.unwrap_or(started));
             match next {
-                Some(Heard::AllEnded) if !assembler.awaits_listings() => return Ok(()),
-                Some(Heard::ListingsEnded) => {
+                Some(Heard::AllEnded) if !assembler.awaits_more() => return Ok(()),
+                Some(Heard::FirstEnded) => {
                     report.deletion_skipped = assembler.skips_deletion().then_some(SKIPPED_AFTER_FAILURE);
                     return Ok(());
                 }
@@ -315,7 +315,7 @@ impl DiskWorker {
             self.observer.entry(&outcome);
         }
         for (name, what) in assembler.take_skips() {
-            report.skipped += 1;
+            report.skip(what);
             self.observer.skipped(&name, what);
         }
         if !self.observer.is_recorded() {

@@ -76,7 +76,7 @@ pub async fn send<T: Transport>(
     let _ = timeout(CLOSE_WAIT_MAX, tokio::io::copy(&mut reader, &mut tokio::io::sink())).await;
 
     let mut report = std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
-    report.last = snapshot();
+    (report.last, report.is_strict) = (snapshot(), options.strict);
     Ok(report)
 }
 
@@ -295,6 +295,9 @@ async fn listen<R: AsyncRead + Unpin>(
             }
             ToSender::Hello(hello) if answers.wants_deletion() && !hello.deletes => {
                 return Err(TransferError::NoDeletion);
+            }
+            ToSender::Hello(hello) if answers.wants_links() && !hello.keeps_links => {
+                return Err(TransferError::NoLinks);
             }
             ToSender::Hello(hello) => greeting.hello(hello)?,
             ToSender::Partial(partial) => greeting.partial(partial)?,

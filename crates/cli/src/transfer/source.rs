@@ -5,6 +5,7 @@ mod beside;
 mod delta;
 mod encoder;
 mod jobs;
+mod links;
 mod listings;
 mod producer;
 mod reading;
@@ -20,7 +21,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use dfcp_framing::error::ProtocolError;
-use dfcp_framing::files::Entry;
+use dfcp_framing::files::{Entry, HAS_MORE_NAMES};
 use dfcp_framing::printable_path;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -30,7 +31,7 @@ pub(super) use self::producer::{Deletion, produce};
 use self::reading::ReadingFiles;
 pub use self::root::{Root, RootError, STANDARD_STREAM};
 use super::beneath::{Kind, Status};
-use super::{EntryOutcome, Observer, Report, basis};
+use super::{EntryKind, EntryOutcome, Observer, Report, Skipped, basis};
 use crate::limits::{FILE_STREAMS_MAX, UNANSWERED_MAX};
 
 /// What the threads and the connection's tasks know in common.
@@ -152,8 +153,8 @@ pub enum Event {
         index: u32,
         /// For messages.
         name: String,
-        /// Or a file.
-        is_directory: bool,
+        /// What it is.
+        kind: EntryKind,
     },
     /// The file was sent in full.
     Sent {
@@ -209,11 +210,16 @@ fn fail(shared: &Shared, observer: &dyn Observer, path: &Path, sentence: String)
     observer.entry(&outcome);
 }
 
+fn skip(shared: &Shared, observer: &dyn Observer, path: &Path, what: Skipped) {
+    shared.report.lock().unwrap_or_else(PoisonError::into_inner).skip(what);
+    observer.skipped(&printable_path(path), what);
+}
+
 /// With the metadata that it has now.
 fn entry_of(entry: &Entry, status: &Status) -> Entry {
     let is_directory = status.kind == Kind::Directory;
     Entry {
-        mode: status.mode & 0o777,
+        mode: (entry.mode & HAS_MORE_NAMES) | (status.mode & 0o777),
         mtime_s: status.mtime_s,
         mtime_ns: status.mtime_ns,
         // What a receiver needs room for: holes take none.

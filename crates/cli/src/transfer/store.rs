@@ -11,6 +11,8 @@ mod batch;
 mod changed;
 mod conflict;
 mod existing;
+mod linkable;
+mod links;
 mod listed_names;
 mod open_directories;
 mod opened_up;
@@ -36,6 +38,7 @@ use self::batch::Together;
 pub use self::batch::{Finished, Unpublished};
 pub use self::changed::{Changed, Place};
 pub use self::existing::{Completed, Existing};
+pub use self::links::LinkDirectory;
 use self::open_directories::{OpenDirectories, OpenDirectory};
 pub use self::partial::{Checkpoint, Found, Partials, Slot, UnfinishedFile};
 #[cfg(test)]
@@ -276,6 +279,7 @@ impl Store {
             return Err(mismatch(received, len));
         }
         staged.verified = Some((*hash).into());
+        staged.is_linkable = entry.has_more_names();
         set_metadata(&staged.file, self.mode(entry), mtime(entry))
             .map_err(|error| Failure::from_io("finish the file", &error))?;
         if let Some(sender) = &staged.sender

@@ -108,6 +108,10 @@ impl Target {
         self.store().is_ok_and(Store::deletes)
     }
 
+    pub(super) fn keeps_links(&self) -> bool {
+        self.store().is_ok_and(Store::keeps_links)
+    }
+
     pub(super) fn takes_offers(&self) -> bool {
         self.store().is_ok_and(Store::takes_offers)
     }
@@ -120,10 +124,10 @@ impl Target {
         &self,
         owner: Option<&Owner>,
         name: &RelativeName,
-        announced_bytes: u64,
+        entry: &Entry,
         changed: &mut Changed,
     ) -> Option<Existing> {
-        self.store().ok()?.existing(owner, name, announced_bytes, changed)
+        self.store().ok()?.existing(owner, name, entry, changed)
     }
 
     pub(super) fn finish(

@@ -1,6 +1,8 @@
 //! Whole sessions over an in-memory connection, with peers that die or garble at every byte.
 
 pub(super) mod deletion;
+#[cfg(unix)]
+mod links;
 mod resume;
 mod streams;
 
@@ -10,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::files::{Confirmed, Entry, Hello, Progress, ToReceiver, ToSender};
 use dfcp_framing::frame::Service;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -536,7 +538,7 @@ async fn a_sender_whose_input_is_quiet_for_long_is_not_taken_for_dead() {
                 empty += u32::from(matches!(frame, ToReceiver::Data(data) if data.is_empty()));
                 assembler.handle(*stream, frame).unwrap();
             }
-            Heard::Ready(_) | Heard::ListingsEnded => {}
+            Heard::Ready(_) | Heard::FirstEnded => {}
             Heard::AllEnded => assembler.finish().unwrap(),
         }
     }

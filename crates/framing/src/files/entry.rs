@@ -5,6 +5,9 @@ use crate::frame::{Fields, with_header};
 /// Stands for a length which is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
+/// Beside the permission bits of a file: further names of it may follow as hard links.
+pub const HAS_MORE_NAMES: u32 = 1 << 31;
+
 /// Name and metadata of a file or directory, as received: the name is not checked yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -12,7 +15,7 @@ pub struct Entry {
     pub index: u32,
     /// Directories among the entries of lower ordinals. A receiver which takes it later than these finds its directory made.
     pub directories: u32,
-    /// Permission bits, of which only the lowest nine are used.
+    /// Permission bits, of which only the lowest nine are used, and [`HAS_MORE_NAMES`].
     pub mode: u32,
     /// Modification time, whole seconds since 1970 (negative before).
     pub mtime_s: i64,
@@ -41,6 +44,11 @@ impl Entry {
         out.extend_from_slice(&self.size_hint_bytes.to_be_bytes());
         out.extend_from_slice(&self.len.unwrap_or(UNKNOWN).to_be_bytes());
         out.extend_from_slice(&self.name);
+    }
+
+    /// Whether further names of the file may follow as hard links.
+    pub fn has_more_names(&self) -> bool {
+        self.mode & HAS_MORE_NAMES != 0
     }
 
     /// Takes all that is left of a body.

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::error::{Failure, FailureCode, ProtocolError};
 use crate::frame::{HEADER_BYTES, Header, kind};
+use crate::limits::{CONTROL_BYTES_MAX, LINK_TARGET_BYTES_MAX, LINKS_MAX, NAME_BYTES_MAX};
 
 fn entry() -> impl Strategy<Value = Entry> {
     let order = (any::<u32>(), any::<u32>());
@@ -48,6 +49,16 @@ fn delete() -> impl Strategy<Value = Delete> {
     (any::<bool>(), patterns).prop_map(|(asks_only, patterns)| Delete { asks_only, patterns })
 }
 
+fn link() -> impl Strategy<Value = Link> {
+    let text = |bytes_max| proptest::collection::vec(any::<u8>(), 0..bytes_max);
+    (any::<u32>(), any::<(bool, bool)>(), any::<i64>(), 0u32..1_000_000_000, text(300), text(300)).prop_map(
+        |(index, (is_hard, asks_only), mtime_s, mtime_ns, target, name)| {
+            let kind = if is_hard { LinkKind::Hard } else { LinkKind::Symbolic };
+            Link { index, kind, asks_only, mtime_s, mtime_ns, target, name }
+        },
+    )
+}
+
 fn to_receiver() -> impl Strategy<Value = ToReceiver> {
     prop_oneof![
         entry().prop_map(ToReceiver::Directory),
@@ -60,6 +71,8 @@ fn to_receiver() -> impl Strategy<Value = ToReceiver> {
         (any::<u64>(), any::<u32>()).prop_map(|(start, len)| ToReceiver::Copy { start, len }),
         delete().prop_map(ToReceiver::Delete),
         listing().prop_map(ToReceiver::Listing),
+        (1..=LINKS_MAX).prop_map(|count| ToReceiver::Links { count }),
+        link().prop_map(ToReceiver::Link),
         proptest::collection::vec(any::<[u8; 32]>(), 0..5).prop_map(ToReceiver::Tree),
         any::<u64>().prop_map(|start| ToReceiver::Again { start }),
         (any::<u64>(), any::<[u8; 32]>()).prop_map(|(len, hash)| ToReceiver::FileEnd { len, hash }),
@@ -92,8 +105,9 @@ fn to_sender() -> impl Strategy<Value = ToSender> {
             progress
         }),
         failure().prop_map(ToSender::Refused),
-        (any::<bool>(), any::<bool>(), any::<u32>())
-            .prop_map(|(takes_offers, deletes, partials)| ToSender::Hello(Hello { takes_offers, deletes, partials })),
+        (any::<(bool, bool, bool)>(), any::<u32>()).prop_map(|((takes_offers, deletes, keeps_links), partials)| {
+            ToSender::Hello(Hello { takes_offers, deletes, keeps_links, partials })
+        }),
         (prop_oneof![0u8..=11, 13u8..=15], proptest::collection::vec(any::<u8>(), 0..30))
             .prop_map(|(code, name)| ToSender::Deleted { failure: FailureCode::from_wire(code), name }),
         known_entry().prop_map(|(entry, offset)| ToSender::Partial(Partial {
@@ -148,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn what_decodes_encodes_to_the_same_bytes(kind in 1u8..14, body in proptest::collection::vec(any::<u8>(), 0..60)) {
+    fn what_decodes_encodes_to_the_same_bytes(kind in 1u8..16, body in proptest::collection::vec(any::<u8>(), 0..60)) {
         if let Ok(frame) = ToReceiver::decode(kind, &mut body.clone()) {
             let mut bytes = Vec::new();
             frame.encode(&mut bytes);
@@ -188,5 +202,31 @@ fn a_file_without_a_length_is_neither_resumed_nor_offered() {
         frame.encode(&mut bytes);
         let mut body = bytes.split_off(HEADER_BYTES);
         assert!(matches!(ToReceiver::decode(frame_kind, &mut body), Err(ProtocolError::Malformed { .. })), "{frame:?}");
+    }
+}
+
+/// The longest link fits into a frame, and one that says more than it may is refused before its name is looked at.
+#[test]
+fn a_link_has_bounded_parts_and_known_flags() {
+    let link = |target_bytes, flags: Option<u8>| {
+        let kind = LinkKind::Hard;
+        let (target, name) = (vec![b't'; target_bytes], vec![b'n'; NAME_BYTES_MAX]);
+        let link = Link { index: 1, kind, asks_only: true, mtime_s: 2, mtime_ns: 3, target, name };
+        let mut bytes = Vec::new();
+        ToReceiver::Link(link).encode(&mut bytes);
+        let mut body = bytes.split_off(HEADER_BYTES);
+        body[0] = flags.unwrap_or(body[0]);
+        body
+    };
+    let longest = link(LINK_TARGET_BYTES_MAX, None);
+    assert!(longest.len() <= CONTROL_BYTES_MAX, "{}", longest.len());
+    let decode = |mut body: Vec<u8>| ToReceiver::decode(kind::LINK, &mut body);
+    assert!(decode(longest).is_ok());
+    for hostile in [link(LINK_TARGET_BYTES_MAX + 1, None), link(1, Some(4)), link(1, None)[..18].to_vec()] {
+        assert!(matches!(decode(hostile), Err(ProtocolError::Malformed { frame: "link" })));
+    }
+    for count in [0, LINKS_MAX + 1, u32::MAX] {
+        let decoded = ToReceiver::decode(kind::LINKS, &mut count.to_be_bytes().to_vec());
+        assert!(matches!(decoded, Err(ProtocolError::Malformed { frame: "links" })), "{count}");
     }
 }

@@ -1,9 +1,9 @@
 //! What a sender says.
 
-use super::{Delete, Entry, HASH_BYTES, Listing, sentence};
+use super::{Delete, Entry, HASH_BYTES, Link, Listing, sentence};
 use crate::error::{ProtocolError, truncate};
 use crate::frame::{Fields, kind, with_header};
-use crate::limits::SENTENCE_BYTES_MAX;
+use crate::limits::{LINKS_MAX, SENTENCE_BYTES_MAX};
 
 /// Bits of an offer.
 const HAS_HASH: u8 = 1;
@@ -64,9 +64,16 @@ pub enum ToReceiver {
     },
     /// The current file is given up, and why.
     FileAbort(String),
-    /// The last frame of the first stream, except for listings.
+    /// So many links follow behind the end frame.
+    Links {
+        /// At least one, and at most [`LINKS_MAX`].
+        count: u32,
+    },
+    /// The next link.
+    Link(Link),
+    /// The last frame of the first stream, except for links and listings.
     End {
-        /// Directory, File, Resume and Offer frames on all streams, the files that were offered counted once.
+        /// Directory, File, Resume and Offer frames on all streams, the files that were offered counted once. Links are not among them.
         entries: u32,
         /// Streams beside the first one that the sender has opened.
         streams: u32,
@@ -93,6 +100,8 @@ impl ToReceiver {
             }),
             Self::Delete(delete) => with_header(kind::DELETE, out, |out| delete.put(out)),
             Self::Listing(listing) => with_header(kind::LISTING, out, |out| listing.put(out)),
+            Self::Links { count } => with_header(kind::LINKS, out, |out| out.extend_from_slice(&count.to_be_bytes())),
+            Self::Link(link) => with_header(kind::LINK, out, |out| link.put(out)),
             Self::Data(data) => with_header(kind::DATA, out, |out| out.extend_from_slice(data)),
             Self::Copy { start, len } => with_header(kind::COPY, out, |out| {
                 out.extend_from_slice(&start.to_be_bytes());
@@ -132,6 +141,8 @@ impl ToReceiver {
             kind::OFFER => (Self::decode_offer(&mut fields), "offer"),
             kind::DELETE => (Delete::take(&mut fields).map(Self::Delete), "delete"),
             kind::LISTING => (Listing::take(&mut fields).map(Self::Listing), "listing"),
+            kind::LINKS => (Self::decode_links(&mut fields), "links"),
+            kind::LINK => (Link::take(&mut fields).map(Self::Link), "link"),
             kind::COPY => (Self::decode_copy(&mut fields), "copy"),
             kind::TREE => (Self::decode_tree(&mut fields), "tree"),
             kind::AGAIN => (fields.array().map(|start| Self::Again { start: u64::from_be_bytes(start) }), "again"),
@@ -159,6 +170,11 @@ impl ToReceiver {
         let entry = Entry::take(fields)?;
         let (asks_only, takes_basis) = (how & ASKS_ONLY != 0, how & TAKES_BASIS != 0);
         entry.len.is_some().then_some(Self::Offer { hash, asks_only, takes_basis, entry })
+    }
+
+    fn decode_links(fields: &mut Fields<'_>) -> Option<Self> {
+        let count = u32::from_be_bytes(fields.array()?);
+        (1..=LINKS_MAX).contains(&count).then_some(Self::Links { count })
     }
 
     fn decode_copy(fields: &mut Fields<'_>) -> Option<Self> {
@@ -189,6 +205,8 @@ impl ToReceiver {
             Self::Offer { .. } => "offer",
             Self::Delete(_) => "delete",
             Self::Listing(_) => "listing",
+            Self::Links { .. } => "links",
+            Self::Link(_) => "link",
             Self::Data(_) => "data",
             Self::Copy { .. } => "copy",
             Self::Tree(_) => "tree",

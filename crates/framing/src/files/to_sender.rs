@@ -7,6 +7,7 @@ use crate::frame::{Fields, kind, with_header};
 /// The bits of abilities in a hello; others are ignored.
 const TAKES_OFFERS: u8 = 1;
 const DELETES: u8 = 2;
+const KEEPS_LINKS: u8 = 4;
 
 /// How an entry came to be at the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +85,8 @@ pub struct Hello {
     pub takes_offers: bool,
     /// Whether it deletes what the sender does not have.
     pub deletes: bool,
+    /// Whether it makes links.
+    pub keeps_links: bool,
     /// How many beginnings of files it has.
     pub partials: u32,
 }
@@ -141,10 +144,15 @@ impl ToSender {
                 progress.put(out);
             }),
             Self::Refused(failure) => with_header(kind::REFUSED, out, |out| put_failure(failure, out)),
-            Self::Hello(Hello { takes_offers, deletes, partials }) => with_header(kind::HELLO, out, |out| {
-                out.push(if *takes_offers { TAKES_OFFERS } else { 0 } | if *deletes { DELETES } else { 0 });
-                out.extend_from_slice(&partials.to_be_bytes());
-            }),
+            Self::Hello(Hello { takes_offers, deletes, keeps_links, partials }) => {
+                with_header(kind::HELLO, out, |out| {
+                    let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+                    out.push(
+                        flag(*takes_offers, TAKES_OFFERS) | flag(*deletes, DELETES) | flag(*keeps_links, KEEPS_LINKS),
+                    );
+                    out.extend_from_slice(&partials.to_be_bytes());
+                })
+            }
             Self::Partial(partial) => with_header(kind::PARTIAL, out, |out| partial.put(out)),
             Self::Deleted { failure, name } => with_header(kind::DELETED, out, |out| {
                 out.push(failure.map_or(0, |code| code as u8));
@@ -209,7 +217,8 @@ impl ToSender {
         let [abilities] = fields.array()?;
         let takes_offers = abilities & TAKES_OFFERS != 0;
         let deletes = abilities & DELETES != 0;
-        Some(Self::Hello(Hello { takes_offers, deletes, partials: u32::from_be_bytes(fields.array()?) }))
+        let keeps_links = abilities & KEEPS_LINKS != 0;
+        Some(Self::Hello(Hello { takes_offers, deletes, keeps_links, partials: u32::from_be_bytes(fields.array()?) }))
     }
 
     fn decode_deleted(fields: &mut Fields<'_>) -> Option<Self> {

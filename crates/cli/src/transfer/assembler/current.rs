@@ -5,7 +5,7 @@ use dfcp_framing::names::RelativeName;
 
 use super::allowance::Reserved;
 use super::storing::Storing;
-use super::{Content, Receipt};
+use super::{Content, EntryKind, Receipt};
 use crate::transfer::store::Existing;
 use crate::transfer::target::Writing;
 
@@ -61,6 +61,6 @@ impl Receiving {
     }
 
     pub(super) fn receipt(self, content: Content, confirmed: Confirmed) -> Receipt {
-        Receipt { index: self.index, name: self.name, content: Some(content), confirmed }
+        Receipt { index: self.index, name: self.name, kind: EntryKind::File, content: Some(content), confirmed }
     }
 }

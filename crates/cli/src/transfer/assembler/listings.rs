@@ -13,7 +13,7 @@ use crate::transfer::exclude::Exclude;
 use crate::transfer::known_directories::KnownDirectories;
 use crate::transfer::owner::Owner;
 use crate::transfer::store::{Fate, Over, Sweep, SweepRules, Swept};
-use crate::transfer::{EntryOutcome, Skipped};
+use crate::transfer::{EntryKind, EntryOutcome, Skipped};
 
 /// What is known of a session in which directories are to be listed.
 #[derive(Debug)]
@@ -94,15 +94,10 @@ impl Assembler {
                 self.stored += 1;
                 self.answers.push(ToSender::Verdict { index, outcome: Ok(Confirmed::Unchanged) });
             }
-            Err(failure) => self.answer(index, &super::shown(entry), true, None, Err(failure)),
+            Err(failure) => self.answer(index, &super::shown(entry), EntryKind::Directory, None, Err(failure)),
         }
         self.settle(index)?;
         Ok(Current::Nothing)
-    }
-
-    /// Whether listings may follow: the sender has said so.
-    pub fn awaits_listings(&self) -> bool {
-        self.deletions.is_some()
     }
 
     /// Takes some names of a directory. By then everything is stored: after any failure nothing is deleted, as what has failed may be
@@ -214,7 +209,7 @@ impl Assembler {
     ///
     /// # Errors
     /// It ended inside of one, or what was deleted cannot be flushed.
-    pub fn finish_listings(&mut self) -> Result<(), TransferError> {
+    pub(super) fn finish_listings(&mut self) -> Result<(), TransferError> {
         let Some(deletions) = &self.deletions else { return Ok(()) };
         if deletions.listed.is_some() {
             return Err(TransferError::PeerClosed);

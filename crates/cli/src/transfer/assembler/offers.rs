@@ -6,6 +6,7 @@ use dfcp_framing::files::{Confirmed, Hello, ToSender};
 use super::bases::Offer;
 use super::{Assembler, Content, Receipt, parse, shown};
 use crate::limits::BASIS_BYTES_MIN;
+use crate::transfer::EntryKind;
 use crate::transfer::error::TransferError;
 use crate::transfer::store::{Existing, Offered, Unpublished};
 
@@ -21,7 +22,8 @@ impl Assembler {
     /// The first answers: what it can do for this sender, and what it has of its files.
     pub fn greet(&mut self) {
         let Some(owner) = &self.owner else {
-            self.answers.push(ToSender::Hello(Hello::default()));
+            let keeps_links = self.target.keeps_links();
+            self.answers.push(ToSender::Hello(Hello { keeps_links, ..Hello::default() }));
             return;
         };
         let unfinished = self.target.unfinished(owner);
@@ -32,6 +34,7 @@ impl Assembler {
         let hello = Hello {
             takes_offers: self.target.takes_offers(),
             deletes: self.target.deletes(),
+            keeps_links: self.target.keeps_links(),
             partials: u32::try_from(partials.len()).unwrap_or(u32::MAX),
         };
         self.answers.push(ToSender::Hello(hello));
@@ -70,7 +73,7 @@ impl Assembler {
             Ok((Offered::Unchanged(existing), name)) => {
                 let hash = hash.copied().map(blake3::Hash::from_bytes);
                 let content = Some(Content { bytes: existing.len(), hash, resumed_bytes: 0, copied_bytes: 0 });
-                let receipt = Receipt { index, name, content, confirmed: Confirmed::Unchanged };
+                let receipt = Receipt { index, name, kind: EntryKind::File, content, confirmed: Confirmed::Unchanged };
                 self.await_disk(receipt, Unpublished::Unchanged(existing))?;
             }
             Err(failure) => self.file_failed(index, &shown(entry), failure)?,

@@ -136,7 +136,7 @@ pub(super) fn keeping() -> StoreOptions {
 fn cut_off() -> tempfile::TempDir {
     let output = tempfile::tempdir().unwrap();
     let mut session = Session::open(output.path(), &alice(), keeping());
-    assert_eq!(session.greeted(), [ToSender::Hello(Hello::default())]);
+    assert_eq!(session.greeted(), [ToSender::Hello(Hello { keeps_links: cfg!(unix), ..Hello::default() })]);
     session.say(&ToReceiver::File(entry())).unwrap();
     session.data(&content(1)[..LEFT]);
     drop(session);
@@ -457,7 +457,7 @@ mod offers {
         let store = Arc::new(Store::open(output.path(), keeping()).unwrap());
         let mut assembler = Assembler::new(store, None, Arc::new(|_| {}));
         assembler.greet();
-        assert_eq!(assembler.take_answers(), [ToSender::Hello(Hello::default())]);
+        assert_eq!(assembler.take_answers(), [ToSender::Hello(Hello { keeps_links: cfg!(unix), ..Hello::default() })]);
         let offered = assembler
             .handle(0, &ToReceiver::Offer { hash: None, asks_only: false, takes_basis: false, entry: entry() });
         assert!(matches!(offered, Err(TransferError::Protocol(_))));

@@ -5,6 +5,7 @@ use dfcp_framing::files::{Confirmed, ToReceiver};
 
 use super::allowance::Reserved;
 use super::{Assembler, Content, Current, Receiving, out_of_place};
+use crate::transfer::EntryKind;
 use crate::transfer::error::TransferError;
 use crate::transfer::store::{Existing, Unpublished};
 use crate::transfer::target::Writing;
@@ -34,7 +35,7 @@ impl Assembler {
             ToReceiver::FileEnd { len, hash } => match writing.finish(*len, hash) {
                 Ok(()) => {
                     let content = Some(Content::new(*len, hash));
-                    self.answer(file.index, &file.name.to_string(), false, content, Ok(Confirmed::Stored));
+                    self.answer(file.index, &file.name.to_string(), EntryKind::File, content, Ok(Confirmed::Stored));
                     self.settle(file.index)?;
                 }
                 Err(failure) => self.file_failed(file.index, &file.name.to_string(), failure)?,

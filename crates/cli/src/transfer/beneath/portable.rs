@@ -164,6 +164,38 @@ impl Directory {
         fs::remove_file(from)
     }
 
+    /// Nothing: a path could lead elsewhere by the next call.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn make_link(&self, _target: &OsStr, _name: &OsStr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// The text of the symbolic link `name`.
+    ///
+    /// # Errors
+    /// Those of the file system; it is no such link.
+    pub fn link_target(&self, name: &OsStr) -> io::Result<OsString> {
+        Ok(fs::read_link(self.path.join(name))?.into_os_string())
+    }
+
+    /// Nothing, as [`Directory::make_link`].
+    ///
+    /// # Errors
+    /// Always.
+    pub fn set_link_mtime(&self, _name: &OsStr, _mtime: FileTime) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Nothing, as [`Directory::make_link`].
+    ///
+    /// # Errors
+    /// Always.
+    pub fn add_name(&self, _from: &OsStr, _other: &Self, _to: &OsStr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Removes the file or link `name`.
     ///
     /// # Errors
@@ -196,6 +228,14 @@ impl Directory {
         Ok(None)
     }
 
+    /// Sets the time of this directory's content.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn set_mtime(&self, mtime: FileTime) -> io::Result<()> {
+        filetime::set_file_mtime(&self.path, mtime)
+    }
+
     /// Sets the time of this directory's content; there are no modes.
     ///
     /// # Errors
@@ -221,6 +261,11 @@ struct LinkFound;
 /// Whether the error says that something on the way is a symbolic link.
 pub fn is_link(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<LinkFound>())
+}
+
+/// Whether the error says that no link is made.
+pub fn lacks_links(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported
 }
 
 /// No: file systems are not told apart here.
@@ -314,6 +359,6 @@ impl Status {
         };
         let identity = Identity { device: 0, inode: 0 };
         let len = metadata.len();
-        Self { kind, identity, mode, len, allocated_bytes: len, mtime_s, mtime_ns, changed: modified }
+        Self { kind, identity, mode, names: 1, len, allocated_bytes: len, mtime_s, mtime_ns, changed: modified }
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 use std::time::{Duration, UNIX_EPOCH};
 
 use filetime::FileTime;
-use rustix::fs::{Access, AtFlags, Dir, FileType, Mode, OFlags, Stat, accessat};
+use rustix::fs::{Access, AtFlags, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, accessat};
 use rustix::io::Errno;
 
 use super::{Identity, Kind, Resolution, Status};
@@ -236,6 +236,43 @@ impl Directory {
         self.remove_file(from)
     }
 
+    /// Makes a symbolic link with this text.
+    ///
+    /// # Errors
+    /// Those of the file system; something of that name exists.
+    pub fn make_link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::symlinkat(target, &self.descriptor, name)?)
+    }
+
+    /// The text of the symbolic link `name`.
+    ///
+    /// # Errors
+    /// Those of the file system; it is no such link.
+    pub fn link_target(&self, name: &OsStr) -> io::Result<OsString> {
+        let target = rustix::fs::readlinkat(&self.descriptor, name, Vec::new())?;
+        Ok(OsStr::from_bytes(target.to_bytes()).to_owned())
+    }
+
+    /// Sets the time of the symbolic link `name`, and not of what it leads to.
+    ///
+    /// # Errors
+    /// Those of the file system, which may have no such times.
+    pub fn set_link_mtime(&self, name: &OsStr, mtime: FileTime) -> io::Result<()> {
+        let times = Timestamps {
+            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+            last_modification: Timespec { tv_sec: mtime.unix_seconds(), tv_nsec: mtime.nanoseconds().into() },
+        };
+        Ok(rustix::fs::utimensat(&self.descriptor, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Gives the file `from` of this directory a further name, `to` in the directory `other`. A symbolic link gets it itself.
+    ///
+    /// # Errors
+    /// Those of the file system; something of that name exists.
+    pub fn add_name(&self, from: &OsStr, other: &Self, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::linkat(&self.descriptor, from, &other.descriptor, to, AtFlags::empty())?)
+    }
+
     /// Removes the file or link `name`.
     ///
     /// # Errors
@@ -277,6 +314,14 @@ impl Directory {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Sets the time of the content of this directory.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn set_mtime(&self, mtime: FileTime) -> io::Result<()> {
+        filetime::set_file_handle_times(&self.readable()?, None, Some(mtime))
     }
 
     /// Sets the mode of this directory and the time of its content.
@@ -348,6 +393,12 @@ fn link_or(error: Errno, directory: impl AsFd, name: &OsStr) -> Errno {
 /// Whether the error says that something on the way is a symbolic link.
 pub fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+/// Whether the error says that the file system takes no such link.
+pub fn lacks_links(error: &io::Error) -> bool {
+    let number = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(number, Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV | Errno::MLINK))
 }
 
 /// Whether the error says that another file system is mounted on the way.
@@ -490,6 +541,7 @@ impl Status {
             kind,
             identity: Identity { device: wide(stat.st_dev), inode: wide(stat.st_ino) },
             mode: wide::<_, u32>(stat.st_mode) & 0o7777,
+            names: wide(stat.st_nlink),
             len: wide(stat.st_size),
             allocated_bytes: wide::<_, u64>(stat.st_blocks).saturating_mul(STAT_BLOCK_BYTES),
             mtime_s: wide(stat.st_mtime),

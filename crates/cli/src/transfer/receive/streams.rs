@@ -31,7 +31,7 @@ pub(in crate::transfer) enum Heard {
     /// The sender has said how many streams there are, and each of them has ended.
     AllEnded,
     /// The first stream has ended behind what follows its end frame.
-    ListingsEnded,
+    FirstEnded,
 }
 
 /// Memory of data frames that were handled, for those to come.
@@ -145,10 +145,10 @@ pub(in crate::transfer) async fn hear<R: AsyncRead + Unpin>(
     inlet: Inlet,
 ) -> Result<(), TransferError> {
     let mut partly = Partly::default();
-    let Some(has_listings) = hear_all((&mut first, &mut partly), service, beside, &inlet).await? else {
+    let Some(has_more) = hear_all((&mut first, &mut partly), service, beside, &inlet).await? else {
         return Ok(());
     };
-    if inlet.frames.send(Heard::AllEnded).await.is_err() || !has_listings {
+    if inlet.frames.send(Heard::AllEnded).await.is_err() || !has_more {
         // If it wants no more, it has its reason.
         return Ok(());
     }
@@ -157,11 +157,11 @@ pub(in crate::transfer) async fn hear<R: AsyncRead + Unpin>(
             return Ok(());
         }
     }
-    let _ = inlet.frames.send(Heard::ListingsEnded).await;
+    let _ = inlet.frames.send(Heard::FirstEnded).await;
     Ok(())
 }
 
-/// Reads everything up to the end frame and the ends of all streams. Returns whether listings may follow; nothing if the disk thread
+/// Reads everything up to the end frame and the ends of all streams. Returns whether links or listings may follow; nothing if the disk thread
 /// wants no more.
 async fn hear_all<R: AsyncRead + Unpin>(
     first: (&mut R, &mut Partly),
@@ -174,7 +174,7 @@ async fn hear_all<R: AsyncRead + Unpin>(
     let mut first = pin!(hear_first(first, service, inlet, directories));
     // Dropped with this future, they read no more.
     let mut others = JoinSet::new();
-    let (mut opened, mut told, mut is_open, mut has_listings) = (0_u32, None, true, false);
+    let (mut opened, mut told, mut is_open, mut has_more) = (0_u32, None, true, false);
     while told != Some(opened) || !others.is_empty() {
         let is_opening = is_open && told.is_none_or(|told| opened < told);
         if !is_open && told.is_some_and(|told| opened < told) {
@@ -188,11 +188,11 @@ async fn hear_all<R: AsyncRead + Unpin>(
         };
         tokio::select! {
             ended = &mut first, if told.is_none() => {
-                let Some((streams, listings)) = ended? else { return Ok(None) };
+                let Some((streams, more)) = ended? else { return Ok(None) };
                 if streams < opened || streams > u32::from(FILE_STREAMS_MAX) || (beside.is_none() && streams > 0) {
                     return Err(ProtocolError::TooManyStreams.into());
                 }
-                (told, has_listings) = (Some(streams), listings);
+                (told, has_more) = (Some(streams), more);
             }
             stream = accept, if is_opening => match stream {
                 Some(_) if opened >= FILE_STREAMS_MAX.into() => return Err(ProtocolError::TooManyStreams.into()),
@@ -211,7 +211,7 @@ async fn hear_all<R: AsyncRead + Unpin>(
             }
         }
     }
-    Ok(Some(has_listings))
+    Ok(Some(has_more))
 }
 
 /// Waits until nothing has come for too long on any stream, and nothing that came is still to be handled.
@@ -229,7 +229,7 @@ pub(in crate::transfer) async fn watch_silence(counters: &Counters) -> TransferE
     }
 }
 
-/// Reads the first stream up to its end frame; returns how many there are beside it and whether listings may follow, or nothing if the disk
+/// Reads the first stream up to its end frame; returns how many there are beside it and whether links or listings may follow, or nothing if the disk
 /// thread wants no more.
 async fn hear_first<R: AsyncRead + Unpin>(
     (reader, partly): (&mut R, &mut Partly),
@@ -240,10 +240,10 @@ async fn hear_first<R: AsyncRead + Unpin>(
     let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     let greeted = timeout(SENDER_SILENCE_MAX, read_preamble(reader, service)).await.map_err(silent)?;
     greeted.map_err(TransferError::at_receiver)?;
-    let mut has_listings = false;
+    let mut has_more = false;
     loop {
         let Some(frame) = inlet.read(reader, partly).await? else { return Err(TransferError::PeerClosed) };
-        has_listings |= matches!(frame, ToReceiver::Delete(_));
+        has_more |= matches!(frame, ToReceiver::Delete(_) | ToReceiver::Links { .. });
         let is_directory = matches!(frame, ToReceiver::Directory(_));
         if is_directory && let Ok(permit) = inlet.open_directories.acquire().await {
             // The disk thread gives it back.
@@ -259,7 +259,7 @@ async fn hear_first<R: AsyncRead + Unpin>(
         if let Some(streams) = streams {
             // Files which wait for more wait in vain.
             directories.send_replace(u32::MAX);
-            return Ok(Some((streams, has_listings)));
+            return Ok(Some((streams, has_more)));
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::transfer::assembler::staying;
 use crate::transfer::basis::{self, Cut};
 use crate::transfer::error::TransferError;
 use crate::transfer::source::{Event, Shared};
-use crate::transfer::{EntryOutcome, Observer, SKIPPED_AFTER_FAILURE, SendOptions, Skipped};
+use crate::transfer::{EntryKind, EntryOutcome, Observer, SKIPPED_AFTER_FAILURE, SendOptions, Skipped};
 
 /// Brings verdicts and entries together.
 pub(super) struct Answers<'a> {
@@ -25,6 +25,8 @@ pub(super) struct Answers<'a> {
     is_dry: bool,
     /// Whether the receiver was asked to delete.
     deletes: bool,
+    /// Whether it was asked to make links.
+    keeps_links: bool,
     /// Whether only changes are sent.
     has_delta: bool,
     /// What is known of older versions, until they are wanted.
@@ -38,7 +40,7 @@ pub(super) struct Answers<'a> {
 
 struct Pending {
     name: String,
-    is_directory: bool,
+    kind: EntryKind,
     /// Length, and hash if it was looked at.
     sent: Option<(u64, Option<blake3::Hash>)>,
     copied_bytes: u64,
@@ -69,6 +71,7 @@ impl<'a> Answers<'a> {
             observer,
             is_dry: options.dry_run,
             deletes: options.delete,
+            keeps_links: options.links,
             has_delta: options.delta,
             bases: BTreeMap::new(),
             alive: basis::Alive::default(),
@@ -87,6 +90,11 @@ impl<'a> Answers<'a> {
         self.deletes
     }
 
+    /// Whether the receiver was asked to make links.
+    pub(super) fn wants_links(&self) -> bool {
+        self.keeps_links
+    }
+
     pub(super) fn verdict(&mut self, index: u32, verdict: Result<Confirmed, Failure>) -> Result<(), TransferError> {
         let stray = ProtocolError::StrayVerdict { index };
         let offered = self.shared.answer_offer(index);
@@ -98,9 +106,15 @@ impl<'a> Answers<'a> {
         }
         let is_dry = self.is_dry;
         let is_answerable = |pending: &Pending| match &verdict {
-            Ok(Confirmed::Stored) => pending.is_directory || pending.sent.is_some(),
+            // Of a link that is only asked about the receiver wants more, or has it.
+            Ok(Confirmed::Stored) if pending.kind == EntryKind::Link => !is_dry,
+            Ok(Confirmed::Stored) => pending.kind == EntryKind::Directory || pending.sent.is_some(),
             // A directory that is only asked about could be made, or is there.
-            Ok(Confirmed::Unchanged) => pending.sent.is_some() || offered.is_some() || (is_dry && pending.is_directory),
+            Ok(Confirmed::Unchanged) => match pending.kind {
+                EntryKind::File => pending.sent.is_some() || offered.is_some(),
+                EntryKind::Directory => is_dry,
+                EntryKind::Link => true,
+            },
             // Given up by us, which we noted before; the rest may come at any time.
             Err(failure) if failure.code == FailureCode::GivenUp => pending.gave_up.is_some(),
             Err(_) => true,
@@ -110,8 +124,8 @@ impl<'a> Answers<'a> {
             self.note(event);
         }
         let pending = self.pending.remove(&index).ok_or(stray)?;
-        let Pending { name, is_directory, resumed_bytes, copied_bytes, has_grown, sent, gave_up } = pending;
-        if is_dry && is_directory && verdict.is_ok() {
+        let Pending { name, kind, resumed_bytes, copied_bytes, has_grown, sent, gave_up } = pending;
+        if is_dry && kind == EntryKind::Directory && verdict.is_ok() {
             self.shared.answered();
             return Ok(());
         }
@@ -120,11 +134,12 @@ impl<'a> Answers<'a> {
                 let (bytes, hash) = sent.or(offered).unwrap_or_default();
                 let is_unchanged = confirmed == Confirmed::Unchanged;
                 if has_grown {
+                    self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).skip(Skipped::Growth);
                     self.observer.skipped(&name, Skipped::Growth);
                 }
                 EntryOutcome {
                     name,
-                    is_directory,
+                    kind,
                     is_unchanged,
                     bytes,
                     resumed_bytes,
@@ -136,7 +151,7 @@ impl<'a> Answers<'a> {
             Err(failure) => {
                 self.shared.refuse(index);
                 let sentence = gave_up.unwrap_or_else(|| printable(&failure.sentence));
-                EntryOutcome { name, is_directory, failure: Some(sentence), ..EntryOutcome::default() }
+                EntryOutcome { name, kind, failure: Some(sentence), ..EntryOutcome::default() }
             }
         };
         self.settle(&outcome);
@@ -150,14 +165,18 @@ impl<'a> Answers<'a> {
             let known = self.bases.remove(&index);
             return if self.shared.want(index, known) { Ok(()) } else { Err(stray) };
         }
-        let (bytes, hash) = self.shared.answer_offer(index).ok_or(stray)?;
-        self.shared.spare(bytes);
+        let offered = self.shared.answer_offer(index);
         while !self.pending.contains_key(&index) {
             let event = self.events.try_recv().map_err(|_| stray)?;
             self.note(event);
         }
-        let Pending { name, .. } = self.pending.remove(&index).ok_or(stray)?;
-        self.settle(&EntryOutcome { name, is_wanted: true, bytes, hash, ..EntryOutcome::default() });
+        let Pending { name, kind, .. } = self.pending.remove(&index).ok_or(stray)?;
+        let (bytes, hash) = match kind {
+            EntryKind::Link => (0, None),
+            EntryKind::File | EntryKind::Directory => offered.ok_or(stray)?,
+        };
+        self.shared.spare(bytes);
+        self.settle(&EntryOutcome { name, kind, is_wanted: true, bytes, hash, ..EntryOutcome::default() });
         Ok(())
     }
 
@@ -199,7 +218,7 @@ impl<'a> Answers<'a> {
     pub(super) fn deleted(&mut self, failure: Option<FailureCode>, name: &[u8]) {
         self.told = self.told.wrapping_add(1);
         if let Some(what) = failure.and_then(staying) {
-            self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).skipped += 1;
+            self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).skip(what);
             self.observer.skipped(&printable_bytes(name), what);
             return;
         }
@@ -235,10 +254,10 @@ impl<'a> Answers<'a> {
     /// There are at most as many entries as may be unanswered.
     fn note(&mut self, event: Event) {
         match event {
-            Event::Entry { index, name, is_directory } => {
+            Event::Entry { index, name, kind } => {
                 let (copied_bytes, resumed_bytes, has_grown) = (0, 0, false);
                 let (sent, gave_up) = (None, None);
-                let pending = Pending { name, is_directory, sent, copied_bytes, resumed_bytes, has_grown, gave_up };
+                let pending = Pending { name, kind, sent, copied_bytes, resumed_bytes, has_grown, gave_up };
                 self.pending.insert(index, pending);
             }
             // An entry that is no longer there was refused before its end.

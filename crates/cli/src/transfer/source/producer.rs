@@ -7,13 +7,14 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use dfcp_framing::files::{Delete, Entry, ToReceiver};
+use dfcp_framing::files::{Delete, Entry, HAS_MORE_NAMES, ToReceiver};
 use dfcp_framing::frame::kind;
 use dfcp_framing::names::RelativeName;
 use tokio::sync::{TryAcquireError, mpsc, oneshot};
 
 use super::beside::{self, Beside, Known, Opener};
 use super::encoder::{Content, Encoder, Job};
+use super::links::{FirstNames, Waiting};
 use super::listings::{Lister, which};
 use super::resume::Resumed;
 use super::root::Root;
@@ -25,7 +26,7 @@ use crate::limits::{CHUNKS_WAITING_MAX, DIRECTORIES_WAIT, WALK_AHEAD_MAX};
 use crate::transfer::beneath::{Identity, Status, status_of};
 use crate::transfer::hash_tree::Shape;
 use crate::transfer::known_directories::KnownDirectories;
-use crate::transfer::{EntryOutcome, Observer, SKIPPED_BEYOND, SendOptions};
+use crate::transfer::{EntryKind, EntryOutcome, Observer, SKIPPED_BEYOND, SendOptions};
 
 /// What deleting takes.
 #[derive(Debug)]
@@ -62,6 +63,7 @@ pub(in crate::transfer) fn produce(
         directories: 0,
         waits_since: None,
         tree: Tree::default(),
+        links: Waiting::default(),
     };
     (producer, feed, opener)
 }
@@ -69,21 +71,22 @@ pub(in crate::transfer) fn produce(
 /// Goes through what was found.
 pub(in crate::transfer) struct Producer {
     roots: Vec<Root>,
-    options: SendOptions,
+    pub(super) options: SendOptions,
     deletion: Option<Deletion>,
-    first: Encoder,
+    pub(super) first: Encoder,
     /// Content on the first stream.
     first_bytes: u64,
     /// The most before the receiver has said anything.
     first_bytes_max: u64,
     beside: Beside,
-    shared: Arc<Shared>,
-    observer: Arc<dyn Observer>,
-    entries: u32,
+    pub(super) shared: Arc<Shared>,
+    pub(super) observer: Arc<dyn Observer>,
+    pub(super) entries: u32,
     directories: u32,
     /// How long directories have been encoded and not sent.
     waits_since: Option<Instant>,
     tree: Tree,
+    pub(super) links: Waiting,
 }
 
 impl Producer {
@@ -91,10 +94,11 @@ impl Producer {
     pub(in crate::transfer) fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let is_sent = self.run_to_end().is_ok();
+        // The receiver takes links once all other streams have ended, so these must not wait for them.
         shared.jobs.complete();
         if is_sent {
             // `Stopped` needs no handling: see there.
-            let _ = self.list();
+            let _ = self.send_links().and_then(|()| self.list());
         }
     }
 
@@ -105,6 +109,7 @@ impl Producer {
             shared: Arc::clone(&self.shared),
             observer: Arc::clone(&self.observer),
             options: self.options.clone(),
+            first_names: FirstNames::default(),
         };
         let roots = self.roots.clone();
         let finding = std::thread::Builder::new().name("find files".to_owned()).spawn(move || finder.run(&roots));
@@ -133,9 +138,11 @@ impl Producer {
     }
 
     fn send(&mut self, found: &Receiver<Found>) -> Result<(), Stopped> {
-        if self.options.delete {
-            // A receiver that deletes nothing ends this before anything is sent.
+        if self.options.delete || self.options.links {
+            // A receiver that deletes nothing, or makes no links, ends this before anything is sent.
             self.known()?;
+        }
+        if self.options.delete {
             for delete in Delete::split(self.options.dry_run, &self.options.exclude.texts()) {
                 ToReceiver::Delete(delete).encode(&mut self.first.chunk.bytes);
             }
@@ -154,12 +161,16 @@ impl Producer {
             match next {
                 Found::Root { root, identity } => self.tree = Tree::open(root, identity),
                 Found::Directory { name, status } => self.directory(&name, &status)?,
-                Found::File { place, identity, name } => self.file(place, identity, &name)?,
+                Found::File { place, identity, name, has_more_names } => {
+                    self.file(place, identity, &name, has_more_names)?;
+                }
+                Found::Link(link) => self.found_link(link),
                 Found::StandardInput { name } => self.standard_input(&name)?,
             }
         }
         self.shared.total_is_final.store(true, Ordering::Relaxed);
         let streams = self.beside.count_at_end()?;
+        self.announce_links();
         ToReceiver::End { entries: self.entries, streams }.encode(&mut self.first.chunk.bytes);
         self.flush()
     }
@@ -173,14 +184,20 @@ impl Producer {
             let [name, which] = which(name, status.identity);
             deletion.known.add(&[&name, &which]);
         }
-        let entry = self.start(entry_of(&new_entry(name), status), name, true)?;
+        let entry = self.start(entry_of(&new_entry(name), status), name, EntryKind::Directory)?;
         self.directories += 1;
         entry.encode(kind::DIRECTORY, &mut self.first.chunk.bytes);
         self.waits_since.get_or_insert_with(Instant::now);
         self.first.flush_if_full()
     }
 
-    fn file(&mut self, place: Place, identity: Identity, name: &RelativeName) -> Result<(), Stopped> {
+    fn file(
+        &mut self,
+        place: Place,
+        identity: Identity,
+        name: &RelativeName,
+        has_more_names: bool,
+    ) -> Result<(), Stopped> {
         let started = Instant::now();
         let opened = self.tree.open_file(&place, identity);
         self.first.spent(started);
@@ -191,7 +208,8 @@ impl Producer {
                 return Ok(());
             }
         };
-        let entry = entry_of(&new_entry(name), &status);
+        let mode = if has_more_names { HAS_MORE_NAMES } else { 0 };
+        let entry = entry_of(&Entry { mode, ..new_entry(name) }, &status);
         if self.options.dry_run {
             return self.ask(entry, name, place, identity);
         }
@@ -209,7 +227,7 @@ impl Producer {
         if let Some((offset, shape)) = resumed.filter(|(offset, _)| *offset > 0) {
             // Each of the two reads at its own place.
             if let Ok((beginning, _)) = self.tree.open_file(&place, identity) {
-                let entry = self.start(entry, name, false)?;
+                let entry = self.start(entry, name, EntryKind::File)?;
                 self.shared.spare(offset);
                 let resumed = Box::new(Resumed { beginning, rest: file, status, shape, offset });
                 let job = Job { entry, content: Content::Resumed(resumed), hash: None, older: None };
@@ -223,12 +241,12 @@ impl Producer {
         if streams == 0 {
             return self.send_first(entry, name, file, status);
         }
-        let entry = self.start(entry, name, false)?;
+        let entry = self.start(entry, name, EntryKind::File)?;
         self.hand_on(Job { entry, content: Content::File(file, status), hash: None, older: None })
     }
 
     fn send_first(&mut self, entry: Entry, name: &RelativeName, file: File, status: Status) -> Result<(), Stopped> {
-        let entry = self.start(entry, name, false)?;
+        let entry = self.start(entry, name, EntryKind::File)?;
         self.first_bytes = self.first_bytes.saturating_add(status.len);
         self.first.file(Job { entry, content: Content::File(file, status), hash: None, older: None })
     }
@@ -272,7 +290,7 @@ impl Producer {
         } else {
             None
         };
-        let entry = self.start(entry, name, false)?;
+        let entry = self.start(entry, name, EntryKind::File)?;
         let content = Content::Offered(self.tree.found(place, identity));
         // The answer may come as soon as the frame is on its way.
         self.shared.jobs.offer(Job { entry: entry.clone(), content, hash, older: None });
@@ -298,7 +316,7 @@ impl Producer {
             mtime_ns: now.subsec_nanos(),
             ..new_entry(name)
         };
-        let entry = self.start(entry, name, false)?;
+        let entry = self.start(entry, name, EntryKind::File)?;
         let job = Job { entry, content: Content::StandardInput, hash: None, older: None };
         if self.known()?.streams == 0 { self.first.file(job) } else { self.hand_on(job) }
     }
@@ -326,16 +344,16 @@ impl Producer {
     }
 
     /// Gives an entry its place among the others.
-    fn start(&mut self, entry: Entry, name: &RelativeName, is_directory: bool) -> Result<Entry, Stopped> {
+    fn start(&mut self, entry: Entry, name: &RelativeName, kind: EntryKind) -> Result<Entry, Stopped> {
         let index = self.entries;
         self.entries = index.checked_add(1).ok_or(Stopped)?;
         self.await_answers()?;
-        self.first.event(Event::Entry { index, name: name.to_string(), is_directory })?;
+        self.first.event(Event::Entry { index, name: name.to_string(), kind })?;
         Ok(Entry { index, directories: self.directories, ..entry })
     }
 
     /// Waits while as many entries as may be are without a verdict.
-    fn await_answers(&mut self) -> Result<(), Stopped> {
+    pub(super) fn await_answers(&mut self) -> Result<(), Stopped> {
         let permit = match self.shared.unanswered.try_acquire() {
             Ok(permit) => permit,
             Err(TryAcquireError::Closed) => return Err(Stopped),

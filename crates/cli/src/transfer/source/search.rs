@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, PoisonError};
 
+use dfcp_framing::files::LinkKind;
+use dfcp_framing::link_target::check_link_target;
 use dfcp_framing::names::{NameError, RelativeName, is_temporary};
-use dfcp_framing::printable_path;
 
-use super::{Root, Shared, Stopped, fail};
+use super::links::{FirstNames, FoundLink, Named};
+use super::{Root, Shared, Stopped, fail, skip};
 use crate::transfer::beneath::{Directory, Identity, Kind, Status, status_of_named};
 use crate::transfer::{Observer, SendOptions, Skipped};
 
@@ -24,7 +26,15 @@ pub(super) enum Found {
     /// What comes on standard input.
     StandardInput { name: RelativeName },
     /// A regular file.
-    File { place: Place, identity: Identity, name: RelativeName },
+    File {
+        place: Place,
+        identity: Identity,
+        name: RelativeName,
+        /// Whether further names of it may follow as links.
+        has_more_names: bool,
+    },
+    /// A link.
+    Link(FoundLink),
 }
 
 /// Where a file was found.
@@ -42,6 +52,8 @@ pub(super) struct Finder {
     pub(super) shared: Arc<Shared>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) options: SendOptions,
+    /// Files with several names.
+    pub(super) first_names: FirstNames,
 }
 
 /// A directory of which some names are still to be looked up. It stays open, so that they are looked up in it and not in
@@ -55,7 +67,7 @@ struct Level {
 
 impl Finder {
     /// Searches until all is found or nobody wants to know.
-    pub(super) fn run(self, roots: &[Root]) {
+    pub(super) fn run(mut self, roots: &[Root]) {
         let mut around = BTreeSet::new();
         for root in roots {
             if self.around(root, &mut around).and_then(|()| self.root(root)).is_err() {
@@ -85,7 +97,7 @@ impl Finder {
         Ok(())
     }
 
-    fn root(&self, root: &Root) -> Result<(), Stopped> {
+    fn root(&mut self, root: &Root) -> Result<(), Stopped> {
         let name = match RelativeName::from_components(root.name.iter()) {
             Ok(name) => name,
             Err(error) => return self.cannot_be_sent(&root.path, error),
@@ -104,7 +116,7 @@ impl Finder {
         }
         match status.kind {
             Kind::Directory => self.tree(root, name),
-            Kind::File => self.file(Place::Named(root.path.clone()), name, &status),
+            Kind::File => self.file(&root.path, Place::Named(root.path.clone()), name, &status),
             Kind::Link | Kind::Other => {
                 self.skip(&root.path, Skipped::Special);
                 Ok(())
@@ -112,7 +124,7 @@ impl Finder {
         }
     }
 
-    fn tree(&self, root: &Root, name: RelativeName) -> Result<(), Stopped> {
+    fn tree(&mut self, root: &Root, name: RelativeName) -> Result<(), Stopped> {
         let opened =
             Directory::open(&root.path, root.resolution).and_then(|directory| Ok((directory.own_status()?, directory)));
         let (status, directory) = match opened {
@@ -134,33 +146,36 @@ impl Finder {
     }
 
     /// Tells of one name, and returns what is in it if it is a directory.
-    fn step(&self, root: &Root, level: &Level, name: &OsString) -> Result<Option<Level>, Stopped> {
+    fn step(&mut self, root: &Root, level: &Level, name: &OsString) -> Result<Option<Level>, Stopped> {
         let path = level.path.join(name);
         let shown = || root.path.join(&path);
         let status = match level.directory.status(name) {
             Ok(status) => status,
             Err(error) => return self.cannot_be_read(&shown(), &error).map(|()| None),
         };
+        let travelling = RelativeName::from_components(root.name.iter().chain(path.iter()));
+        let is_excluded =
+            |name: &RelativeName| self.options.exclude.matches(name.path(), status.kind == Kind::Directory);
         let skipped = match status.kind {
-            Kind::Link => Some(Skipped::Link),
+            Kind::File | Kind::Directory | Kind::Link if is_temporary(name) => Some(Skipped::Unfinished),
+            _ if travelling.as_ref().is_ok_and(is_excluded) => Some(Skipped::Excluded),
+            Kind::Link if !self.options.links => Some(Skipped::Link),
             Kind::Other => Some(Skipped::Special),
-            Kind::File | Kind::Directory if is_temporary(name) => Some(Skipped::Unfinished),
-            Kind::File | Kind::Directory => None,
+            Kind::File | Kind::Directory | Kind::Link => None,
         };
         if let Some(what) = skipped {
             self.skip(&shown(), what);
             return Ok(None);
         }
-        let travelling = match RelativeName::from_components(root.name.iter().chain(path.iter())) {
+        let travelling = match travelling {
             Ok(name) => name,
             Err(error) => return self.cannot_be_sent(&shown(), error).map(|()| None),
         };
-        if self.options.exclude.matches(travelling.path(), status.kind == Kind::Directory) {
-            self.skip(&shown(), Skipped::Excluded);
-            return Ok(None);
+        if status.kind == Kind::Link {
+            return self.link(root, level, (name, &path), travelling, &status).map(|()| None);
         }
         if status.kind == Kind::File {
-            return self.file(Place::Below(path), travelling, &status).map(|()| None);
+            return self.file(&shown(), Place::Below(path), travelling, &status).map(|()| None);
         }
         let opened = level.directory.directory(Path::new(name)).and_then(|child| Ok((child.own_status()?, child)));
         match opened {
@@ -186,9 +201,48 @@ impl Finder {
         }
     }
 
-    fn file(&self, place: Place, name: RelativeName, status: &Status) -> Result<(), Stopped> {
+    fn file(&mut self, path: &Path, place: Place, name: RelativeName, status: &Status) -> Result<(), Stopped> {
+        let (links, identity) = (self.options.links, status.identity);
+        let has_more_names = match self.first_names.add(&name, status) {
+            Named::Only => false,
+            Named::First => links,
+            Named::Further(first) if links => {
+                let (kind, target) = (LinkKind::Hard, first.as_bytes().to_vec());
+                return self.send(Found::Link(FoundLink { path: path.to_owned(), name, kind, target, mtime: (0, 0) }));
+            }
+            Named::Further(_) => {
+                self.skip(path, Skipped::Copy);
+                false
+            }
+            Named::Unknown => {
+                self.skip(path, Skipped::CopyBeyond);
+                false
+            }
+        };
         self.shared.total_bytes.fetch_add(status.len, Ordering::Relaxed);
-        self.send(Found::File { place, identity: status.identity, name })
+        self.send(Found::File { place, identity, name, has_more_names })
+    }
+
+    /// A symbolic link below `root`, as it is: it is not followed.
+    fn link(
+        &self,
+        root: &Root,
+        level: &Level,
+        (last, path): (&OsString, &Path),
+        name: RelativeName,
+        status: &Status,
+    ) -> Result<(), Stopped> {
+        let path = root.path.join(path);
+        let target = match level.directory.link_target(last) {
+            Ok(target) => target.into_encoded_bytes(),
+            Err(error) => return self.cannot_be_read(&path, &error),
+        };
+        if check_link_target(&name, &target, root.name.components().count()).is_err() {
+            self.skip(&path, Skipped::LinkOutside);
+            return Ok(());
+        }
+        let mtime = (status.mtime_s, status.mtime_ns);
+        self.send(Found::Link(FoundLink { path, name, kind: LinkKind::Symbolic, target, mtime }))
     }
 
     fn send(&self, found: Found) -> Result<(), Stopped> {
@@ -196,8 +250,7 @@ impl Finder {
     }
 
     fn skip(&self, path: &Path, what: Skipped) {
-        self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).skipped += 1;
-        self.observer.skipped(&printable_path(path), what);
+        skip(&self.shared, &*self.observer, path, what);
     }
 
     fn cannot_be_read(&self, path: &Path, error: &std::io::Error) -> Result<(), Stopped> {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional, duplex};
 use tokio::sync::Notify;
 
+use super::links::FirstNames;
 use super::search::{Finder, Found, Place};
 use super::tree::Tree;
 use super::*;
@@ -253,6 +254,7 @@ fn deep_trees_are_searched_to_the_depth_that_names_may_have() {
             shared: Arc::clone(&shared),
             observer: Arc::new(Watch::default()),
             options: SendOptions::default(),
+            first_names: FirstNames::default(),
         }
         .run(&roots);
         let files: Vec<_> = all
@@ -278,12 +280,18 @@ fn the_order_is_that_of_names_directory_by_directory() {
     }
     let (found, all) = sync_channel(1000);
     let shared = Arc::new(Shared::new());
-    Finder { found, shared, observer: Arc::new(Watch::default()), options: SendOptions::default() }
-        .run(&Root::from_arguments(&[root], None).unwrap());
+    Finder {
+        found,
+        shared,
+        observer: Arc::new(Watch::default()),
+        options: SendOptions::default(),
+        first_names: FirstNames::default(),
+    }
+    .run(&Root::from_arguments(&[root], None).unwrap());
     let names: Vec<String> = all
         .iter()
         .filter_map(|it| match it {
-            Found::Root { .. } | Found::StandardInput { .. } => None,
+            Found::Root { .. } | Found::StandardInput { .. } | Found::Link(_) => None,
             Found::Directory { name, .. } | Found::File { name, .. } => Some(name.to_string()),
         })
         .collect();
@@ -324,8 +332,14 @@ fn files_that_a_receiver_has_not_finished_are_left_out_and_told() {
     fs::write(root.join("whole"), b"whole").unwrap();
     let (found, all) = sync_channel(1000);
     let (shared, watch) = (Arc::new(Shared::new()), Arc::new(Watch::default()));
-    Finder { found, shared: Arc::clone(&shared), observer: Arc::clone(&watch) as _, options: SendOptions::default() }
-        .run(&Root::from_arguments(&[root], None).unwrap());
+    Finder {
+        found,
+        shared: Arc::clone(&shared),
+        observer: Arc::clone(&watch) as _,
+        options: SendOptions::default(),
+        first_names: FirstNames::default(),
+    }
+    .run(&Root::from_arguments(&[root], None).unwrap());
     assert_eq!(all.iter().filter(|it| matches!(it, Found::File { .. })).count(), 1);
     let report = shared.report.lock().unwrap();
     assert_eq!((report.skipped, report.failed), (2, 0), "{:?}", report.failures);

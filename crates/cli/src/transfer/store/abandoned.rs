@@ -42,6 +42,10 @@ impl Store {
                             Err(error) => tracing::debug!(%error, "an unfinished file is left alone"),
                         }
                     }
+                    // What a receiver was killed over that was about to put a link in the place of another one.
+                    Kind::Link if is_own_temporary(&name) && is_old(&status, now) => {
+                        removed += usize::from(directory.remove_file(&name).is_ok());
+                    }
                     _ => {}
                 }
             }

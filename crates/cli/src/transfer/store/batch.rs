@@ -6,6 +6,7 @@
 //! is worth, each is flushed by itself, several at the same time.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +17,7 @@ use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::Entry;
 use dfcp_framing::names::RelativeName;
 
-use super::changed::Changed;
+use super::changed::{Changed, Place};
 use super::existing::Existing;
 use super::spellings::Spelling;
 use super::staged::Staged;
@@ -55,6 +56,8 @@ pub enum Unpublished {
         /// What it gets its metadata from.
         entry: Entry,
     },
+    /// A link that was made, or was there.
+    Link,
 }
 
 impl Unpublished {
@@ -64,7 +67,7 @@ impl Unpublished {
             Self::File(finished) => finished.staged.len(),
             Self::Unchanged(existing) => existing.len(),
             Self::Adopted(both) => both.1.staged.len(),
-            Self::Directory { .. } => 0,
+            Self::Directory { .. } | Self::Link => 0,
         }
     }
 }
@@ -97,7 +100,12 @@ impl Store {
                     }
                 },
                 Unpublished::Unchanged(existing) => flushed.map(|()| self.confirm(&existing, changed)),
-                Unpublished::Adopted(both) => flushed.map(|()| self.confirm(&both.0, changed)),
+                Unpublished::Adopted(mut both) => {
+                    // It is its sender's own by now.
+                    both.0.is_linkable = both.1.staged.is_linkable;
+                    flushed.map(|()| self.confirm(&both.0, changed))
+                }
+                Unpublished::Link => Ok(()),
                 Unpublished::Directory { name, made, entry } => self.finish_directory(&name, made, &entry, changed),
             });
             // Hundreds of directories would be as many descriptors.
@@ -111,6 +119,11 @@ impl Store {
 
     fn confirm(&self, existing: &Existing, changed: &mut Changed) {
         self.note(changed, &existing.place);
+        if existing.is_linkable
+            && let Ok(status) = status_of(&existing.file)
+        {
+            changed.linkable.insert(&existing.place.path().join(&existing.name), status.identity);
+        }
         if self.options.replace
             && let Ok(status) = status_of(&existing.file)
             && existing.place.folds(&existing.name, status.identity)
@@ -131,7 +144,7 @@ impl Store {
                     Unpublished::File(finished) => (Some(&finished.staged.file), None),
                     Unpublished::Unchanged(existing) => (Some(&existing.file), None),
                     Unpublished::Adopted(both) => (Some(&both.1.staged.file), Some(&both.0.file)),
-                    Unpublished::Directory { .. } => (None, None),
+                    Unpublished::Directory { .. } | Unpublished::Link => (None, None),
                 };
                 first.into_iter().chain(second).map(move |file| (place, file))
             })
@@ -153,7 +166,11 @@ impl Store {
         self.note(changed, staged.temporary.place());
         let failed = |error: &io::Error| Failure::from_io("rename the finished file", error);
         let identity = status_of(&staged.file).map_err(|error| failed(&error))?.identity;
-        let spelling = self.spelling(&staged, identity, changed)?;
+        let place = Arc::clone(staged.temporary.place());
+        let spelling =
+            self.check_spelling(&place, (staged.temporary.name(), &staged.destination), identity, changed)?;
+        let path = place.path().join(&staged.destination);
+        let is_linkable = staged.is_linkable;
         let named = staged.temporary.rename(identity, &staged.destination, self.options.replace);
         named.map_err(|error| {
             let failure = failed(&error);
@@ -162,23 +179,31 @@ impl Store {
             }
             failure
         })?;
+        if is_linkable {
+            changed.linkable.insert(&path, identity);
+        }
         if let Some(spelling) = spelling {
             changed.spellings.insert(spelling);
         }
         Ok(())
     }
 
-    /// What a file is to be known by, where the file system takes different names for the same and files are replaced.
+    /// What a file or link is to be known by, where the file system takes different names for the same and what exists is replaced.
     ///
     /// # Errors
-    /// It would replace another file of its own session.
-    fn spelling(&self, staged: &Staged, identity: Identity, changed: &Changed) -> Result<Option<Spelling>, Failure> {
-        let place = staged.temporary.place();
-        if !self.options.replace || !place.folds(staged.temporary.name(), identity) {
+    /// It would replace another one of its own session.
+    pub(super) fn check_spelling(
+        &self,
+        place: &Place,
+        (temporary, destination): (&OsStr, &OsStr),
+        identity: Identity,
+        changed: &Changed,
+    ) -> Result<Option<Spelling>, Failure> {
+        if !self.options.replace || !place.folds(temporary, identity) {
             return Ok(None);
         }
-        let path = place.path().join(&staged.destination);
-        let there = place.directory().status(&staged.destination).ok();
+        let path = place.path().join(destination);
+        let there = place.directory().status(destination).ok();
         match there.map(|there| Spelling::of(&path, there.identity)) {
             Some(there) if changed.spellings.may_have(there) => Err(Failure::new(FailureCode::Exists, SAME_NAME)),
             _ => Ok(Some(Spelling::of(&path, identity))),

@@ -11,6 +11,7 @@ use dfcp_framing::error::Failure;
 
 use super::Store;
 use super::batch::flush_all;
+use super::linkable::Linkable;
 use super::spellings::{Spellings, folds};
 use crate::limits::DIRECTORIES_FLUSHED_MAX;
 use crate::transfer::beneath::{Directory, Identity};
@@ -37,6 +38,8 @@ pub struct Changed {
     unflushed: BTreeMap<(PathBuf, Identity), Unflushed>,
     /// Files of the session in directories that take different names for the same.
     pub(super) spellings: Spellings,
+    /// Files of the session which may get further names.
+    pub(super) linkable: Linkable,
 }
 
 #[derive(Debug)]

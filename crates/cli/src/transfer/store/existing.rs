@@ -31,6 +31,8 @@ pub struct Existing {
     pub(super) name: OsString,
     pub(super) key: FileKey,
     len: u64,
+    /// Whether it is its sender's own, and may get further names in this session.
+    pub(super) is_linkable: bool,
     /// So that the store knows how many there are, of all sessions.
     _counted: Arc<()>,
 }
@@ -48,19 +50,19 @@ pub enum Completed {
 
 impl Store {
     /// The regular file `name`, if one is there which `owner` may know, which may turn out to be the same as one that takes at least
-    /// `announced_bytes`, and which is not to be replaced anyway.
+    /// the entry says, and which is not to be replaced anyway.
     pub fn existing(
         &self,
         owner: Option<&Owner>,
         name: &RelativeName,
-        announced_bytes: u64,
+        entry: &Entry,
         changed: &mut Changed,
     ) -> Option<Existing> {
         if self.options.replace {
             return None;
         }
-        let existing = self.regular(name, changed)?;
-        (self.is_known(&existing, owner) && existing.len >= announced_bytes).then_some(existing)
+        let existing = self.regular(name, changed)?.for_entry(owner, entry);
+        (self.is_known(&existing, owner) && existing.len >= entry.size_hint_bytes).then_some(existing)
     }
 
     /// Whether `owner` may learn what is in it.
@@ -90,6 +92,7 @@ impl Store {
             name,
             key,
             len: status.len,
+            is_linkable: false,
             _counted: counted,
         })
     }
@@ -110,6 +113,7 @@ impl Store {
             Some(existing) if self.is_known(&existing, sender) => {
                 let is_same = self.is_same_known(&existing, staged, entry, over);
                 // Without `finished` the temporary file is removed.
+                let existing = existing.for_entry(sender, entry);
                 if is_same { Completed::Unchanged(Box::new(existing)) } else { Completed::New(Box::new(finished)) }
             }
             foreign => {
@@ -185,6 +189,12 @@ fn foreign_that_is_same(existing: Option<Existing>, staged: &Staged, over: &Over
 }
 
 impl Existing {
+    /// As what an entry of `owner` may turn out to be.
+    pub(super) fn for_entry(self, owner: Option<&Owner>, entry: &Entry) -> Self {
+        let is_own = || owner.is_some_and(|owner| is_sender(&self.file, owner.as_str()));
+        Self { is_linkable: entry.has_more_names() && is_own(), ..self }
+    }
+
     /// To read it.
     pub fn file(&self) -> &File {
         &self.file

@@ -233,6 +233,7 @@ impl Store {
                 _ => Ok(Offered::Wanted),
             };
         };
+        let existing = existing.for_entry(Some(owner), entry);
         let len = entry.len.unwrap_or_default();
         let failed = |error| Failure::from_io("read the file that exists", &error);
         let is_same = match hash {

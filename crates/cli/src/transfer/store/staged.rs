@@ -11,7 +11,7 @@ use dfcp_framing::names::{TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
 use super::changed::Place;
 use super::partial::{Checkpoint, Id, Keep};
 use crate::limits::{HOLE_BYTES_MIN, TEMPORARY_NAMES_TRIED_MAX};
-use crate::transfer::beneath::{Identity, set_mode};
+use crate::transfer::beneath::{Directory, Identity, set_mode};
 use crate::transfer::hash_tree::{LEAF_BYTES, Part, TreeHasher};
 use crate::transfer::owner::Owner;
 
@@ -29,6 +29,8 @@ pub struct Staged {
     pub(super) sender: Option<Owner>,
     /// BLAKE3 of its content, once that has turned out to be what was sent.
     pub(super) verified: Option<blake3::Hash>,
+    /// Whether it may get further names in this session.
+    pub(super) is_linkable: bool,
     /// If it can be gone on with in another session.
     pub(super) keep: Option<Keep>,
     content: Content,
@@ -61,6 +63,7 @@ impl Staged {
             destination: destination.to_owned(),
             sender: None,
             verified: None,
+            is_linkable: false,
             keep: None,
             content: Content::Plain(Box::default()),
             len: 0,
@@ -265,18 +268,24 @@ impl Temporary {
     /// Makes a file with `mode` in the directory `place`, which stays open until the file has its name. As long as the file is open it
     /// is locked, so that other receivers know that it is not abandoned.
     pub(super) fn create(place: &Arc<Place>, mode: u32) -> io::Result<(File, Self)> {
+        let (file, temporary) = Self::make(place, |directory, name| directory.create_file(name, mode))?;
+        if let Err(error) = file.try_lock() {
+            // Some file systems know no locks. Nothing is removed there for being abandoned, either.
+            tracing::debug!(%error, "an unfinished file is not locked");
+        }
+        Ok((file, temporary))
+    }
+
+    /// Makes something in the directory `place` under a name that is free.
+    pub(super) fn make<T>(
+        place: &Arc<Place>,
+        make: impl Fn(&Directory, &OsStr) -> io::Result<T>,
+    ) -> io::Result<(T, Self)> {
         for _ in 0..TEMPORARY_NAMES_TRIED_MAX {
             let random = getrandom::u64().map_err(io::Error::other)?;
             let name = OsString::from(format!("{TEMPORARY_PREFIX}{random:016x}{TEMPORARY_SUFFIX}"));
-            match place.directory().create_file(&name, mode) {
-                Ok(file) => {
-                    let temporary = Self::adopt(place, name);
-                    if let Err(error) = file.try_lock() {
-                        // Some file systems know no locks. Nothing is removed there for being abandoned, either.
-                        tracing::debug!(%error, "an unfinished file is not locked");
-                    }
-                    return Ok((file, temporary));
-                }
+            match make(place.directory(), &name) {
+                Ok(made) => return Ok((made, Self::adopt(place, name))),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }

@@ -388,7 +388,7 @@ fn partial_of(file: &Path, offset: u64) -> Partial {
 fn greeting(partials: &[Partial]) -> Vec<u8> {
     let mut bytes = Service::Files.preamble().to_vec();
     let partials_count = u32::try_from(partials.len()).unwrap();
-    ToSender::Hello(Hello { takes_offers: true, deletes: false, partials: partials_count }).encode(&mut bytes);
+    ToSender::Hello(Hello { takes_offers: true, partials: partials_count, ..Hello::default() }).encode(&mut bytes);
     for partial in partials {
         ToSender::Partial(partial.clone()).encode(&mut bytes);
     }
@@ -455,10 +455,7 @@ fn a_receiver_that_lies_about_what_it_has_ends_the_session() {
             "of what a file consists, unasked",
             again(&[ToSender::Basis(Basis { index: 0, average_bytes: 1 << 16, chunks: Vec::new() })]),
         ),
-        (
-            "a directory of partials",
-            lied_to(None, &[ToSender::Hello(Hello { takes_offers: false, deletes: false, partials: 1 << 30 })]),
-        ),
+        ("a directory of partials", lied_to(None, &[ToSender::Hello(Hello { partials: 1 << 30, ..Hello::default() })])),
         (
             "a file that it does not want, stored",
             lied_to(None, &[ToSender::Verdict { index: 0, outcome: Ok(Confirmed::Stored) }]),
@@ -532,7 +529,7 @@ fn what_does_not_fit_the_file_is_not_gone_on_with() {
         let kind = run(async move {
             let (near, mut far) = known(1);
             let mut bytes = Service::Files.preamble().to_vec();
-            ToSender::Hello(Hello { takes_offers: false, deletes: false, partials: 1 }).encode(&mut bytes);
+            ToSender::Hello(Hello { partials: 1, ..Hello::default() }).encode(&mut bytes);
             ToSender::Partial(partial).encode(&mut bytes);
             far.write_all(&bytes).await.unwrap();
             let beside = far.streams().unwrap();
