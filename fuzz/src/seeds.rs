@@ -173,6 +173,11 @@ fn texts() -> Vec<Named> {
     ]
 }
 
+fn link(index: u32, kind: LinkKind, target: &[u8], name: &[u8]) -> ToReceiver {
+    let (target, name) = (target.to_vec(), name.to_vec());
+    ToReceiver::Link(Link { index, kind, asks_only: false, mtime_s: -5, mtime_ns: 9, target, name })
+}
+
 fn frames() -> Vec<Named> {
     let entry = Entry {
         index: 1,
