@@ -194,10 +194,6 @@ fn frames() -> Vec<Named> {
         len: Some(11),
         name: b"music/\xC3\xA9tude no. 3/take..1".to_vec(),
     };
-    let link = |index, kind, target: &[u8], name: &[u8]| {
-        let (target, name) = (target.to_vec(), name.to_vec());
-        ToReceiver::Link(Link { index, kind, asks_only: false, mtime_s: -5, mtime_ns: 9, target, name })
-    };
     let mut sender = vec![0];
     for frame in [
         ToReceiver::Directory(Entry { index: 0, directories: 0, name: b"music".to_vec(), ..entry.clone() }),
