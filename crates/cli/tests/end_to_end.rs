@@ -219,7 +219,7 @@ fn a_sender_learns_that_its_receiver_was_stopped() {
     let site = Site::new();
     let receiver = receiver(&site, &[]);
     let (small, large) = (site.write("small.txt", "small"), site.write("large.bin", &"0123456789".repeat(1_000_000)));
-    let arguments = ["send", "--accept-new-key", "--rate", "2mbit", &small, &large, &receiver.address];
+    let arguments = ["send", "--accept-new-key", "--retry", "0", "--rate", "2mbit", &small, &large, &receiver.address];
     let sender = site.command(&arguments).stderr(std::process::Stdio::piped()).spawn().unwrap();
     receiver.line_with("small.txt  5 B  verified");
     receiver.signal("-INT");
