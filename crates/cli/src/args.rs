@@ -8,6 +8,7 @@ mod monitor;
 mod parameters;
 mod peers;
 mod perf;
+mod place;
 mod retry;
 mod trust;
 
@@ -21,12 +22,13 @@ use dfcp::{Dscp, Policy};
 use dfcp_secure::Cipher;
 
 pub use self::link::{LinkArgs, Path, QueueArg, QueueKind};
-pub use self::listen::ListenArg;
+pub use self::listen::{ListenArg, listen_at, listen_at_port};
 pub use self::messages::{MessageArgs, target_ppm, within};
 pub use self::monitor::{AuditArgs, MetricsArgs};
 pub use self::parameters::{ParameterArgs, Parameters};
 pub use self::peers::PeerArgs;
 pub use self::perf::{PerfArgs, PerfClientArgs, PerfLocalArgs, PerfServerArgs, PerfSide, seconds};
+pub use self::place::{ESTIMATE_PORT, FILES_PORT, PERF_PORT, PIPE_PORT, host_or, host_port, local_address};
 pub use self::retry::RetryArgs;
 pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
 use crate::limits::{MTU_DEFAULT_BYTES, MTU_MIN_BYTES, SENDERS_DEFAULT};
@@ -39,18 +41,24 @@ use crate::units::{self, RateArg};
 #[command(name = "dfcp", version, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "\
 Example:
-  there:  dfcp receive --listen 4433 --output incoming
-  here:   dfcp send film.mkv photos/ there.example:4433 --code -
+  there:  dfcp receive --output incoming
+  here:   dfcp send film.mkv photos/ there.example --code -
 
 The second command asks for the code which `dfcp receive` prints there. Everything is encrypted and authenticated. If only \
-the sender can be called, `dfcp send FILE.. --listen PORT` and `dfcp receive --from HOST:PORT` do the same.
+the sender can be called, `dfcp send FILE.. --listen` and `dfcp receive --from HOST` do the same.
 
-Exit codes: 0 everything done and verified, 1 something failed, 2 wrong arguments, 130 interrupted.
+Exit codes: 0 everything done and verified, 1 something failed, 2 wrong arguments, 130 interrupted. A listener that is interrupted while \
+nobody is being served ends with 0; one for a single peer (--once, `dfcp send --listen`) that has not come, with 130.
+
+Rates are bits of IP packets per second: 20M or 20mbit is 20·10⁶, as in iperf3. Sizes are bytes: 64M or 64MiB is 64·2²⁰, 64MB is 64·10⁶.
 
 DFCP_LOG=debug tells the course of each connection on standard error: calls, keys, moves of the peer, rate and circuit \
 breaker, blocks that needed more rounds, streams in sums, and why it ended, with totals. DFCP_LOG=dfcp::session=debug \
 tells that alone, DFCP_LOG=dfcp::session=trace also the opening and end of each stream.")]
 pub struct Cli {
+    /// Print nothing but errors, warnings, codes and results
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -107,21 +115,21 @@ pub enum CarrierArg {
 #[derive(Debug, Clone, Args)]
 pub struct PathArgs {
     /// Rate to send at: `auto` for what the path has room for, sharing it with TCP (auto:high for more of it, auto:low
-    /// for what others leave); 20mbit, 1.5gbit, .. for that many bits of IP packets per second; or `line` for as fast as
+    /// for what others leave); 20M, 1.5G, .. (or 20mbit, ..) for that many bits of IP packets per second; or `line` for as fast as
     /// interface and peer take it, without circuit breaker (it starves others on a shared path) [default: auto; line with
     /// --insecure-classic, which has no automatic rate]
     #[arg(long, value_name = "RATE|auto|line")]
     pub rate: Option<RateArg>,
     /// With `--rate auto`: never more than this
-    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    #[arg(long, value_name = "RATE", value_parser = units::sending_rate)]
     pub max_rate: Option<u64>,
     /// With `--rate auto`: never less than this by its own estimate. The other side's --max-receive-rate and the circuit breaker
     /// stand above it
-    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    #[arg(long, value_name = "RATE", value_parser = units::sending_rate)]
     pub min_rate: Option<u64>,
     /// The most that each peer may send to this side, whatever its own rate; declared to it when it connects [default: no
     /// limit]
-    #[arg(long, value_name = "RATE", value_parser = units::rate, conflicts_with = "insecure_classic")]
+    #[arg(long, value_name = "RATE", value_parser = units::sending_rate, conflicts_with = "insecure_classic")]
     pub max_receive_rate: Option<u64>,
     /// What carries the datagrams, the same on both sides: udp, or raw-ip for IP itself (protocol 253; raw-ip:254 for the
     /// other experimental number), which works on Linux only, needs the capability CAP_NET_RAW (root, or setcap
@@ -176,19 +184,19 @@ pub struct PathArgs {
 /// `dfcp send`
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "dfcp send [OPTIONS] FILE.. HOST:PORT\n       dfcp send [OPTIONS] FILE.. --listen [HOST:]PORT"
+    override_usage = "dfcp send [OPTIONS] FILE.. HOST[:PORT]\n       dfcp send [OPTIONS] FILE.. --listen [[HOST:]PORT]"
 )]
 #[command(after_help = "\
 Examples:
-  dfcp send film.mkv photos/ there.example:4433 --code -
-  dfcp send --rate auto:low --max-rate 50mbit backup.tar 192.0.2.7:4433
-  dfcp send --rate 800mbit backup.tar 192.0.2.7:4433
-  dfcp send --dry-run --delete --exclude '*.o' --exclude cache/ src there.example:4433
-  dfcp send --links --strict venv there.example:4433
-  dfcp send --retry 10min film.mkv there.example:4433          # 1 h without it; --retry 0 ends with the connection
-  dfcp send --delta machine.img there.example:4433             # there: dfcp receive --force --output images
-  tar c photos | dfcp send - there.example:4433 --name photos.tar
-  dfcp send film.mkv photos/ --listen 4433                     # there: dfcp receive --from here.example:4433 --output incoming
+  dfcp send film.mkv photos/ there.example --code -
+  dfcp send --rate auto:low --max-rate 50M backup.tar 192.0.2.7:4433
+  dfcp send --rate 800M backup.tar fe80::7%eth0
+  dfcp send --dry-run --delete --exclude '*.o' --exclude cache/ src there.example
+  dfcp send --links --strict venv there.example
+  dfcp send --retry 10min film.mkv there.example               # 1 h without it; --retry 0 ends with the connection
+  dfcp send --delta machine.img there.example                  # there: dfcp receive --force --output images
+  tar c photos | dfcp send - there.example --name photos.tar
+  dfcp send film.mkv photos/ --listen                          # there: dfcp receive --from here.example --output incoming
   dfcp send backup.tar --listen 4433 --authorized-keys partners --log-json sent.jsonl
   sudo dfcp send --carrier raw-ip film.mkv 192.0.2.7:4433
 
@@ -220,8 +228,9 @@ again. Files of the same size and time that this sender has stored \
 there are not sent (--checksum compares hashes), and a file which the receiver has with the same content is confirmed and not written \
 again. Exit code 0 means: the receiver has every file that was not skipped, and has confirmed its BLAKE3 hash now or when it was stored.")]
 pub struct SendArgs {
-    /// Files and directories to send; - is standard input. Behind them, unless this side listens, where `dfcp receive --listen` listens
-    #[arg(value_name = "FILE", required = true, num_args = 1..)]
+    /// Files and directories to send; - is standard input. Behind them, unless this side listens, the machine on which `dfcp receive`
+    /// runs, as HOST, or HOST:PORT where that does not listen on port 23327
+    #[arg(value_name = "FILE", num_args = 1..)]
     pub files: Vec<PathBuf>,
     /// Send standard input as a file of this name; - has to be one of the files
     #[arg(long, value_name = "NAME")]
@@ -257,9 +266,9 @@ pub struct SendArgs {
     /// Where `dfcp receive` listens; [`Cli::checked`] takes it from the end of the files.
     #[arg(skip)]
     pub to: Option<String>,
-    /// Let one `dfcp receive --from` call at this port, at every address of this machine, or at the one which is given with it as an
-    /// address or a name
-    #[arg(long, value_name = "[HOST:]PORT")]
+    /// Let one `dfcp receive --from` call at this port (without a value, 23327), at every address of this machine, or at the one which is
+    /// given with it as an address or a name
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at(FILES_PORT), num_args = 0..=1, default_missing_value = "23327")]
     pub listen: Option<ListenArg>,
     /// Go on after the first receiver, until interrupted: each that is admitted gets the files
     #[arg(long, requires = "listen", help_heading = "When this side listens")]
@@ -288,13 +297,13 @@ pub struct SendArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp receive --listen 4433 --output incoming
-  dfcp receive --listen 4433 --output incoming --max-receive-rate 200mbit
+  dfcp receive --output incoming
+  dfcp receive --listen 4433 --output incoming --max-receive-rate 200M
   dfcp receive --listen there.example:4433 --output incoming --once --json --code
-  dfcp receive --listen 4433 --output incoming --authorized-keys partners --log-json /var/log/dfcp.jsonl --metrics 9184
-  dfcp receive --from there.example:4433 --output incoming     # there: dfcp send FILE.. --listen 4433
-  dfcp receive --from there.example:4433 --output incoming --retry 8h
-  sudo dfcp receive --listen 4433 --output incoming --carrier raw-ip
+  dfcp receive --output incoming --authorized-keys partners --log-json /var/log/dfcp.jsonl --metrics 9184
+  dfcp receive --from there.example --output incoming          # there: dfcp send FILE.. --listen
+  dfcp receive --from there.example --output incoming --retry 8h
+  sudo dfcp receive --output incoming --carrier raw-ip
 
 A sender is admitted by the code that is printed (the default on a terminal), by its key in authorized_keys, by the secret \
 of --psk-file, or with --allow-any without any of these. Nothing is stored before that is clear. A sender that has paired by code \
@@ -311,11 +320,11 @@ week, for the key that sent them, which goes on where it was; --partials lists t
 confirmed only after it and its name are flushed to the disk, many small files together; --no-sync leaves flushing to the \
 system.")]
 pub struct ReceiveArgs {
-    /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
-    #[arg(long, value_name = "[HOST:]PORT", required_unless_present_any = ["partials", "from", "forget"])]
+    /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name [default: 23327]
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at(FILES_PORT), num_args = 0..=1, default_missing_value = "23327")]
     pub listen: Option<ListenArg>,
     /// Call a `dfcp send --listen` there, instead of listening
-    #[arg(long, value_name = "HOST:PORT", value_parser = host_port, conflicts_with_all = ["listen", "partials", "once", "max_senders"])]
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = host_or(FILES_PORT), conflicts_with_all = ["listen", "partials", "once", "max_senders"])]
     pub from: Option<String>,
     /// Directory to put the files in; made if it is missing. It must be outside the directory with your keys, and
     /// authorized_keys and secrets outside of it. `-` is standard output, for one file of one sender (implies --once). It is
@@ -453,43 +462,6 @@ fn mtu(text: &str) -> Result<u16, String> {
         Ok(bytes @ MTU_MIN_BYTES..=MTU_DEFAULT_BYTES) => Ok(bytes),
         _ => Err(format!("expected a number of bytes from {MTU_MIN_BYTES} to {MTU_DEFAULT_BYTES}")),
     }
-}
-
-/// A name or an address with a port.
-///
-/// # Errors
-/// Not such a place.
-pub fn host_port(text: &str) -> Result<String, String> {
-    if is_host_port(text, false) {
-        Ok(text.to_owned())
-    } else if text.ends_with(":0") {
-        Err("port 0 cannot be called, name the port at which the other side listens".to_owned())
-    } else {
-        Err("expected a host and port such as there.example:4433, 192.0.2.7:4433 or [2001:db8::7]:4433".to_owned())
-    }
-}
-
-/// A port which only programs of this machine reach, or an address with one.
-///
-/// # Errors
-/// Not such a place.
-pub fn local_address(text: &str) -> Result<String, String> {
-    if text.parse::<u16>().is_ok() {
-        return Ok(format!("127.0.0.1:{text}"));
-    }
-    if is_host_port(text, true) {
-        Ok(text.to_owned())
-    } else {
-        Err("expected a port such as 5004, or an address with one".to_owned())
-    }
-}
-
-/// Whether this is a name or an address with a port, which is 0 only if the system may choose it.
-fn is_host_port(text: &str, may_be_0: bool) -> bool {
-    text.rsplit_once(':').is_some_and(|(host, port)| {
-        let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
-        !host.is_empty() && !bare_ipv6 && port.parse::<u16>().is_ok_and(|port| port != 0 || may_be_0)
-    })
 }
 
 /// A number from 1 on.

@@ -29,14 +29,14 @@ pub fn run(args: &DecryptArgs) -> anyhow::Result<()> {
     let keys = File::open(&args.keys).with_context(|| format!("cannot open {keys_name}, check the path"))?;
     let mut keys = KeyRing::read(keys).with_context(|| keys_name.clone())?;
     if let Some(damage) = keys.describe_damage() {
-        output::note(&format!("{keys_name}: {damage}; they are left out"));
+        output::always(&format!("{keys_name}: {damage}; they are left out"));
     }
     let file = File::open(&args.capture).with_context(|| format!("cannot open {name}, check the path"))?;
     let target = args.output.clone().unwrap_or_else(|| beside(&args.capture));
     let out = Output::create(&target)?;
     let (counts, is_whole, out) = copy(file, &mut keys, out).with_context(|| name.clone())?;
     if !is_whole {
-        output::note(&format!("{name} ends within a packet; what is before it counts"));
+        output::always(&format!("{name} ends within a packet; what is before it counts"));
     }
     ensure!(
         counts.encrypted() > 0,

@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -52,7 +51,8 @@ pub fn run(args: GenerateArgs) -> anyhow::Result<()> {
         What::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "dfcp", &mut text);
-            io::stdout().write_all(&text).context("cannot write to standard output")
+            output::bytes(&text);
+            Ok(())
         }
         What::Man { directory } => {
             fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;

@@ -44,7 +44,7 @@ pub fn begin(asked: bool) -> anyhow::Result<Option<KeyLog>> {
         );
     };
     let writer = Arc::new(Writer::open(&path)?);
-    output::note(&format!(
+    output::always(&format!(
         "warning: the keys of every connection are written to {}: with them, what was sent can be read and forged; remove the file \
          when you are done",
         writer.name
@@ -106,7 +106,7 @@ impl State {
 
     fn tell(&mut self, name: &str, why: &str, advice: &str) {
         if !std::mem::replace(&mut self.is_told, true) {
-            output::note(&format!("error: keys are missing in {name} ({why}); connections go on without: {advice}"));
+            output::always(&format!("error: keys are missing in {name} ({why}); connections go on without: {advice}"));
         }
     }
 }

@@ -26,6 +26,7 @@ pub mod identity;
 pub mod key_log;
 pub mod lab;
 pub mod limits;
+mod listening;
 pub mod messages;
 pub mod metrics;
 pub mod monitor;

@@ -112,6 +112,10 @@ pub const FLUSH_PAUSE: RangeInclusive<usize> = 8..=1024;
 /// Threads of a session that flush files at the same time where file systems cannot be flushed as a whole.
 pub const FLUSHES_AT_ONCE_MAX: usize = 16;
 
+/// Addresses of this machine that a listener shows, of each version of IP. Servers with many have them for many names, and no
+/// terminal has room for all.
+pub const ADDRESSES_SHOWN_MAX: usize = 4;
+
 /// Senders served at once by `receive` unless told otherwise, and receivers by `send --listen --keep`.
 pub const SENDERS_DEFAULT: usize = 16;
 

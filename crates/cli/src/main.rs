@@ -17,7 +17,7 @@ use dfcp_cli::args::{Cli, Command, PerfSide};
 use dfcp_cli::emulate;
 use dfcp_cli::estimate::args::Source;
 use dfcp_cli::limits::GOODBYE_MAX;
-use dfcp_cli::stop::Stop;
+use dfcp_cli::stop::{Interrupted, Stop};
 use dfcp_cli::{decrypt, demo, estimate, generate, id, lab, output, perf, pipe, receive, relay, send, stop};
 
 /// Not everything asked for is done and verified.
@@ -39,26 +39,29 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     start_log();
+    if cli.quiet {
+        output::be_quiet();
+    }
     #[cfg(target_os = "linux")]
     if let Some(code) = without_threads(&cli.command) {
         return code;
     }
     match start(cli) {
-        Ok(true) => match output::lost() {
+        Ok(End::Done) => match output::lost() {
             None => ExitCode::SUCCESS,
             Some(error) => {
-                output::note(&format!(
+                output::always(&format!(
                     "dfcp: the work is done, but standard output cannot be written ({error}); write it elsewhere"
                 ));
                 ExitCode::from(EXIT_FAILURE)
             }
         },
-        Ok(false) => {
-            output::note("dfcp: interrupted; start again when ready");
+        Ok(End::Interrupted(sentence)) => {
+            output::always(&format!("dfcp: {sentence}"));
             ExitCode::from(EXIT_INTERRUPTED)
         }
         Err(error) => {
-            output::note(&format!("dfcp: {error:#}"));
+            output::always(&format!("dfcp: {error:#}"));
             ExitCode::from(EXIT_FAILURE)
         }
     }
@@ -83,27 +86,35 @@ fn without_threads(command: &Command) -> Option<ExitCode> {
         _ => return None,
     };
     Some(outcome.unwrap_or_else(|error| {
-        output::note(&format!("dfcp: {error:#}"));
+        output::always(&format!("dfcp: {error:#}"));
         ExitCode::from(emulate::EXIT_FAILURE)
     }))
 }
 
-/// Runs the command; `false` if it was interrupted.
-fn start(cli: Cli) -> anyhow::Result<bool> {
+/// The end of a command that has not failed.
+enum End {
+    /// Its work is done.
+    Done,
+    /// It was told to end before: what was broken off, and the next step.
+    Interrupted(String),
+}
+
+/// Runs the command.
+fn start(cli: Cli) -> anyhow::Result<End> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
     // A relay runs until Ctrl-C, which is its orderly end: it waits for that itself and prints its summary.
     let ends_itself = matches!(cli.command, Command::Relay(_));
-    let tells_peers = matches!(cli.command, Command::Receive(_) | Command::Pipe(_)) || is_live_estimate(&cli.command);
+    let (hears_stop, interruption) = (hears_stop(&cli.command), interruption(&cli.command));
     let (ask, stop) = Stop::new();
     let outcome = runtime.block_on(async {
         // As a task: this thread would have to be woken for every piece of data.
         let mut command = tokio::spawn(run(cli.command, stop));
         let outcome = tokio::select! {
-            outcome = &mut command => done(outcome).map(|()| true),
+            outcome = &mut command => done(outcome).map(|()| End::Done),
             () = stop::requested(), if !ends_itself => {
                 let tell = async {
-                    if !tells_peers || ask.send(true).is_err() {
+                    if !hears_stop || ask.send(true).is_err() {
                         return None;
                     }
                     tokio::select! {
@@ -113,15 +124,25 @@ fn start(cli: Cli) -> anyhow::Result<bool> {
                     }
                 };
                 // It may have ended by itself just then.
-                if let Some(ended) = tell.await {
-                    Ok(matches!(ended, Ok(Ok(()))))
+                let ended = if let Some(ended) = tell.await {
+                    ended
                 } else {
                     command.abort();
-                    command.await.map_or(Ok(false), |outcome| outcome.map(|()| true))
+                    command.await
+                };
+                match ended {
+                    Ok(Ok(())) => Ok(End::Done),
+                    Ok(Err(error)) => match error.downcast::<Interrupted>() {
+                        Ok(Interrupted(sentence)) => Ok(End::Interrupted(sentence)),
+                        // Of one that hears of it, the consequence of being told.
+                        Err(_) if hears_stop => Ok(End::Interrupted(interruption.to_owned())),
+                        Err(error) => Err(error),
+                    },
+                    Err(_) => Ok(End::Interrupted(interruption.to_owned())),
                 }
             }
         };
-        if !matches!(outcome, Ok(true)) {
+        if !matches!(outcome, Ok(End::Done)) {
             // The connections which this broke off are reset by their own tasks, which end with the runtime.
             tokio::time::sleep(FAREWELL).await;
         }
@@ -131,9 +152,28 @@ fn start(cli: Cli) -> anyhow::Result<bool> {
     outcome
 }
 
-/// Whether it is a measurement which has a result when it is interrupted.
-fn is_live_estimate(command: &Command) -> bool {
-    matches!(command, Command::Estimate(args) if !matches!(args.source, Source::Trace(_)))
+/// Commands that end by themselves when they are told to: such a one has peers to tell, a result of what it has measured, or knows whether
+/// anything was under way.
+fn hears_stop(command: &Command) -> bool {
+    match command {
+        Command::Receive(_) | Command::Pipe(_) => true,
+        Command::Send(args) => args.listen.is_some(),
+        Command::Perf(args) => matches!(args.side, PerfSide::Server(_)),
+        Command::Estimate(args) => !matches!(args.source, Source::Trace(_)),
+        _ => false,
+    }
+}
+
+/// The sentence about a command that was broken off, unless it has said more.
+fn interruption(command: &Command) -> &'static str {
+    match command {
+        Command::Send(args) if args.dry_run => "interrupted: nothing was sent",
+        Command::Send(args) if args.no_resume || args.path.insecure_flag().is_some() => {
+            "interrupted; send again what the receiver has not confirmed"
+        }
+        Command::Send(_) => "interrupted; send again: it goes on where it was",
+        _ => "interrupted; start again when ready",
+    }
 }
 
 /// What a command came to. A panic in it is a panic here.
@@ -147,7 +187,7 @@ fn done(outcome: Result<anyhow::Result<()>, JoinError>) -> anyhow::Result<()> {
 
 async fn run(command: Command, stop: Stop) -> anyhow::Result<()> {
     match command {
-        Command::Send(args) => send::run(args).await,
+        Command::Send(args) => send::run(args, stop).await,
         Command::Receive(args) => receive::run(args, stop).await,
         Command::Relay(args) => Ok(relay::run(args).await?),
         #[cfg(target_os = "linux")]
@@ -163,7 +203,7 @@ async fn run(command: Command, stop: Stop) -> anyhow::Result<()> {
         Command::Generate(args) => generate::run(args),
         Command::Lab(args) => lab::run(args).await,
         Command::Perf(args) => match args.side {
-            PerfSide::Server(args) => perf::server::run(args).await,
+            PerfSide::Server(args) => perf::server::run(args, stop).await,
             PerfSide::Client(args) => perf::client::run(args).await,
             PerfSide::Local(args) => perf::local::run(args).await,
         },
@@ -178,7 +218,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     let text = error.render().to_string();
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        output::note(text.trim_end());
+        output::always(text.trim_end());
         return ExitCode::from(EXIT_USAGE);
     }
     // clap spreads its message over lines, a blank one before usage and hints.
@@ -186,6 +226,6 @@ fn usage(error: &clap::Error) -> ExitCode {
         text.lines().take_while(|line| !line.trim().is_empty()).flat_map(str::split_whitespace).collect();
     let sentence = words.join(" ");
     let sentence = sentence.strip_prefix("error: ").unwrap_or(&sentence);
-    output::note(&format!("dfcp: {sentence}; see the same command with --help"));
+    output::always(&format!("dfcp: {sentence}; see the same command with --help"));
     ExitCode::from(EXIT_USAGE)
 }

@@ -2,12 +2,14 @@
 
 pub mod again;
 mod attempts;
+pub mod own_addresses;
+pub mod resolve;
 #[cfg(test)]
 mod tests;
 pub mod told;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -40,7 +42,7 @@ pub fn announce(args: &PathArgs, json: bool) {
         }
     }
     if let Some(flag) = args.insecure_flag() {
-        output::note(&format!(
+        output::always(&format!(
             "warning: neither encrypted nor authenticated ({flag}): anyone on the path can read and change everything"
         ));
     }
@@ -100,8 +102,7 @@ fn sealed_config(contact: &Contact, args: &PathArgs) -> Config {
 }
 
 async fn dial(host_port: &str, args: &PathArgs, config: Config) -> anyhow::Result<(Stream, String)> {
-    let addresses = tokio::net::lookup_host(host_port).await;
-    let addresses = addresses.with_context(|| format!("cannot find {host_port}, check the name"))?.collect();
+    let addresses = resolve::resolve(host_port).await?;
     let carrier = carrier(args);
     let config = with_settings(config, args)?;
     let call = |address| Stream::connect_over(carrier, address, within_mtu(config.clone(), args, address));
@@ -175,23 +176,6 @@ pub async fn listen(place: &ListenArg, args: &PathArgs, ways: Option<&Ways>) -> 
         };
         return Err(anyhow::Error::new(error).context(format!("cannot listen on {address}{hint}")));
     }
-}
-
-/// `address` as others can write it: where that is any address of this machine, the one from which it reaches the
-/// world, if there is one. Nothing is sent to find that out.
-pub fn reachable_as(address: SocketAddr) -> String {
-    if !address.ip().is_unspecified() {
-        return address.to_string();
-    }
-    // Addresses for documentation (RFC 5737, RFC 3849). A listener on [::] has IPv4 peers, too.
-    let far = if address.is_ipv4() { &["192.0.2.1:9"][..] } else { &["[2001:db8::1]:9", "192.0.2.1:9"] };
-    let own = |far: &&str| {
-        let any = if far.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
-        let socket = UdpSocket::bind(any).and_then(|socket| socket.connect(far).map(|()| socket));
-        let own = socket.and_then(|socket| socket.local_addr()).ok()?;
-        (!own.ip().is_unspecified()).then(|| SocketAddr::new(own.ip(), address.port()).to_string())
-    };
-    far.iter().find_map(own).unwrap_or_else(|| format!("THIS-MACHINE:{}", address.port()))
 }
 
 fn carrier(args: &PathArgs) -> Carrier {

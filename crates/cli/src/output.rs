@@ -3,8 +3,10 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 use serde_json::Value;
 
 /// The first line that standard output did not take.
@@ -12,8 +14,13 @@ static LOST: OnceLock<io::Error> = OnceLock::new();
 
 /// One line on standard output.
 pub fn line(text: &str) {
+    bytes(format!("{text}\n").as_bytes());
+}
+
+/// Whole lines on standard output, as they are.
+pub fn bytes(text: &[u8]) {
     let mut out = io::stdout().lock();
-    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush())
+    if let Err(error) = out.write_all(text).and_then(|()| out.flush())
         && error.kind() != ErrorKind::BrokenPipe
     {
         // Later ones are lost for the same reason.
@@ -31,10 +38,56 @@ pub fn json(value: &Value) {
     line(&value.to_string());
 }
 
-/// One line on standard error.
+/// Set by `--quiet`.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on, tells nothing but errors, warnings, codes and results.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// True if progress is not to be shown.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// One line on standard error about what is going on, unless that is not wanted.
 pub fn note(text: &str) {
+    if !is_quiet() {
+        always(text);
+    }
+}
+
+/// One line on standard error, wanted or not: an error, a warning, a code, or what was asked for.
+pub fn always(text: &str) {
     // Nobody is left to be told about a failure here.
     let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// One line of interim results on standard output, unless progress is not wanted.
+pub fn progress(text: &str) {
+    if !is_quiet() {
+        line(text);
+    }
+}
+
+/// Bars on standard error, where that is a terminal and progress is wanted.
+#[must_use]
+pub fn bars() -> MultiProgress {
+    MultiProgress::with_draw_target(draw_target())
+}
+
+/// The terminal on which bars are drawn, or none.
+#[must_use]
+fn draw_target() -> ProgressDrawTarget {
+    if is_quiet() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }
+}
+
+/// One such bar of this length, if it has one, unless it is to be hidden in any case.
+#[must_use]
+pub fn bar(length: Option<u64>, is_hidden: bool) -> ProgressBar {
+    let target = if is_hidden { ProgressDrawTarget::hidden() } else { draw_target() };
+    ProgressBar::with_draw_target(length, target)
 }
 
 /// That the peer has been silent for so long.

@@ -111,10 +111,14 @@ impl Display {
         }
         if let Some(sentence) = report.deletion_skipped {
             let sentence = if self.tell_names { sentence.replacen("was", "would be", 1) } else { sentence.to_owned() };
-            output::note(&format!("{}: {sentence}", self.peer));
+            output::always(&format!("{}: {sentence}", self.peer));
         }
-        let text = if self.tell_names { dry_summary(report) } else { summary(report) };
-        output::note(&format!("{}: {text}", self.peer));
+        // A dry run has no other result.
+        if self.tell_names {
+            output::always(&format!("{}: {}", self.peer, dry_summary(report)));
+        } else {
+            output::note(&format!("{}: {}", self.peer, summary(report)));
+        }
     }
 
     /// Takes the bar away after a session that broke.
@@ -187,8 +191,13 @@ impl Display {
     fn tell_groups(&self) {
         let groups = std::mem::take(&mut *self.groups.lock().unwrap_or_else(PoisonError::into_inner));
         for line in groups.lines() {
-            self.say(&line);
+            self.result(&line);
         }
+    }
+
+    /// A line that is told in any case.
+    fn result(&self, text: &str) {
+        self.bars.suspend(|| output::always(text));
     }
 
     fn say(&self, text: &str) {
@@ -220,9 +229,9 @@ impl Observer for Display {
                     self.say(&format!("would link    {}", outcome.name));
                 }
                 EntryOutcome { is_wanted: true, .. } => {
-                    self.say(&format!("would send    {}  {}", outcome.name, human_bytes(outcome.bytes)));
+                    self.result(&format!("would send    {}  {}", outcome.name, human_bytes(outcome.bytes)));
                 }
-                EntryOutcome { is_deleted: true, .. } => self.say(&format!("would delete  {}", outcome.name)),
+                EntryOutcome { is_deleted: true, .. } => self.result(&format!("would delete  {}", outcome.name)),
                 _ => {}
             }
         }

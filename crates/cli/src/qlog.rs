@@ -94,7 +94,7 @@ impl Trace {
         let (to_thread, shown) = (Arc::clone(&shared), name.clone());
         let write = move || {
             if let Err(error) = writer.run(&receiver, &to_thread) {
-                output::note(&format!(
+                output::always(&format!(
                     "error: the trace {shown} cannot be written ({error}): it ends here, and connections go on; make room"
                 ));
             }
@@ -137,7 +137,7 @@ impl Drop for Trace {
         let _ = self.sender.try_send(Message { group: "".into(), at: Duration::ZERO, event: Event::End });
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         if done.recv_timeout(QLOG_FINISH_MAX).is_err_and(|error| error == mpsc::RecvTimeoutError::Timeout) {
-            output::note(&format!("the trace {} is not complete: its disk is too slow", self.name));
+            output::always(&format!("the trace {} is not complete: its disk is too slow", self.name));
         }
     }
 }

@@ -6,6 +6,7 @@ mod partials;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use anyhow::{Context, ensure};
@@ -25,15 +26,15 @@ use crate::qlog::Side;
 use crate::recording::Recording;
 use crate::serving::ending::SessionEnd;
 use crate::serving::observer::SessionObserver;
-use crate::serving::{Serving, serve};
+use crate::serving::{Serving, ServingEnd, serve};
 use crate::stats::StatsLine;
-use crate::stop::Stop;
+use crate::stop::{Interrupted, Stop};
 use crate::transfer::scope::Scope;
 use crate::transfer::source::STANDARD_STREAM;
 use crate::transfer::store::{OTHERS_WRITE, Store, StoreOptions};
 use crate::transfer::target::Target;
 use crate::transport::{Acceptor, Transport};
-use crate::{net, output, transfer};
+use crate::{listening, net, output, transfer};
 
 /// Receives until interrupted, told to `stop`, with `--once` from one sender who is admitted, or with `--from` from the one that it
 /// calls.
@@ -68,22 +69,23 @@ pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     let mut stats = StatsLine::new(listener.endpoint(), args.json);
     let _metrics = monitor.serve_metrics(&args.metrics, listener.endpoint(), args.json).await?;
     net::announce(&args.path, args.json);
-    match &target {
-        Target::Stream(_) => {
-            output::note(&format!("listening on {address}, for one file to standard output; Ctrl-C ends"))
-        }
-        Target::Directory(store) if args.json => {
-            output::json(
-                &json!({ "event": "listening", "address": address, "output": store.path().to_string_lossy() }),
-            );
-        }
-        Target::Directory(store) => {
-            let directory = printable_path(store.path());
-            output::note(&format!("listening on {address}, storing in {directory}; Ctrl-C ends"));
-        }
-    }
     let once = args.once || matches!(target, Target::Stream(_));
-    let open = |ways| Admission::open(ways, address, Service::Files, once, args.json);
+    let (doing, output) = match &target {
+        Target::Stream(_) => (", for one file to standard output; Ctrl-C ends".to_owned(), None),
+        Target::Directory(store) => {
+            let until =
+                if once { "until one sender is done" } else { "until Ctrl-C (with --once, until one sender is done)" };
+            (format!(", storing in {} {until}", printable_path(store.path())), Some(store.path().to_string_lossy()))
+        }
+    };
+    let reachable = listening::announce(
+        address,
+        &doing,
+        |place| listening::call(Service::Files, place),
+        args.json,
+        json!({ "output": output }),
+    );
+    let open = |ways| Admission::open(ways, reachable.first(), Service::Files, once, args.json);
     let admission = ways.map(open).transpose()?;
     stats.during(run_over(listener, (admission, pairs), target, &monitor, &args, stop)).await
 }
@@ -137,7 +139,7 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
         .with_context(|| format!("cannot write to {}, choose another --output", shown(&args.output)))?;
     let mode = store.directory_mode().with_context(|| format!("cannot look at {}", shown(store.path())))?;
     if mode & OTHERS_WRITE != 0 {
-        output::note(&format!(
+        output::always(&format!(
             "warning: {} has mode {mode:04o}, so other users can replace or remove what is stored there; choose another \
              --output, or run: chmod go-w {}",
             shown(store.path()),
@@ -163,17 +165,41 @@ pub async fn run_over<A: Acceptor>(
     args: &ReceiveArgs,
     stop: Stop,
 ) -> anyhow::Result<()> {
-    let (bars, json) = (MultiProgress::new(), args.json);
+    let (bars, json) = (output::bars(), args.json);
     let once = args.once || matches!(target, Target::Stream(_));
     let returns_max = args.retry.limit(args.why_not_again().is_none());
     let serving = Serving { service: Service::Files, peers_max: args.max_senders, once, returns_max, json };
     let to_sessions = stop.clone();
-    let all_stored = serve(acceptor, serving, admission, monitor, &stop, move |connection, told| {
-        session(connection, told, (target.clone(), pairs.clone()), bars.clone(), json, to_sessions.clone())
+    let is_first = Arc::new(AtomicBool::new(!once));
+    let served = serve(acceptor, serving, admission, monitor, &stop, move |connection, told| {
+        let session = session(connection, told, (target.clone(), pairs.clone()), bars.clone(), json, to_sessions.clone());
+        let (is_first, stop) = (Arc::clone(&is_first), to_sessions.clone());
+        async move {
+            let end = session.await;
+            if is_first.swap(false, Ordering::Relaxed) && !json && !stop.is_requested() {
+                output::note(
+                    "still listening for further senders; Ctrl-C ends this (with --once it ends after the first sender)",
+                );
+            }
+            end
+        }
     })
     .await?;
-    anyhow::ensure!(all_stored, "not everything was received; see the messages above and let the sender send it again");
-    Ok(())
+    let sentence = match served {
+        ServingEnd::Once(all_stored) => {
+            ensure!(all_stored, "not everything was received; see the messages above and let the sender send it again");
+            return Ok(());
+        }
+        // Its work is to wait, and nobody is waiting for it.
+        ServingEnd::Stopped { under_way: 0 } if !once => return Ok(()),
+        ServingEnd::Stopped { under_way: 0 } => "interrupted before a sender came: nothing was received".to_owned(),
+        ServingEnd::Stopped { under_way } => {
+            let senders = if under_way == 1 { "a sender was".to_owned() } else { format!("{under_way} senders were") };
+            let next = if args.no_resume { "from the beginning" } else { "which goes on where it was" };
+            format!("interrupted while {senders} sending; start this again, and send again there, {next}")
+        }
+    };
+    Err(Interrupted(sentence).into())
 }
 
 /// One sender. Its failure is told, and ends nobody else's session.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use dfcp_framing::frame::Service;
-use indicatif::MultiProgress;
 
 use crate::args::SendArgs;
 use crate::limits::PATTERNS_MAX;
@@ -22,11 +21,11 @@ use crate::transfer::source::Root;
 use crate::transfer::{Report, SendOptions};
 use crate::{output, transfer};
 
-/// Sends the files.
+/// Sends the files. Where this side listens, it hears of `stop`.
 ///
 /// # Errors
 /// Anything but every file confirmed by the receiver.
-pub async fn run(mut args: SendArgs) -> anyhow::Result<()> {
+pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
     anyhow::ensure!(
         args.exclude.len() <= PATTERNS_MAX,
         "--exclude is given more than {PATTERNS_MAX} times: give fewer"
@@ -52,14 +51,14 @@ pub async fn run(mut args: SendArgs) -> anyhow::Result<()> {
         service: Service::Files,
     };
     if let Some(place) = &args.listen {
-        return listen::run(&args, place, roots, options).await;
+        return listen::run(&args, place, roots, options, stop).await;
     }
     let to = args.to.as_deref().context("give HOST:PORT, or --listen PORT")?;
     net::announce(&args.path, args.json);
     let limit = args.retry.limit(args.why_not_again().is_none());
     let connected = net::connect(to, &args.path, &args.peers.host()).await?;
     let (redial, first) = Redial::new(to, &args.path, connected);
-    let display = Display::new(&MultiProgress::new(), &first.peer, args.json, false);
+    let display = Display::new(&output::bars(), &first.peer, args.json, false);
     let display = if options.dry_run { display.of_dry_run() } else { display };
     let account = Account::new(display, !limit.is_zero());
     let tells_of_delta = options.delta && !args.json;

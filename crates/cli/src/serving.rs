@@ -47,8 +47,20 @@ pub struct Serving {
     pub json: bool,
 }
 
-/// Runs `session` for every connection that is admitted until the acceptor fails, or with `once` until the first peer has been served;
-/// returns whether that succeeded. That peer may come back after a session that was lost. Without an `admission` everyone is admitted. When
+/// The end of serving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServingEnd {
+    /// After one peer: whether its session succeeded.
+    Once(bool),
+    /// Because the program is to end: as many sessions were broken off.
+    Stopped {
+        /// They have told their peers.
+        under_way: usize,
+    },
+}
+
+/// Runs `session` for every connection that is admitted until the acceptor fails, or with `once` until the first peer has been served.
+/// That peer may come back after a session that was lost. Without an `admission` everyone is admitted. When
 /// nobody can be admitted any more, the sessions under way go on to their end first: no stranger ends them by guessing. When the program is
 /// to `stop`, nobody is let in any more, and each session is left to tell its peer. Everything is told to `monitor`, which lets nobody in
 /// while its audit log cannot be written.
@@ -62,7 +74,7 @@ pub async fn serve<A, F, S>(
     monitor: &Arc<Monitor>,
     stop: &Stop,
     session: F,
-) -> io::Result<bool>
+) -> io::Result<ServingEnd>
 where
     A: Acceptor,
     F: Fn(Opening<A::Connection>, Session) -> S,
@@ -74,6 +86,8 @@ where
     let mut guests = Guests::new(serving, Arc::clone(monitor));
     // Dropped with this future: aborts what still runs when the program is interrupted.
     let (mut entering, mut sessions) = (JoinSet::new(), JoinSet::new());
+    let mut broken_off = 0;
+    let is_broken_off = |ended: &Result<Ended, JoinError>| ended.as_ref().is_ok_and(|ended| ended.is_broken_off);
     loop {
         let closed = admission.as_ref().is_some_and(|admission| admission.is_closed());
         // A connection that is entering may have been admitted before the last wrong guess.
@@ -99,28 +113,41 @@ where
                 _ => continue,
             },
             Some(ended) = sessions.join_next() => {
+                let is_cut = is_broken_off(&ended);
+                broken_off += usize::from(is_cut);
                 match guests.ended(ended) {
-                    Some(is_complete) => return Ok(settled(admission.as_deref(), is_complete).await),
-                    None => continue,
+                    Some(is_complete) if !is_cut => {
+                        return Ok(ServingEnd::Once(settled(admission.as_deref(), is_complete).await));
+                    }
+                    // One that is broken off is told of with the end of this.
+                    _ => continue,
                 }
             }
-            () = missed(guests.missed_at()) => return Ok(settled(admission.as_deref(), false).await),
+            () = missed(guests.missed_at()) => return Ok(ServingEnd::Once(settled(admission.as_deref(), false).await)),
             Some(_told) = guests.refusals.tasks.join_next() => continue,
             () = stop.requested() => {
-                while sessions.join_next().await.is_some() {}
-                return Err(io::ErrorKind::Interrupted.into());
+                while let Some(ended) = sessions.join_next().await {
+                    broken_off += usize::from(is_broken_off(&ended));
+                    if guests.ended(ended) == Some(true) {
+                        return Ok(ServingEnd::Once(settled(admission.as_deref(), true).await));
+                    }
+                }
+                // The one peer may be gone for a while only.
+                let under_way = broken_off.max(usize::from(guests.missed_at().is_some()));
+                return Ok(ServingEnd::Stopped { under_way });
             }
         };
         if let Some((connection, began, number, share)) = guests.admit(connection, peer.clone(), by) {
             let (admission, key) = (admission.clone(), connection.seal().and_then(|seal| seal.peer));
-            let session = session(connection, began);
+            let (session, stop) = (session(connection, began), stop.clone());
             sessions.spawn(async move {
                 let end: SessionEnd = session.await.into();
                 drop(share);
                 if let Some(admission) = admission {
                     admission.ended(key, by, &peer);
                 }
-                (number, end)
+                // Decided here: a session may hear of the end, and be over, before the loop has heard of it.
+                Ended { number, end, is_broken_off: end != SessionEnd::Complete && stop.is_requested() }
             });
         }
     }
@@ -132,6 +159,14 @@ async fn settled(admission: Option<&Admission>, is_complete: bool) -> bool {
         admission.settle().await;
     }
     is_complete
+}
+
+/// A session that is over.
+struct Ended {
+    number: u64,
+    end: SessionEnd,
+    /// The program was to end.
+    is_broken_off: bool,
 }
 
 /// The peers that are served.
@@ -202,8 +237,8 @@ impl Guests {
     }
 
     /// A session has ended: whether the one peer is served for good, and with success.
-    fn ended(&mut self, ended: Result<(u64, SessionEnd), JoinError>) -> Option<bool> {
-        let (number, end) = match ended.map_err(JoinError::try_into_panic) {
+    fn ended(&mut self, ended: Result<Ended, JoinError>) -> Option<bool> {
+        let Ended { number, end, .. } = match ended.map_err(JoinError::try_into_panic) {
             Ok(ended) => ended,
             Err(Ok(panic)) if self.serving.once => std::panic::resume_unwind(panic),
             Err(_) => return None,

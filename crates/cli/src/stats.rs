@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::{output, units};
 
-/// Prints the figures of a listener on SIGUSR1, where there are signals, and when it is dropped.
+/// Prints the figures of a listener on SIGUSR1, where there are signals, and for programs also when it is dropped.
 #[derive(Debug)]
 pub struct StatsLine {
     endpoint: Endpoint,
@@ -66,14 +66,16 @@ impl StatsLine {
                 "refused": stats.refused,
             }));
         } else {
-            output::note(&describe(&stats));
+            output::always(&describe(&stats));
         }
     }
 }
 
 impl Drop for StatsLine {
     fn drop(&mut self) {
-        self.print();
+        if self.json {
+            self.print();
+        }
     }
 }
 

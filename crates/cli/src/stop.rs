@@ -22,12 +22,31 @@ impl Stop {
         }
     }
 
+    /// True once it was asked for.
+    #[must_use]
+    pub fn is_requested(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// The outcome of `work`; none if it is broken off because the program is to end.
+    pub async fn cut<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = work => Some(done),
+            () = self.requested() => None,
+        }
+    }
+
     /// It is not asked for.
     #[must_use]
     pub fn never() -> Self {
         Self::new().1
     }
 }
+
+/// The program was told to end while something was under way, or before what it had to do: what that was, and the next step.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Interrupted(pub String);
 
 /// Completes on Ctrl-C, or where there are signals on SIGTERM. Values that are dropped then leave what is unfinished to be gone on with, or remove it.
 pub async fn requested() {

@@ -1,13 +1,17 @@
-//! Numbers with units as people write them: `10%`, `25ms`, `100mbit`, `64MiB`; and back.
+//! Numbers with units as people write them: `10%`, `25ms`, `20M`, `100mbit`, `64MiB`; and back.
 //!
 //! The parsers fit clap's `value_parser`. All are case-insensitive, allow a space before the unit, and refuse what they
 //! would have to guess.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
 use dfcp::Policy;
+
+/// At which rates a connection can send, bit/s: those of `dfcp::Config::rate`.
+const SENDING_RATE_BPS: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
 
 /// An argument that could not be understood; says what is accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,16 +23,31 @@ pub enum UnitError {
     #[error("`{0}` is not a time: write a number with its unit, like 25ms, 2s, 500us or 5min")]
     Duration(String),
     /// Not a rate.
-    #[error("`{0}` is not a rate: write 100mbit, 1gbit or 500kbit (10^6 bits per Mbit), or plain bits per second")]
+    #[error(
+        "`{0}` is not a rate: write 20M, 1G or 500K, or 20mbit, 1gbit, 500kbit (10^6 bits per Mbit), or plain bits per second"
+    )]
     Rate(String),
+    /// A rate at which nothing can be sent.
+    #[error("{} is too slow to send at: {advice}", human_rate(*.rate_bps as f64))]
+    TooSlow {
+        /// As it was understood.
+        rate_bps: u64,
+        /// The next step.
+        advice: String,
+    },
+    /// A rate at which nothing can be sent.
+    #[error("{} is more than any interface sends: the most is {}", human_rate(*.0 as f64), human_rate(*SENDING_RATE_BPS.end() as f64))]
+    TooFast(u64),
     /// Neither a rate nor a word for one.
     #[error(
-        "`{0}` is not a rate: write 100mbit, 1gbit or 500kbit, `auto` (auto:high, auto:low) for what the path has room for, or \
-         `line` for as fast as interface and peer take it"
+        "`{0}` is not a rate: write 20M, 1G or 500K (bits per second), `auto` (auto:high, auto:low) for what the path has room \
+         for, or `line` for as fast as interface and peer take it"
     )]
     RateOrWord(String),
     /// Not a size.
-    #[error("`{0}` is not a size: write bytes, or 64kB, 64MB, 1GB (powers of 1000), or 64KiB, 64MiB, 1GiB (of 1024)")]
+    #[error(
+        "`{0}` is not a size: write bytes, or 64kB, 64MB, 1GB (powers of 1000), or 64K, 64M, 1G, which are 64KiB, 64MiB, 1GiB (of 1024)"
+    )]
     Size(String),
 }
 
@@ -66,13 +85,38 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
         .ok_or_else(|| UnitError::Duration(text.to_owned()))
 }
 
-/// A rate in bit/s: `100mbit`, `100 Mbit/s`, `100mbps`, `1gbit`, `500kbit`, or plain bits per second. All count bits,
-/// 10⁶ of them per Mbit; zero is refused.
+/// A rate in bit/s: `100M` as in iperf3, `100mbit`, `100 Mbit/s`, `100mbps`, `1G`, `500K`, or plain bits per second. All count
+/// bits, 10⁶ of them per Mbit; zero is refused.
 ///
 /// # Errors
 /// [`UnitError::Rate`].
 pub fn rate(text: &str) -> Result<u64, UnitError> {
     parse_rate(text).ok_or_else(|| UnitError::Rate(text.to_owned()))
+}
+
+/// A rate at which a connection can send, in bit/s, written as for [`rate`].
+///
+/// # Errors
+/// [`UnitError::Rate`], [`UnitError::TooSlow`], [`UnitError::TooFast`].
+pub fn sending_rate(text: &str) -> Result<u64, UnitError> {
+    sendable(rate(text)?, text)
+}
+
+/// `rate_bps`, which was given as `text`, if a connection can send at it. A small number is most often one of Mbit/s.
+fn sendable(rate_bps: u64, text: &str) -> Result<u64, UnitError> {
+    let (least_bps, most_bps) = SENDING_RATE_BPS.into_inner();
+    if rate_bps > most_bps {
+        return Err(UnitError::TooFast(rate_bps));
+    }
+    if rate_bps >= least_bps {
+        return Ok(rate_bps);
+    }
+    let text = text.trim();
+    let advice = match text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => format!("did you mean {text}M?"),
+        false => format!("the least is {}", human_rate(least_bps as f64)),
+    };
+    Err(UnitError::TooSlow { rate_bps, advice })
 }
 
 fn parse_rate(text: &str) -> Option<u64> {
@@ -85,8 +129,9 @@ fn parse_rate(text: &str) -> Option<u64> {
         Some('t') => (1e12, &unit[1..]),
         _ => (1.0, unit),
     };
-    // A prefix without a unit (`100m`) could mean bytes to someone.
-    if !(matches!(unit, "bit" | "bits" | "bit/s" | "bps") || (unit.is_empty() && factor == 1.0)) {
+    // A prefix alone (`100M`) counts bits, as in iperf3; the rate that was understood is shown before anything is sent. Bytes
+    // (`100MB/s`) are refused.
+    if !matches!(unit, "" | "bit" | "bits" | "bit/s" | "bps") {
         return None;
     }
     whole(number * factor).filter(|&rate_bps| rate_bps > 0)
@@ -112,7 +157,10 @@ impl FromStr for RateArg {
             "auto" | "auto:fair" => Ok(Self::Auto(Policy::Fair)),
             "auto:high" => Ok(Self::Auto(Policy::High)),
             "auto:low" => Ok(Self::Auto(Policy::Low)),
-            _ => parse_rate(text).map(Self::Bps).ok_or_else(|| UnitError::RateOrWord(text.to_owned())),
+            _ => {
+                let rate_bps = parse_rate(text).ok_or_else(|| UnitError::RateOrWord(text.to_owned()))?;
+                sendable(rate_bps, text).map(Self::Bps)
+            }
         }
     }
 }
@@ -129,7 +177,8 @@ impl fmt::Display for RateArg {
     }
 }
 
-/// A size in bytes: `64MB` is 64·10⁶, `64MiB` is 64·2²⁰, a bare number is bytes.
+/// A size in bytes: `64MB` is 64·10⁶, `64MiB` is 64·2²⁰, and so is `64M`, as in iperf3, rsync and GNU's programs; a bare number
+/// is bytes.
 ///
 /// # Errors
 /// [`UnitError::Size`].
@@ -141,10 +190,10 @@ pub fn size_bytes(text: &str) -> Result<u64, UnitError> {
         "mb" => Some(1e6),
         "gb" => Some(1e9),
         "tb" => Some(1e12),
-        "kib" => Some((1u64 << 10) as f64),
-        "mib" => Some((1u64 << 20) as f64),
-        "gib" => Some((1u64 << 30) as f64),
-        "tib" => Some((1u64 << 40) as f64),
+        "kib" | "k" => Some((1u64 << 10) as f64),
+        "mib" | "m" => Some((1u64 << 20) as f64),
+        "gib" | "g" => Some((1u64 << 30) as f64),
+        "tib" | "t" => Some((1u64 << 40) as f64),
         _ => None,
     };
     split(&lower)
@@ -268,8 +317,37 @@ mod tests {
         for (text, rate_bps) in cases.into_iter().chain([("100 Mbit/s", 100_000_000), ("2.5Gbps", 2_500_000_000)]) {
             assert_eq!(rate(text), Ok(rate_bps), "{text}");
         }
-        for text in ["0", "", "100m", "100MB/s", "100 mbyte", "-1mbit", "line", "99999999999tbit", "0.2"] {
+        for (text, rate_bps) in [("20M", 20_000_000), ("20m", 20_000_000), ("100K", 100_000), ("1.5 G", 1_500_000_000)]
+        {
+            assert_eq!(rate(text), Ok(rate_bps), "{text}");
+        }
+        for text in ["0", "", "M", "100MB", "100MB/s", "100 mbyte", "-1mbit", "line", "99999999999tbit", "0.2"] {
             assert_eq!(rate(text), Err(UnitError::Rate(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_rate_at_which_nothing_can_be_sent_is_refused_with_what_was_meant() {
+        for (text, sentence) in [
+            ("20", "20 bit/s is too slow to send at: did you mean 20M?"),
+            (" 999 ", "999 bit/s is too slow to send at: did you mean 999M?"),
+            ("0.5K", "500 bit/s is too slow to send at: the least is 1.00 kbit/s"),
+            ("20bit", "20 bit/s is too slow to send at: the least is 1.00 kbit/s"),
+            ("2T", "2.00 Tbit/s is more than any interface sends: the most is 1.00 Tbit/s"),
+        ] {
+            assert_eq!(sending_rate(text).unwrap_err().to_string(), sentence);
+            assert_eq!(text.parse::<RateArg>().unwrap_err().to_string(), sentence);
+            // A link may be as slow as one likes.
+            assert!(rate(text).is_ok(), "{text}");
+        }
+        for rate_bps in [1_000, 1_000_000_000_000] {
+            assert_eq!(sending_rate(&rate_bps.to_string()), Ok(rate_bps));
+        }
+        // The limits are those of the protocol.
+        for (rate_bps, is_valid) in [(999, false), (1_000, true), (1_000_000_000_000, true), (1_000_000_000_001, false)]
+        {
+            let config = dfcp::Config::danger_unsealed().with_rate(dfcp::Rate::Fixed { rate_bps });
+            assert_eq!((config.validate().is_ok(), SENDING_RATE_BPS.contains(&rate_bps)), (is_valid, is_valid));
         }
     }
 
@@ -291,7 +369,10 @@ mod tests {
         for (text, bytes) in cases.into_iter().chain([("1.5GB", 1_500_000_000), ("0", 0), ("3b", 3)]) {
             assert_eq!(size_bytes(text), Ok(bytes), "{text}");
         }
-        for text in ["", "64M", "64 mbit", "-1", "20000000TiB"] {
+        for (text, bytes) in [("64M", 64 << 20), ("64k", 64 << 10), ("1G", 1 << 30), ("2 T", 2 << 40)] {
+            assert_eq!(size_bytes(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "M", "64 mbit", "-1", "20000000TiB"] {
             assert_eq!(size_bytes(text), Err(UnitError::Size(text.to_owned())));
         }
     }
@@ -300,7 +381,7 @@ mod tests {
     fn errors_say_what_is_accepted() {
         assert!(percent("x").unwrap_err().to_string().contains("10%"));
         assert!(duration("x").unwrap_err().to_string().contains("25ms"));
-        assert!(rate("x").unwrap_err().to_string().contains("100mbit"));
+        assert!(rate("x").unwrap_err().to_string().contains("20mbit"));
         assert!(size_bytes("x").unwrap_err().to_string().contains("64MiB"));
     }
 
@@ -330,7 +411,7 @@ mod tests {
             if let Ok(rate_bps) = rate(&text) {
                 proptest::prop_assert!(rate_bps > 0);
             }
-            proptest::prop_assert_eq!(rate(&text).ok().map(RateArg::Bps), text.parse().ok().filter(|&arg| matches!(arg, RateArg::Bps(_))));
+            proptest::prop_assert_eq!(sending_rate(&text).ok().map(RateArg::Bps), text.parse().ok().filter(|&arg| matches!(arg, RateArg::Bps(_))));
             let _ = (duration(&text), size_bytes(&text));
         }
 

@@ -139,7 +139,7 @@ fn a_sender_hears_from_a_receiver_that_was_started_again_that_its_session_is_gon
     fs::write(site.path("large"), content()).unwrap();
     let killed = receiver(&site, &[]);
     let address = killed.address.clone();
-    let mut command = sender(&site, &["large"], &address, &["--rate", "50mbit"]);
+    let mut command = sender(&site, &["large"], &address, &["--rate", "50mbit", "--retry", "0"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until_half_way(&site, &mut child);
     drop(killed);

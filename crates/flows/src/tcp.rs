@@ -30,6 +30,7 @@ pub fn congestion(config: &Config) -> Option<&'static str> {
         // With selective acknowledgements, RACK and PRR, as its every other algorithm.
         Congestion::NewReno => Some("reno"),
         Congestion::Bbr1 => Some("bbr"),
+        Congestion::Dctcp => Some("dctcp"),
         Congestion::Cubic2008 | Congestion::Reno | Congestion::Tahoe => None,
     }
 }

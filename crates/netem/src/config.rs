@@ -314,6 +314,9 @@ pub enum ConfigError {
         /// The most that is possible.
         max: u64,
     },
+    /// RED's flags about marks on a RED that does not mark.
+    #[error("RED drops what it cannot mark, or marks no more above its upper threshold, only where it marks; set ecn")]
+    RedWithoutEcn,
     /// A time of zero where something would happen without end.
     #[error("{name} must be above zero")]
     ZeroDuration {

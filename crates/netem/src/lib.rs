@@ -16,6 +16,8 @@
 //! * **Serialisation is exact.** N packets of s bytes sent back to back leave after ⌈N·8·s·10⁹ / C⌉ ns: the part of a
 //!   nanosecond left by one packet is carried to the next.
 //! * **Order is kept** unless reordering is asked for: jitter never lets a packet overtake another.
+//! * **Congestion may be told by marks** (ECN): RED and CoDel mark packets whose ends see it, where they are told to, and drop
+//!   the others. What happens behind the queue keeps a packet's mark.
 //! * **The queue's order is a choice**: DropTail, or a [`Discipline`] that is fair to flows or drops early. A [`Queue`] may
 //!   also be used without a link.
 //! * **Each impairment draws from its own generator**, so switching jitter on does not change which packets are lost.
@@ -47,6 +49,7 @@ struct Readme;
 mod change;
 mod config;
 mod delivery_trace;
+mod ecn;
 mod flight;
 mod link;
 mod loss;
@@ -67,6 +70,7 @@ pub use delivery_trace::{
     DeliveryTrace, DeliveryTraceError, OPPORTUNITY_BYTES, TRACE_BIN_DEFAULT, TRACE_LINES_MAX, TRACE_MS_MAX,
     binned_rate_bps,
 };
+pub use ecn::Ecn;
 pub use link::Link;
 pub use loss::Loss;
 pub use packet::{Datagram, Packet, flip_bit};

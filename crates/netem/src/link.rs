@@ -256,7 +256,7 @@ impl<P: Packet> Link<P> {
     /// The counters, as of the latest time given to the link.
     #[must_use]
     pub fn stats(&self) -> LinkStats {
-        self.stats
+        LinkStats { ce_marked: self.queue.ce_marked(), ..self.stats }
     }
 
     /// Packets waiting for the transmitter (without the one being sent), as of the latest time given to the link.

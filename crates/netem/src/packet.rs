@@ -1,5 +1,7 @@
 //! What a link carries.
 
+use crate::ecn::Ecn;
+
 /// Something a link can carry.
 pub trait Packet: Clone {
     /// Bytes which the packet occupies on the link, its IP header included. Must not change while the link holds the
@@ -11,7 +13,16 @@ pub trait Packet: Clone {
         0
     }
 
-    /// Flips one bit, chosen by `random`. A packet which holds no bytes stays as it is.
+    /// Its ECN codepoint. Unless told otherwise, congestion shows in losses alone.
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
+    }
+
+    /// Sets the codepoint to [`Ecn::Ce`]. Called only while it is [`Ecn::Ect0`] or [`Ecn::Ect1`], so a packet that is never
+    /// either need not know how.
+    fn mark_ce(&mut self) {}
+
+    /// Flips one bit, chosen by `random`, which is none of the ECN codepoint. A packet which holds no bytes stays as it is.
     fn corrupt(&mut self, random: u64);
 }
 
@@ -44,6 +55,8 @@ pub struct Datagram<T = ()> {
     pub overhead_bytes: u32,
     /// See [`Packet::flow`].
     pub flow: u64,
+    /// See [`Packet::ecn`].
+    pub ecn: Ecn,
     /// Carried along untouched, for example the destination.
     pub tag: T,
 }
@@ -57,6 +70,14 @@ impl<T: Clone> Packet for Datagram<T> {
         self.flow
     }
 
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn mark_ce(&mut self) {
+        self.ecn = Ecn::Ce;
+    }
+
     fn corrupt(&mut self, random: u64) {
         flip_bit(&mut self.bytes, random);
     }
@@ -68,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_datagram_counts_its_headers() {
-        let datagram = Datagram { bytes: vec![0; 1420], overhead_bytes: 28, flow: 7, tag: "up" };
+        let datagram = Datagram { bytes: vec![0; 1420], overhead_bytes: 28, flow: 7, tag: "up", ..Datagram::default() };
         assert_eq!((datagram.size_bytes(), datagram.flow()), (1448, 7));
     }
 

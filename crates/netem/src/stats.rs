@@ -41,6 +41,8 @@ pub struct LinkStats {
     pub queue_drops: Count,
     /// Those of `queue_drops` which RED or CoDel dropped though there was room.
     pub early_drops: Count,
+    /// Told of congestion by a CE mark instead, by RED or CoDel; a packet that came marked included.
+    pub ce_marked: Count,
     /// Sent, but the link was dark when the last bit left.
     pub blackout_drops: Count,
     /// Sent, but lost by the loss model.

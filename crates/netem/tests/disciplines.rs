@@ -16,7 +16,7 @@ type Offer = (Time, u64, u32);
 
 /// Carries its number in its tag.
 fn datagram(number: usize, flow: u64, size_bytes: u32) -> Datagram<usize> {
-    Datagram { bytes: Vec::new(), overhead_bytes: size_bytes, flow, tag: number }
+    Datagram { bytes: Vec::new(), overhead_bytes: size_bytes, flow, tag: number, ..Datagram::default() }
 }
 
 /// Small enough to fill, drop early and change their hash within a short test.

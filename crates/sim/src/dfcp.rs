@@ -6,9 +6,10 @@
 
 use std::net::SocketAddr;
 
+use dfcp_netem::Ecn;
 use dfcp_proto::{
-    Accept, Config, ConnectError, Connection, ConnectionError, Endpoint, Event, Handle, Profile, Rate, Read, Routed,
-    State, Stats,
+    Accept, Config, ConnectError, Connection, ConnectionError, Endpoint, Event, Handle, Origin, Profile, Rate, Read,
+    Routed, State, Stats,
 };
 use dfcp_time::Time;
 
@@ -166,8 +167,13 @@ impl DfcpEnd {
         self.overhead_bytes
     }
 
-    pub(crate) fn handle_datagram(&mut self, now: Time, from: u16, datagram: &mut [u8], buffer: &mut [u8]) {
+    pub(crate) fn handle_datagram(&mut self, now: Time, from: u16, ecn: Ecn, datagram: &mut [u8], buffer: &mut [u8]) {
         let shown = self.clock.shows(now);
+        let ecn = match ecn {
+            Ecn::NotEct => dfcp_proto::Ecn::NotCapable,
+            Ecn::Ect0 | Ecn::Ect1 => dfcp_proto::Ecn::Capable,
+            Ecn::Ce => dfcp_proto::Ecn::CongestionExperienced,
+        };
         match self.endpoint.handle_datagram(
             shown,
             numbered(self.remote, from),
@@ -176,7 +182,7 @@ impl DfcpEnd {
         ) {
             Routed::Connection(handle, remote) => {
                 if let Some((_, connection)) = self.connection.as_mut().filter(|(own, _)| *own == handle) {
-                    connection.handle_datagram(shown, remote, datagram);
+                    connection.handle_datagram(shown, Origin { remote, ecn }, datagram);
                 }
             }
             Routed::Opened(handle, connection) if self.connection.is_none() => {
@@ -202,13 +208,13 @@ impl DfcpEnd {
         self.work(now, shown, buffer);
     }
 
-    /// Writes the next datagram into `buffer`; its length there, and the size of its IP packet.
-    pub(crate) fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<(usize, u32)> {
+    /// Writes the next datagram into `buffer`; its length there, and the size and codepoint of its IP packet.
+    pub(crate) fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<(usize, u32, Ecn)> {
         let now = self.clock.shows(now);
-        let (length, elided_bytes) = if let Some((reply, to)) = self.reply.take() {
+        let (length, elided_bytes, is_capable) = if let Some((reply, to)) = self.reply.take() {
             self.sends_to = to;
             buffer[..reply.len()].copy_from_slice(&reply);
-            (reply.len(), 0)
+            (reply.len(), 0, false)
         } else {
             let (_, connection) = self.connection.as_mut()?;
             let transmit = connection.poll_transmit(now, &mut buffer[..DATAGRAM_BYTES_MAX])?;
@@ -216,9 +222,10 @@ impl DfcpEnd {
             if let Some(lie) = self.lie {
                 lie.tell(buffer, transmit.length);
             }
-            (transmit.length, transmit.elided_bytes)
+            (transmit.length, transmit.elided_bytes, transmit.ecn == dfcp_proto::Ecn::Capable)
         };
-        Some((length, length as u32 + elided_bytes + self.overhead_bytes))
+        let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
+        Some((length, length as u32 + elided_bytes + self.overhead_bytes, ecn))
     }
 
     /// Which address of the other end the datagram goes to that was polled last.

@@ -1,5 +1,6 @@
 //! One end of a flow, whatever its transport.
 
+use dfcp_netem::Ecn;
 use dfcp_time::Time;
 
 use crate::dfcp::DfcpEnd;
@@ -26,6 +27,14 @@ impl Default for Scratch {
     fn default() -> Self {
         Self { bytes: vec![0; SCRATCH_BYTES].into(), spare: Vec::new() }
     }
+}
+
+/// A packet which an end sends.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) size_bytes: u32,
+    pub(crate) ecn: Ecn,
+    pub(crate) body: Body,
 }
 
 /// One end of a flow.
@@ -71,13 +80,16 @@ impl End {
         }
     }
 
-    /// `from`: which address of the other end it comes from.
-    pub(crate) fn handle_packet(&mut self, now: Time, from: u16, body: Body, scratch: &mut Scratch) {
+    /// `from`: which address of the other end it comes from; `ecn`: the codepoint with which it has come.
+    pub(crate) fn handle_packet(&mut self, now: Time, from: u16, ecn: Ecn, mut body: Body, scratch: &mut Scratch) {
+        if let Body::Tcp(segment) | Body::Web { segment, .. } = &mut body {
+            segment.ecn = ecn;
+        }
         match (self, body) {
             (Self::TcpSender(sender), Body::Tcp(segment)) => sender.on_segment(now, &segment),
             (Self::TcpReceiver(receiver), Body::Tcp(segment)) => receiver.on_segment(now, &segment),
             (Self::Dfcp(end), Body::Datagram(mut bytes)) => {
-                end.handle_datagram(now, from, &mut bytes, &mut scratch.bytes);
+                end.handle_datagram(now, from, ecn, &mut bytes, &mut scratch.bytes);
                 bytes.recycle(&mut scratch.spare);
             }
             (Self::Quic(end), Body::Quic(bytes)) => {
@@ -117,25 +129,28 @@ impl End {
         }
     }
 
-    /// The next packet which may leave now, and its size.
-    pub(crate) fn poll_transmit(&mut self, now: Time, scratch: &mut Scratch) -> Option<(u32, Body)> {
+    /// The next packet which may leave now.
+    pub(crate) fn poll_transmit(&mut self, now: Time, scratch: &mut Scratch) -> Option<Outgoing> {
+        let unmarked = |size_bytes, body| Outgoing { size_bytes, ecn: Ecn::NotEct, body };
         match self {
             Self::TcpSender(sender) => sender.poll_transmit(now).map(tcp_packet),
             Self::TcpReceiver(receiver) => receiver.poll_transmit(now).map(tcp_packet),
             Self::Dfcp(end) => {
-                let (length, size_bytes) = end.poll_transmit(now, &mut scratch.bytes)?;
+                let (length, size_bytes, ecn) = end.poll_transmit(now, &mut scratch.bytes)?;
                 let datagram = Datagram::copy(&scratch.bytes[..length], &mut scratch.spare);
-                Some((size_bytes, Body::Datagram(datagram)))
+                Some(Outgoing { size_bytes, ecn, body: Body::Datagram(datagram) })
             }
             Self::Quic(end) => {
                 let mut bytes = scratch.spare.pop().unwrap_or_default();
                 if let Some(size_bytes) = end.poll_transmit(now, &mut bytes) {
-                    return Some((size_bytes, Body::Quic(bytes)));
+                    return Some(unmarked(size_bytes, Body::Quic(bytes)));
                 }
                 scratch.spare.push(bytes);
                 None
             }
-            Self::Model(end) => end.poll_transmit().map(|(size_bytes, segment)| (size_bytes, Body::Model(segment))),
+            Self::Model(end) => {
+                end.poll_transmit().map(|(size_bytes, segment)| unmarked(size_bytes, Body::Model(segment)))
+            }
             Self::WebSender(sender) => sender.poll_transmit(now).map(web_packet),
             Self::WebReceiver(receiver) => receiver.poll_transmit(now).map(web_packet),
         }
@@ -263,10 +278,11 @@ impl End {
     }
 }
 
-fn tcp_packet(segment: tcp::Segment) -> (u32, Body) {
-    (segment.wire_bytes, Body::Tcp(Box::new(segment)))
+fn tcp_packet(segment: tcp::Segment) -> Outgoing {
+    Outgoing { size_bytes: segment.wire_bytes, ecn: segment.ecn, body: Body::Tcp(Box::new(segment)) }
 }
 
-fn web_packet((connection, segment): (u32, tcp::Segment)) -> (u32, Body) {
-    (segment.wire_bytes, Body::Web { connection, segment: Box::new(segment) })
+fn web_packet((connection, segment): (u32, tcp::Segment)) -> Outgoing {
+    let body = Body::Web { connection, segment: Box::new(segment) };
+    Outgoing { size_bytes: segment.wire_bytes, ecn: segment.ecn, body }
 }

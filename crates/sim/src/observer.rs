@@ -86,8 +86,11 @@ impl Fingerprint {
     }
 
     fn add(&mut self, what: u64, now: Time, packet: &Packet) {
+        // Nothing where the packet is Not-ECT. Flows do not reach these bits.
+        let ecn = u64::from(packet.ecn.bits()) << 62;
+        let size = ecn ^ (u64::from(packet.flow) << 32 | u64::from(packet.size_bytes));
         // FNV-1a over words, with a rotation so that high bits come down.
-        for word in [now.as_ns(), packet.id << 3 | what, u64::from(packet.flow) << 32 | u64::from(packet.size_bytes)] {
+        for word in [now.as_ns(), packet.id << 3 | what, size] {
             self.0 = (self.0 ^ word).wrapping_mul(0x100_0000_01B3).rotate_left(23);
         }
     }

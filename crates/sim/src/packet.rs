@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use dfcp_netem::{Packet as OnLink, flip_bit};
+use dfcp_netem::{Ecn, Packet as OnLink, flip_bit};
 
 use crate::messages::ModelSegment;
 use crate::tcp::Segment;
@@ -22,6 +22,8 @@ pub struct Packet {
     pub(crate) address: u16,
     /// Bytes of the IP packet.
     pub size_bytes: u32,
+    /// Its ECN codepoint, which queues that mark set to CE.
+    pub ecn: Ecn,
     /// A bit of it has been flipped, and its checksum does not fit.
     pub(crate) is_damaged: bool,
     /// What the receiving end gets.
@@ -111,6 +113,14 @@ impl OnLink for Packet {
 
     fn flow(&self) -> u64 {
         self.flow.into()
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn mark_ce(&mut self) {
+        self.ecn = Ecn::Ce;
     }
 
     fn corrupt(&mut self, random: u64) {

@@ -3,7 +3,7 @@
 use dfcp_netem::{ConfigError, Link, LinkChange, LinkConfig, LinkStats};
 use dfcp_time::Time;
 
-use crate::end::{End, Scratch};
+use crate::end::{End, Outgoing, Scratch};
 use crate::event_queue::{EventQueue, Slot};
 use crate::flow::{Flow, FlowConfig, FlowError, FlowReport};
 use crate::observer::{Nobody, Observer};
@@ -239,7 +239,8 @@ impl<O: Observer> Simulation<O> {
                 return;
             }
             let from = if is_receiver { packet.address } else { 0 };
-            flow.ends[usize::from(is_receiver)].handle_packet(self.now, from, packet.body, &mut self.scratch);
+            let end = &mut flow.ends[usize::from(is_receiver)];
+            end.handle_packet(self.now, from, packet.ecn, packet.body, &mut self.scratch);
             flow.note_progress(self.now);
         }
         self.transmit(flow, is_receiver);
@@ -269,14 +270,14 @@ impl<O: Observer> Simulation<O> {
             if minds {
                 end.note_uplink(self.links[uplink.index()].0.queue_len());
             }
-            let Some((size_bytes, body)) = end.poll_transmit(self.now, &mut self.scratch) else {
+            let Some(Outgoing { size_bytes, ecn, body }) = end.poll_transmit(self.now, &mut self.scratch) else {
                 break end.next_timeout(self.now);
             };
             let id = self.packets;
             self.packets += 1;
             let (flow, is_back) = (index as u32, is_receiver);
             let address = if is_back { end.sends_to() } else { self.flows[index].address(self.now) };
-            let packet = Packet { id, flow, is_back, leg: 0, address, size_bytes, is_damaged: false, body };
+            let packet = Packet { id, flow, is_back, leg: 0, address, size_bytes, ecn, is_damaged: false, body };
             self.observer.sent(self.now, &packet);
             self.offer(uplink, packet);
             // To know that it would refuse costs less than to be refused.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use dfcp_netem::{Discipline, LinkConfig};
+use dfcp_netem::{Discipline, Ecn, LinkConfig};
 use dfcp_time::Time;
 
 use crate::observer::Observer;
@@ -16,6 +16,7 @@ struct Entered {
     id: u64,
     at: Time,
     size_bytes: u32,
+    ecn: Ecn,
 }
 
 /// What a link must obey, and what is on it.
@@ -32,7 +33,8 @@ struct Watched {
 
 /// An observer which knows nothing of queues and transmitters, and checks what no network can do: a packet which
 /// comes out of a link without having gone in, or twice; too early for the link's rate and delay; behind or before its
-/// turn within its flow; faster than the rate after the one before it; later than a full buffer explains. Meant for links
+/// turn within its flow; faster than the rate after the one before it; later than a full buffer explains; without a mark that
+/// it had, or with one which no queue there makes or its codepoint forbids. Meant for links
 /// without jitter, reordering or duplication, whose rate and delay do not change.
 #[derive(Debug, Default)]
 pub struct Verifier {
@@ -113,6 +115,15 @@ impl Watched {
         (in_order && self.config.rate_bps.is_some()).then(|| self.serialisation(before) + self.config.delay)
     }
 
+    /// Whether its queue may mark packets.
+    fn marks(&self) -> bool {
+        match &self.config.discipline {
+            Discipline::FqCodel(fq_codel) => fq_codel.ecn || fq_codel.ce_threshold.is_some(),
+            Discipline::Red(red) => red.ecn,
+            Discipline::DropTail | Discipline::Drr(_) | Discipline::Sfq(_) | Discipline::Wfq(_) => false,
+        }
+    }
+
     fn check(&mut self, now: Time, packet: &Packet) -> Result<(), &'static str> {
         let entered = self.inside.entry((packet.flow, packet.is_back)).or_default();
         // Those of the flow which are before it have been dropped: order within a flow is kept.
@@ -123,9 +134,13 @@ impl Watched {
                 _ => return Err("came out without having gone in, or out of order"),
             }
         };
-        let Entered { at: offered_at, size_bytes, .. } = entry;
+        let Entered { at: offered_at, size_bytes, ecn, .. } = entry;
         if size_bytes != packet.size_bytes {
             return Err("has another size than it had");
+        }
+        let is_marked = ecn.is_capable() && packet.ecn == Ecn::Ce && self.marks();
+        if packet.ecn != ecn && !is_marked {
+            return Err("has another ECN codepoint than it had");
         }
         // The rounding of a nanosecond may be carried over from the packet before.
         let slack = Duration::from_nanos(1);
@@ -152,7 +167,7 @@ impl Observer for Verifier {
         watched.offered += 1;
         watched.largest_bytes = watched.largest_bytes.max(packet.size_bytes);
         let entered = watched.inside.entry((packet.flow, packet.is_back)).or_default();
-        entered.push_back(Entered { id: packet.id, at: now, size_bytes: packet.size_bytes });
+        entered.push_back(Entered { id: packet.id, at: now, size_bytes: packet.size_bytes, ecn: packet.ecn });
     }
 
     fn arrived(&mut self, now: Time, link: LinkId, packet: &Packet) {

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use dfcp_netem::Ecn;
 use dfcp_sim::tcp::{Config, ConfigError, Congestion, Flags, Receiver, SackBlocks, Segment, Sender};
 use dfcp_time::Time;
 
@@ -18,6 +19,7 @@ fn segment(seq: u64, len_bytes: u32, ms: u64) -> Segment {
         len_bytes,
         wire_bytes: len_bytes + 52,
         flags: Flags { ack: true, ..Flags::default() },
+        ecn: Ecn::NotEct,
     }
 }
 

@@ -7,6 +7,7 @@ mod hand;
 
 use std::time::Duration;
 
+use dfcp_netem::Ecn;
 use dfcp_sim::tcp::{Config, Congestion, Flags, Phase, Receiver, SackBlocks, Segment};
 use dfcp_time::Time;
 
@@ -170,6 +171,7 @@ fn data(number: u64, at: Time, psh: bool) -> Segment {
         len_bytes: MSS as u32,
         wire_bytes: 1500,
         flags: Flags { ack: true, psh, ..Flags::default() },
+        ecn: Ecn::NotEct,
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
-use dfcp_netem::{Datagram, Link, LinkConfig, LinkStats};
+use dfcp_netem::{Datagram, Ecn, Link, LinkConfig, LinkStats};
 use dfcp_time::Time;
 
 use crate::host::Packet;
@@ -165,7 +165,8 @@ impl Path for Links {
             false => (&mut self.backward, self.server.now),
         };
         let tag = Ends { from, to: packet.to };
-        link.push(now, Datagram { bytes: packet.bytes, overhead_bytes: self.overhead_bytes, flow: 0, tag });
+        let overhead_bytes = self.overhead_bytes;
+        link.push(now, Datagram { bytes: packet.bytes, overhead_bytes, flow: 0, ecn: Ecn::NotEct, tag });
     }
 
     fn pop(&mut self, now: Time) -> Option<Packet> {

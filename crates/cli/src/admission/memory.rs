@@ -124,5 +124,5 @@ fn add(list: &AuthorizedList, key: &PublicKey, address: &str) {
 }
 
 fn cannot(address: &str, error: &IdentityError) {
-    output::note(&format!("{address}: it cannot be remembered: {error}"));
+    output::always(&format!("{address}: it cannot be remembered: {error}"));
 }

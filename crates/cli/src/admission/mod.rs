@@ -22,7 +22,6 @@ pub mod pairs;
 pub(crate) mod tests;
 
 use std::io::{self, IsTerminal};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,11 +40,11 @@ use self::pairs::Pairs;
 use crate::args::{AdmissionArgs, PathArgs};
 use crate::identity::{AuthorizedList, ConfigDir, IdentityError, load_or_create, load_or_create_reset_key, load_psk};
 use crate::limits::{CLOSE_WAIT_MAX, OPENING_MAX, PAIRING_CODE_AGE_MAX};
-use crate::output;
 use crate::pairing::{self, PairingError, Refusal};
 use crate::seal::Seal;
 use crate::transfer::receive::refuse;
 use crate::transport::Transport;
+use crate::{listening, output};
 
 /// How peers may be admitted.
 #[derive(Debug, Clone)]
@@ -194,29 +193,19 @@ pub struct Admission {
 type Herald = Box<dyn Fn(News) + Send + Sync>;
 
 impl Admission {
-    /// Begins to admit to a listener at `address`, and says how one is admitted. With `once` a code that was used is
+    /// Begins to admit to a listener that others reach at `place`, and says how one is admitted. With `once` a code that was used is
     /// not followed by another.
     ///
     /// # Errors
     /// No code can be made for want of random numbers.
-    pub fn open(ways: Ways, address: SocketAddr, service: Service, once: bool, json: bool) -> anyhow::Result<Self> {
+    pub fn open(ways: Ways, place: &str, service: Service, once: bool, json: bool) -> anyhow::Result<Self> {
         if !json {
             output::note(&format!("this side's key is {}", ways.own.public().fingerprint()));
         }
         if ways.any {
-            output::note("warning: everyone who can reach this port is admitted (--allow-any)");
+            output::always("warning: everyone who can reach this port is admitted (--allow-any)");
         }
-        let command = match service {
-            Service::Files => format!("dfcp send FILE.. {}", crate::net::reachable_as(address)),
-            Service::FilesToCaller => {
-                format!("dfcp receive --output DIR --from {}", crate::net::reachable_as(address))
-            }
-            Service::Perf => format!("dfcp perf client {}", crate::net::reachable_as(address)),
-            Service::Pipe => {
-                let to = crate::net::reachable_as(address);
-                format!("dfcp pipe udp --in [ADDRESS:]PORT --to {to} --deadline TIME")
-            }
-        };
+        let command = listening::call(service, place);
         let herald: Herald = Box::new(move |news| announce(&news, &command, json));
         let desk = if ways.codes { Some(CodeDesk::open(once, herald)?) } else { None };
         // A program which reads along does not answer questions.
@@ -339,7 +328,7 @@ fn announce(news: &News, command: &str, json: bool) {
     let (code, before) = match news {
         News::Code { code, before } => (code, before.map(fate)),
         News::Closed => {
-            output::note(
+            output::always(
                 "warning: somebody keeps guessing; no more codes are made, start again to admit people by code",
             );
             return;
@@ -355,13 +344,13 @@ fn announce(news: &News, command: &str, json: bool) {
         return;
     }
     if let Some(fate) = before {
-        output::note(&format!("the last code {fate}; the next one:"));
+        output::always(&format!("the last code {fate}; the next one:"));
     }
     let minutes = PAIRING_CODE_AGE_MAX.as_secs() / 60;
-    output::note(&format!(
+    output::always(&format!(
         "\n    code: {code}\n    for one person, once, within {minutes} minutes; this asks for it there:"
     ));
-    output::note(&format!("    {command}\n"));
+    output::always(&format!("    {command}\n"));
 }
 
 /// What became of a code.

@@ -1,11 +1,13 @@
 //! Which side of a file transfer calls, and what follows from that.
 
+use std::path::{Path, PathBuf};
+
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Error};
 use dfcp_framing::printable_path;
 
 use super::peers::only_of_listeners;
-use super::{Cli, Command, ReceiveArgs, SendArgs, host_port};
+use super::{Cli, Command, FILES_PORT, ListenArg, ReceiveArgs, SendArgs, host_or, host_port};
 use crate::transfer::source::STANDARD_STREAM;
 
 impl Cli {
@@ -32,28 +34,66 @@ impl SendArgs {
         if self.keep && self.files.iter().any(|file| file.as_os_str() == STANDARD_STREAM) {
             return Err("standard input can be sent to one receiver only: leave --keep or - out".to_owned());
         }
-        if listens {
-            let last = self.files.last().filter(|last| last.to_str().is_some_and(|text| host_port(text).is_ok()));
-            return match last.filter(|last| !last.exists()) {
-                Some(last) => Err(format!(
-                    "with --listen all arguments are files, and {} is none: leave it out, or call it without --listen",
-                    printable_path(last)
-                )),
-                None => Ok(()),
-            };
+        if let Some(listen) = &self.listen {
+            return self.check_listening(listen);
         }
         only_of_listeners(&[
             ("--metrics", self.metrics.metrics.is_some()),
             ("--log-json", self.audit.log_json.is_some()),
         ])?;
-        let last = self.files.pop().filter(|_| !self.files.is_empty());
-        let last = last
-            .ok_or("give the files, and behind them the HOST:PORT of the receiver, or --listen PORT for it to call")?;
-        let to = host_port(last.to_str().unwrap_or_default());
-        let why = |why| format!("invalid value '{}' for HOST:PORT, the last argument: {why}", printable_path(&last));
-        self.to = Some(to.map_err(why)?);
+        let last = self.files.pop().ok_or_else(|| WHERE_TO.to_owned())?;
+        if self.files.is_empty() {
+            let shown = printable_path(&last);
+            return Err(match last.exists() {
+                true => format!("where {shown} goes is missing: {WHERE_TO}"),
+                false => format!("only {shown} was given: {WHERE_TO}"),
+            });
+        }
+        self.to = Some(receiver(&last)?);
         Ok(())
     }
+
+    fn check_listening(&self, listen: &ListenArg) -> Result<(), String> {
+        let is_place = |last: &&PathBuf| last.to_str().is_some_and(|text| host_port(text).is_ok()) && !last.exists();
+        if let Some(last) = self.files.last().filter(is_place) {
+            return Err(format!(
+                "with --listen all arguments are files, and {} is none: leave it out, or call it without --listen",
+                printable_path(last)
+            ));
+        }
+        // `--listen film.mkv`: it has taken a file for where to listen.
+        let usual_port = format!(":{FILES_PORT}");
+        if let ListenArg::At(place) = listen
+            && let Some(host) = place.strip_suffix(&usual_port)
+            && Path::new(host).exists()
+        {
+            return Err(format!(
+                "--listen takes what follows it, {host}, for where to listen: put --listen behind the files"
+            ));
+        }
+        if self.files.is_empty() { Err("give the files to send, and --listen behind them".to_owned()) } else { Ok(()) }
+    }
+}
+
+/// The next step where files or the receiver are missing.
+const WHERE_TO: &str =
+    "give the files, and behind them the receiver as HOST or HOST:PORT, or --listen for the receiver to call";
+
+/// The receiver, which is the last argument. A port makes it certain that it is no file; without one, what exists is a file.
+fn receiver(last: &Path) -> Result<String, String> {
+    let shown = printable_path(last);
+    let text = last.to_str().unwrap_or_default();
+    let place = host_or(FILES_PORT)(text);
+    if host_port(text).is_err() && last.exists() {
+        let advice = match &place {
+            Ok(place) => format!("; if a machine has that name, too, write {place}"),
+            Err(_) => String::new(),
+        };
+        return Err(format!(
+            "the last argument is the receiver, and {shown} is a file or a directory here: {WHERE_TO}{advice}"
+        ));
+    }
+    place.map_err(|why| format!("invalid value '{shown}' for HOST[:PORT], the last argument: {why}"))
 }
 
 impl SendArgs {
@@ -85,8 +125,12 @@ impl ReceiveArgs {
         self.path.insecure_flag().map(|_| UNKNOWN_PEER)
     }
 
-    fn check(&self) -> Result<(), String> {
+    /// It listens unless it does something else.
+    fn check(&mut self) -> Result<(), String> {
         let calls = self.from.is_some();
+        if !calls && !self.partials && !self.forget && self.listen.is_none() {
+            self.listen = Some(ListenArg::Anywhere(FILES_PORT));
+        }
         self.peers.check(!calls)?;
         self.retry.check(self.why_not_again())?;
         if calls {

@@ -404,7 +404,7 @@ mod tests {
     fn mistakes_are_explained() {
         assert!(parse("--loss 10").unwrap_err().to_string().contains("write 10% or 0.1"));
         assert!(parse("--delay 25").unwrap_err().to_string().contains("25ms"));
-        assert!(parse("--rate 0").unwrap_err().to_string().contains("100mbit"));
+        assert!(parse("--rate 0").unwrap_err().to_string().contains("20mbit"));
         assert!(parse("--burst 4").unwrap_err().to_string().contains("--loss"));
         let error = parse("--loss 90% --burst 2").unwrap().path().unwrap_err();
         assert!(format!("{error:#}").contains("needs bursts of at least"), "{error:#}");

@@ -2,27 +2,34 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::str::FromStr;
 
-use anyhow::Context;
-
-use super::is_host_port;
+use super::place::Place;
+use crate::net::resolve::resolve;
 
 /// A port of every address of this machine, or of one address, or of what a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenArg {
     /// `4433` or `:4433`.
     Anywhere(u16),
-    /// `192.0.2.7:4433`.
-    Address(SocketAddr),
-    /// `there.example:4433`.
-    Name(String),
+    /// `192.0.2.7:4433` or `there.example:4433`.
+    At(String),
 }
 
-impl FromStr for ListenArg {
-    type Err = String;
+/// A parser of where to listen. Where only an address or a name is given, the port is this one.
+pub fn listen_at(port: u16) -> impl Fn(&str) -> Result<ListenArg, String> + Clone + Send + Sync + 'static {
+    move |text| ListenArg::parse(text, Some(port))
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+/// A place to listen at, with the port.
+///
+/// # Errors
+/// Not such a place.
+pub fn listen_at_port(text: &str) -> Result<ListenArg, String> {
+    ListenArg::parse(text, None)
+}
+
+impl ListenArg {
+    fn parse(text: &str, default: Option<u16>) -> Result<Self, String> {
         let is_port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let port = text.strip_prefix(':').unwrap_or(text);
         if is_port(port)
@@ -30,12 +37,10 @@ impl FromStr for ListenArg {
         {
             return Ok(Self::Anywhere(port));
         }
-        if let Ok(address) = text.parse() {
-            return Ok(Self::Address(address));
-        }
-        let is_name = text.rsplit_once(':').is_some_and(|(host, port)| is_port(port) && !host.starts_with('['));
-        if is_name && is_host_port(text, true) {
-            return Ok(Self::Name(text.to_owned()));
+        if let Ok(Place { host, port }) = Place::parse(text)
+            && let Some(port) = port.or(default)
+        {
+            return Ok(Self::At(format!("{host}:{port}")));
         }
         Err("expected a port such as 4433, or an address or a name of this machine with one, such as 192.0.2.7:4433, \
              [2001:db8::7]:4433 or there.example:4433"
@@ -46,9 +51,8 @@ impl FromStr for ListenArg {
 impl fmt::Display for ListenArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Anywhere(port) => write!(f, "port {port}"),
-            Self::Address(address) => write!(f, "{address}"),
-            Self::Name(name) => f.write_str(name),
+            Self::Anywhere(port) => port.fmt(f),
+            Self::At(place) => f.write_str(place),
         }
     }
 }
@@ -58,7 +62,7 @@ impl ListenArg {
     /// carrier has sockets for both.
     ///
     /// # Errors
-    /// The name has no address.
+    /// The name has no address, or there is no such interface.
     pub async fn addresses(&self, both_versions: bool) -> anyhow::Result<Vec<SocketAddr>> {
         const V6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
         const V4: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -67,13 +71,7 @@ impl ListenArg {
                 let all = if both_versions { &[V6, V4][..] } else { &[V4] };
                 Ok(all.iter().map(|&ip| SocketAddr::new(ip, *port)).collect())
             }
-            Self::Address(address) => Ok(vec![*address]),
-            Self::Name(name) => {
-                let found = tokio::net::lookup_host(name).await;
-                let found: Vec<_> = found.with_context(|| format!("cannot find {name}, check the name"))?.collect();
-                anyhow::ensure!(!found.is_empty(), "{name} has no address, check the name");
-                Ok(found)
-            }
+            Self::At(place) => resolve(place).await,
         }
     }
 }
@@ -84,21 +82,33 @@ mod tests {
 
     #[tokio::test]
     async fn a_port_an_address_or_a_name_will_do() {
-        let parse = |text: &str| text.parse::<ListenArg>();
+        let parse = listen_at(23_327);
+        let at = |place: &str| Ok(ListenArg::At(place.to_owned()));
         assert_eq!(parse("4433"), Ok(ListenArg::Anywhere(4433)));
         assert_eq!(parse(":0"), Ok(ListenArg::Anywhere(0)));
         for address in ["192.0.2.7:4433", "[::]:0", "[2001:db8::7]:1"] {
+            assert_eq!(parse(address), at(address));
+            assert_eq!(listen_at_port(address), at(address));
             let expected = address.parse::<SocketAddr>().unwrap();
-            assert_eq!(parse(address), Ok(ListenArg::Address(expected)));
             assert_eq!(parse(address).unwrap().addresses(true).await.unwrap(), [expected]);
         }
-        assert_eq!(parse("there.example:0"), Ok(ListenArg::Name("there.example:0".to_owned())));
+        for (text, place) in [
+            ("there.example:0", "there.example:0"),
+            ("there.example", "there.example:23327"),
+            ("::1", "[::1]:23327"),
+            ("[::]", "[::]:23327"),
+            ("192.0.2.7", "192.0.2.7:23327"),
+            ("fe80::7%eth0", "[fe80::7%eth0]:23327"),
+        ] {
+            assert_eq!(parse(text), at(place));
+        }
         let localhost = parse("localhost:7").unwrap().addresses(true).await.unwrap();
         assert!(localhost.iter().all(|address| address.ip().is_loopback() && address.port() == 7), "{localhost:?}");
-        for bad in
-            ["", ":", "70000", ":70000", "a:", "a:70000", "a:+1", "+1", "-1", "2001:db8::7:1", "[a]:1", "a", "[::]"]
-        {
+        for bad in ["", ":", "70000", ":70000", "a:", "a:70000", "a:+1", "+1:1", "[a]:1", "a/b", "fe80::7"] {
             assert!(parse(bad).is_err(), "{bad}");
+        }
+        for bad in ["there.example", "[::]", "::1", "192.0.2.7"] {
+            assert!(listen_at_port(bad).is_err(), "{bad}");
         }
     }
 

@@ -7,17 +7,18 @@ use dfcp_framing::limits::{PERF_DURATION_MAX, PERF_STREAMS_MAX};
 use dfcp_secure::Cipher;
 
 use super::{
-    AdmissionArgs, AuditArgs, HostArgs, ListenArg, MessageArgs, MetricsArgs, ParameterArgs, PathArgs, any_seconds,
-    count, host_port, messages, trust,
+    AdmissionArgs, AuditArgs, HostArgs, ListenArg, MessageArgs, MetricsArgs, PERF_PORT, ParameterArgs, PathArgs,
+    any_seconds, count, host_or, listen_at, messages, trust,
 };
 use crate::limits::{PERF_CLIENTS_DEFAULT, PERF_LOCAL_DURATION, PERF_LOCAL_ROUNDS_DEFAULT, PERF_LOCAL_ROUNDS_MAX};
+use crate::units;
 
 /// `dfcp perf`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  there:  dfcp perf server --listen 5201
-  here:   dfcp perf client there.example:5201 --duration 10 --rate 200mbit --code -
+  there:  dfcp perf server
+  here:   dfcp perf client there.example --duration 10 --rate 200M --code -
 
 The second command asks for the code which the server prints. `dfcp perf local` needs no other machine: it shows what this one can do.")]
 pub struct PerfArgs {
@@ -41,10 +42,10 @@ pub enum PerfSide {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp perf server --listen 5201 --rate auto:low --max-rate 500mbit --max-receive-rate 500mbit
+  dfcp perf server --rate auto:low --max-rate 500M --max-receive-rate 500M
   dfcp perf server --listen 5201 --allow-any --metrics 9184
-  sudo dfcp perf server --listen 5201 --carrier raw-ip
-  dfcp perf server --listen 5201 --insecure-classic --set redundancy=70000
+  sudo dfcp perf server --carrier raw-ip
+  dfcp perf server --insecure-classic --set redundancy=70000
 
 How fast it sends (to clients with --reverse), and by which policy, its own --rate and --max-rate say, whatever a client asks for; \
 what clients send is bounded by --max-receive-rate. Access control works as for `dfcp receive`.
@@ -53,7 +54,7 @@ With --set decoding=0 it takes only measurements whose data is not decoded, whic
 --set decoding=0. With --set coding=0 it can only send: clients give --reverse --set decoding=0.")]
 pub struct PerfServerArgs {
     /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
-    #[arg(long, value_name = "[HOST:]PORT")]
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at(PERF_PORT), default_value_t = ListenArg::Anywhere(PERF_PORT))]
     pub listen: ListenArg,
     /// End after one client
     #[arg(long)]
@@ -85,14 +86,14 @@ pub struct PerfServerArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp perf client there.example:5201 --duration 10 --code -
-  dfcp perf client there.example:5201 --rate auto:high --min-rate 20mbit
-  dfcp perf client 192.0.2.7:5201 --reverse --json
-  dfcp perf client 192.0.2.7:5201 --streams 16 --rate 200mbit
-  dfcp perf client 192.0.2.7:5201 --messages 1316 --every 4ms --deadline 60ms
-  dfcp perf client 192.0.2.7:5201 --dscp EF
-  sudo dfcp perf client 192.0.2.7:5201 --carrier raw-ip
-  dfcp perf client 192.0.2.7:5201 --insecure-classic --set inctokens=52428 --set maxtokens=104856
+  dfcp perf client there.example --duration 10 --code -
+  dfcp perf client there.example:5201 --rate auto:high --min-rate 20M
+  dfcp perf client 192.0.2.7 --reverse --json
+  dfcp perf client 192.0.2.7 --streams 16 --rate 200M --bytes 1G
+  dfcp perf client 192.0.2.7 --messages 1316 --every 4ms --deadline 60ms
+  dfcp perf client 192.0.2.7 --dscp EF
+  sudo dfcp perf client 192.0.2.7 --carrier raw-ip
+  dfcp perf client 192.0.2.7 --insecure-classic --set inctokens=52428 --set maxtokens=104856
 
 Goodput is what the receiving side counted from its first byte on, within the duration. Waste is the share of data \
 datagrams sent which arrived and were not needed. Of an automatic rate, the rate found is shown, the queueing delay on the way, and \
@@ -104,13 +105,13 @@ With --set coding=0 (the first block's segments serve for all) or --set decoding
 decoding it, whichever side that is. With --reverse, coding=0 is for the server, and the figures of the path are shown there only.")]
 pub struct PerfClientArgs {
     /// Where `dfcp perf server` listens
-    #[arg(value_name = "HOST:PORT", value_parser = host_port)]
+    #[arg(value_name = "HOST[:PORT]", value_parser = host_or(PERF_PORT))]
     pub server: String,
     /// How long to send: seconds, or with a unit (500ms, 2min)
     #[arg(long, value_name = "TIME", default_value = "10", value_parser = seconds)]
     pub duration: Duration,
-    /// Bytes to send, if that is reached before the duration
-    #[arg(long, value_name = "N")]
+    /// Stop after this many bytes, such as 64M or 1GB, if that is reached before the duration
+    #[arg(long, value_name = "SIZE", value_parser = units::size_bytes)]
     pub bytes: Option<u64>,
     /// The server sends, at its own rate
     #[arg(long)]

@@ -78,13 +78,47 @@ fn checked(arguments: &[&str]) -> Result<Cli, clap::Error> {
 }
 
 #[test]
-fn addresses_are_checked_early() {
-    for good in ["a:1", "192.0.2.7:4433", "[2001:db8::7]:4433"] {
-        assert!(host_port(good).is_ok(), "{good}");
+fn without_a_port_each_service_has_its_own() {
+    let command = |arguments: &[&str]| checked(arguments).unwrap().command;
+    let files = Some(ListenArg::Anywhere(FILES_PORT));
+    for arguments in [&["receive", "--output", "d"][..], &["receive", "--listen", "--output", "d"]] {
+        let Command::Receive(receive) = command(arguments) else { panic!("{arguments:?}") };
+        assert_eq!(receive.listen, files);
     }
-    for bad in ["", "a", ":1", "a:", "a:0", "a:70000", "2001:db8::7:4433"] {
-        assert!(host_port(bad).is_err(), "{bad}");
+    let Command::Receive(receive) = command(&["receive", "--output", "d", "--partials"]) else { panic!("not receive") };
+    assert_eq!(receive.listen, None);
+    let Command::Receive(receive) = command(&["receive", "--output", "d", "--from", "::1"]) else {
+        panic!("not receive")
+    };
+    assert_eq!((receive.listen, receive.from.as_deref()), (None, Some("[::1]:23327")));
+    let Command::Send(send) = command(&["send", "a", "there.example"]) else { panic!("not send") };
+    assert_eq!(send.to.as_deref(), Some("there.example:23327"));
+    let Command::Send(send) = command(&["send", "a", "--listen"]) else { panic!("not send") };
+    assert_eq!(send.listen, files);
+    let Command::Perf(perf) = command(&["perf", "client", "there"]) else { panic!("not perf") };
+    assert!(matches!(perf.side, PerfSide::Client(client) if client.server == "there:23328"));
+    let Command::Perf(perf) = command(&["perf", "server"]) else { panic!("not perf") };
+    assert!(matches!(perf.side, PerfSide::Server(server) if server.listen == ListenArg::Anywhere(PERF_PORT)));
+}
+
+#[test]
+fn what_is_here_is_a_file_and_no_receiver_unless_it_has_a_port() {
+    let own = env!("CARGO_MANIFEST_DIR");
+    let receiver = |last: &str| checked(&["send", "a", last]).map(|_| ()).map_err(|error| error.to_string());
+    // Tests run beside these.
+    for here in ["src", "Cargo.toml", "./src", own] {
+        let error = receiver(here).unwrap_err();
+        assert!(error.contains("is a file or a directory here"), "{error}");
     }
+    assert!(receiver("src").unwrap_err().contains("write src:23327") && receiver("src:23327").is_ok());
+    assert!(!receiver("./src").unwrap_err().contains("write"));
+    assert!(receiver("no-such-place").is_ok() && receiver("no/such/place").is_err());
+    let only = |argument: &str| checked(&["send", argument]).unwrap_err().to_string();
+    assert!(only("src").contains("where src goes is missing") && only("there").contains("only there was given"));
+    let listening =
+        |first: &str| checked(&["send", "--listen", first, "a"]).map(|_| ()).map_err(|error| error.to_string());
+    assert!(listening("src").unwrap_err().contains("put --listen behind the files"));
+    assert!(listening("there.example").is_ok());
 }
 
 #[test]

@@ -142,7 +142,7 @@ impl AuditLog {
         let is_written = self.put(state, &line);
         if !is_written {
             state.lost += 1;
-            output::note(&line);
+            output::always(&line);
         }
         is_written
     }
@@ -152,14 +152,14 @@ impl AuditLog {
         match state.catch_up().and_then(|()| state.append(line)) {
             Ok(()) if state.is_failing => {
                 state.is_failing = false;
-                output::note(&format!("the audit log {} can be written again", self.name));
+                output::always(&format!("the audit log {} can be written again", self.name));
                 true
             }
             Ok(()) => true,
             Err(error) => {
                 if !state.is_failing {
                     state.is_failing = true;
-                    output::note(&format!(
+                    output::always(&format!(
                         "error: the audit log {} cannot be written ({error}): until it can, nobody is let in and its lines go \
                          here; make room",
                         self.name

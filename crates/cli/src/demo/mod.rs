@@ -124,10 +124,7 @@ impl DemoArgs {
 
     async fn run_all(&self, source: &Source) -> anyhow::Result<Vec<RunResult>> {
         let runs = self.loss.len() * Transport::ALL.len();
-        let bar = ProgressBar::new(self.size);
-        if self.json {
-            bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
-        }
+        let bar = output::bar(Some(self.size), self.json);
         if let Ok(style) = ProgressStyle::with_template("{msg:36} {wide_bar} {bytes:>10}") {
             bar.set_style(style);
         }

@@ -86,7 +86,7 @@ fn arguments_are_understood_or_explained() {
         ("--loss 0,,1", "0 to 75"),
         ("--loss NaN", "0 to 75"),
         ("--rate 1bit", "100kbit"),
-        ("--rate fast", "100mbit"),
+        ("--rate fast", "20mbit"),
         ("--rtt 50", "25ms"),
         ("--rtt 3s", "2s"),
         ("--limit 0", "100ms"),

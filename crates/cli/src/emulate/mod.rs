@@ -106,23 +106,23 @@ pub fn run(args: &EmulateArgs) -> anyhow::Result<ExitCode> {
         init: vec!["/proc/self/exe".into(), INIT.into()],
     };
     if args.outside && !dfcp_emu::is_forwarding() {
-        output::note(
+        output::always(
             "dfcp: this machine passes no packets on, so only itself can be reached; `sysctl net.ipv4.ip_forward=1` opens the rest",
         );
     }
     let outcome = match emulation.run() {
         Ok(outcome) => outcome,
         Err(error) => {
-            output::note(&format!("dfcp: {error}"));
+            output::always(&format!("dfcp: {error}"));
             return Ok(ExitCode::from(failure(&error)));
         }
     };
     if let Some(status) = outcome.server_status.filter(|status| !status.success()) {
-        output::note(&format!("dfcp: the server failed before the command ended ({status})"));
+        output::always(&format!("dfcp: the server failed before the command ended ({status})"));
     }
     let summary = Summary::new(&outcome, seed);
     for line in summary.warnings() {
-        output::note(&format!("dfcp: warning: {line}"));
+        output::always(&format!("dfcp: warning: {line}"));
     }
     if args.json {
         output::json(&serde_json::to_value(&summary)?);

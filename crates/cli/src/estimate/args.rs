@@ -9,15 +9,15 @@ use clap::{Args, Subcommand};
 use dfcp_estimate::limits::{CLIENTS_DEFAULT, INTERVAL_MAX, INTERVAL_MIN, THRESHOLD_MAX, THRESHOLD_MIN};
 use dfcp_estimate::{Config, ConfigError};
 
-use crate::args::{ListenArg, MetricsArgs, count, host_port, seconds};
+use crate::args::{ESTIMATE_PORT, ListenArg, MetricsArgs, count, host_or, listen_at, seconds};
 use crate::units::{self, human_duration};
 
 /// `dfcp estimate`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  there:  dfcp estimate server --listen 5202
-  here:   dfcp estimate client there.example:5202 --duration 60
+  there:  dfcp estimate server
+  here:   dfcp estimate client there.example --duration 60
 
 What is measured is the way from the server to the client, while the client's machine is used as always. `dfcp estimate trace` does the same with a capture.
 
@@ -45,7 +45,7 @@ pub enum Source {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp estimate server --listen 5202
+  dfcp estimate server
   dfcp estimate server --listen 5202 --metrics 9184
 
 Each client gets a packet of 60 bytes at its --interval, 10 ms to 10 s, after it has proven that it receives at its address, and no more when it has not \
@@ -53,7 +53,7 @@ been heard for 10 s. Nothing is encrypted and no one is admitted by key: test pa
 answers from any of them unless --listen names one.")]
 pub struct ServerArgs {
     /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
-    #[arg(long, value_name = "[HOST:]PORT")]
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at(ESTIMATE_PORT), default_value_t = ListenArg::Anywhere(ESTIMATE_PORT))]
     pub listen: ListenArg,
     /// Clients served at once. Past that, the address with most of them makes room for others, or they are told to come back
     #[arg(long, value_name = "N", default_value_t = CLIENTS_DEFAULT, value_parser = count)]
@@ -70,7 +70,7 @@ pub struct ServerArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp estimate client there.example:5202
+  dfcp estimate client there.example
   dfcp estimate client 192.0.2.7:5202 --duration 10min --interval 20ms --json
   dfcp estimate client 192.0.2.7:5202 --interface wwan0 --threshold 40ms
 
@@ -81,7 +81,7 @@ Ctrl-C ends the measurement early, with its result.
 Bytes are those of IP packets. The interval of confidence says how much busy periods differ, which is also how much the rate changed.")]
 pub struct ClientArgs {
     /// Where `dfcp estimate server` listens
-    #[arg(value_name = "HOST:PORT", value_parser = host_port)]
+    #[arg(value_name = "HOST[:PORT]", value_parser = host_or(ESTIMATE_PORT))]
     pub server: String,
     /// How long to measure: seconds, or with a unit (10min)
     #[arg(long, value_name = "TIME", default_value = "60", value_parser = seconds)]

@@ -15,6 +15,7 @@ use tokio::time::sleep_until;
 use super::Clock;
 use super::args::ClientArgs;
 use super::figures::{Figures, Periods};
+use crate::net::resolve::resolve;
 use crate::net::told::is_of_the_past;
 use crate::output;
 use crate::stop::Stop;
@@ -29,8 +30,7 @@ const RECEIVE_BYTES: usize = 2 * DATAGRAM_BYTES_MAX;
 /// The server cannot be reached or refuses; nothing counts what arrives; there was no busy period.
 pub(super) async fn run(args: &ClientArgs, stop: &Stop) -> anyhow::Result<()> {
     let config = args.model.apply(Config::new(args.interval)).context("these times do not go together")?;
-    let found = tokio::net::lookup_host(&args.server).await;
-    let addresses: Vec<_> = found.with_context(|| format!("cannot find {}, check the name", args.server))?.collect();
+    let addresses = resolve(&args.server).await?;
     let mut failure = None;
     for address in addresses {
         match measure_at(address, args, config, stop).await {
@@ -71,7 +71,7 @@ async fn measure_at(address: SocketAddr, args: &ClientArgs, config: Config, stop
     let on_period = |at: Duration, period: &BusyPeriod| {
         if !args.json {
             let (seconds, rate) = (period.duration().as_secs_f64(), human_rate(period.rate_bps()));
-            output::line(&format!("{:7.1} s  busy for {seconds:5.2} s  {rate}", at.as_secs_f64()));
+            output::progress(&format!("{:7.1} s  busy for {seconds:5.2} s  {rate}", at.as_secs_f64()));
         }
     };
     let figures = measure(&socket, config, args.duration, &*count, stop, on_period).await?;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
 use dfcp_estimate::probing::{Change, Received, Server, ServerConfig, Step};
-use serde_json::json;
+use serde_json::{Value, json};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::time::sleep_until;
@@ -18,9 +18,9 @@ use crate::args::ListenArg;
 use crate::metrics::text::Text;
 use crate::metrics::{Exporter, Source};
 use crate::net::told::is_of_the_past;
-use crate::output;
 use crate::stop::Stop;
 use crate::units::human_duration;
+use crate::{listening, output};
 
 /// Longer than any request, so that what is too long is not taken for one.
 const RECEIVE_BYTES: usize = 2 * dfcp_estimate::probing::DATAGRAM_BYTES_MAX;
@@ -35,11 +35,8 @@ pub(super) async fn run(args: &ServerArgs, stop: &Stop) -> anyhow::Result<()> {
     let counts = Arc::new(Counts::default());
     let _metrics = Exporter::start(&args.metrics, vec![Arc::clone(&counts) as _], args.json).await?;
     // Metrics first, as of every server: a script may ask for them as soon as it reads that the server listens.
-    if args.json {
-        output::json(&json!({ "event": "listening", "address": address }));
-    } else {
-        output::note(&format!("listening on {address}; Ctrl-C ends"));
-    }
+    let call = |place: &str| format!("dfcp estimate client {place}");
+    listening::announce(address, " until Ctrl-C", call, args.json, Value::Null);
     let config = ServerConfig { clients_max: args.max_clients, ..ServerConfig::default() };
     serve(&socket, config, stop, &counts, |event| event.tell(args.json)).await
 }
@@ -195,7 +192,7 @@ async fn listen(at: &ListenArg) -> anyhow::Result<UdpSocket> {
         }
     }
     let failure = failure.unwrap_or_else(|| io::Error::other("it has no address"));
-    Err(failure).with_context(|| format!("cannot listen on {at}; is another program using it?"))
+    Err(failure).with_context(|| format!("cannot listen on {at}: is another program using it?"))
 }
 
 fn bind(address: SocketAddr) -> io::Result<UdpSocket> {

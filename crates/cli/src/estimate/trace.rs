@@ -26,7 +26,7 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     let file = File::open(&args.file).with_context(|| format!("cannot open {name}, check the path"))?;
     let (figures, is_whole) = figures(file, args).with_context(|| format!("{name}"))?;
     if !is_whole {
-        output::note(&format!("{name} ends within a packet; what is before it counts"));
+        output::always(&format!("{name} ends within a packet; what is before it counts"));
     }
     if args.json {
         let mut object = json!({ "file": name.to_string(), "is_whole": is_whole });

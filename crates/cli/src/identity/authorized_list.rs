@@ -157,7 +157,7 @@ impl AuthorizedList {
                     *state = State { trouble: state.trouble.take(), ..State::default() };
                     let sentence = format!("nobody is admitted by key: {error}");
                     if state.trouble.as_ref() != Some(&sentence) {
-                        output::note(&sentence);
+                        output::always(&sentence);
                         state.trouble = Some(sentence);
                     }
                 }

@@ -54,7 +54,7 @@ pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
     for plan in &plans {
         let id = &plan.source.plan.id;
         let table = gather(&plan.runs, &read(&args.results, id)?);
-        table.late().iter().for_each(|sentence| output::note(&format!("{id}: {sentence}")));
+        table.late().iter().for_each(|sentence| output::always(&format!("{id}: {sentence}")));
         all.extend(pairs(&plan.runs, &table, ours.engine(), reference.engine()));
     }
     write_csv(&all, &args.results)?;

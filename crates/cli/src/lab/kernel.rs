@@ -12,7 +12,7 @@ use dfcp_kernel::build::{Build, BuildInfo, Built, DEFAULT_VERSION, Progress, Ste
 use dfcp_kernel::{Cache, Commands, Kernel};
 use dfcp_lab::trace::{Wanted, choose};
 use dfcp_lab::{Choice, Form, expand};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::args::PlansArg;
@@ -209,7 +209,7 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
         let kernel = match &cached.kernel {
             Ok(kernel) => kernel,
             Err(error) => {
-                output::note(&format!("not usable: {error}"));
+                output::always(&format!("not usable: {error}"));
                 continue;
             }
         };
@@ -225,7 +225,7 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
         is_first = false;
     }
     if is_first && !args.json {
-        output::note(&format!("no kernel is in {}; run: dfcp lab kernel build", cache.path().display()));
+        output::always(&format!("no kernel is in {}; run: dfcp lab kernel build", cache.path().display()));
     }
     Ok(())
 }
@@ -252,10 +252,7 @@ struct Steps {
 
 impl Steps {
     fn new(is_hidden: bool) -> Self {
-        let bar = ProgressBar::new_spinner();
-        if is_hidden {
-            bar.set_draw_target(ProgressDrawTarget::hidden());
-        }
+        let bar = output::bar(None, is_hidden);
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
             bar.set_style(style);
         }

@@ -122,7 +122,7 @@ fn lay_out(sources: &[Source], runs: &RunsArg, platforms: &Platforms) -> anyhow:
     let platforms: Vec<&dyn Platform> = platforms.iter().map(|platform| &**platform).collect();
     let lay_out = |source: &Source| {
         let plan = side_by_side(source, &expand(source, choice(runs))?, &platforms);
-        plan.refusals.iter().for_each(|sentence| output::note(&format!("{}: {sentence}", source.plan.id)));
+        plan.refusals.iter().for_each(|sentence| output::always(&format!("{}: {sentence}", source.plan.id)));
         Ok(plan)
     };
     sources.iter().map(lay_out).collect()
@@ -219,8 +219,8 @@ fn judge_all<'plan>(
             write_csv(results, id, of_plan, run.scenario.warm_up_ns as f64 / 1e9)?;
         }
         let table = Table::gather(runs, &records);
-        table.late().iter().for_each(|sentence| output::note(&format!("{id}: {sentence}")));
-        table.failures().iter().for_each(|sentence| output::note(&format!("{id}: {sentence}")));
+        table.late().iter().for_each(|sentence| output::always(&format!("{id}: {sentence}")));
+        table.failures().iter().for_each(|sentence| output::always(&format!("{id}: {sentence}")));
         let plan = &source.plan;
         let mut claims = judge(plan, &table);
         claims.extend(agreement::judged(id, runs, &records));

@@ -1,7 +1,9 @@
 //! A bar for long sweeps, with the time left.
 
 use dfcp_lab::Progress;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output;
 
 /// Steps of the bar for each unit of cost.
 const STEPS: f64 = 100.0;
@@ -13,10 +15,7 @@ pub(super) struct Bar {
 
 impl Bar {
     pub(super) fn new(is_hidden: bool) -> Self {
-        let bar = ProgressBar::new(0);
-        if is_hidden {
-            bar.set_draw_target(ProgressDrawTarget::hidden());
-        }
+        let bar = output::bar(Some(0), is_hidden);
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent} %  {msg}  {eta} left") {
             bar.set_style(style);
         }

@@ -22,6 +22,7 @@ pub use self::of_endpoint::OfEndpoint;
 use self::text::{Kind, Text};
 use crate::args::MetricsArgs;
 use crate::limits::METRICS_AGE_MAX;
+use crate::net::resolve::resolve;
 use crate::output;
 
 /// Something that has metrics.
@@ -72,7 +73,10 @@ impl Exporter {
     /// The address cannot be used.
     pub async fn start(args: &MetricsArgs, sources: Vec<Arc<dyn Source>>, json: bool) -> anyhow::Result<Option<Self>> {
         let Some(place) = &args.metrics else { return Ok(None) };
-        let listener = TcpListener::bind(place).await;
+        let listener = match resolve(place).await {
+            Ok(addresses) => TcpListener::bind(&*addresses).await.map_err(anyhow::Error::from),
+            Err(error) => Err(error),
+        };
         let listener = listener
             .with_context(|| format!("cannot serve --metrics at {place}, choose another port of this machine"))?;
         let address = listener.local_addr()?;
@@ -83,7 +87,7 @@ impl Exporter {
             output::note(&format!("metrics at {url}"));
         }
         if !address.ip().is_loopback() {
-            output::note(&format!("warning: everyone who can reach {address} can read the metrics"));
+            output::always(&format!("warning: everyone who can reach {address} can read the metrics"));
         }
         let task = tokio::spawn(http::serve(listener, Arc::new(Page::new(sources))));
         Ok(Some(Self { address, task }))

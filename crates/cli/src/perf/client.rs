@@ -53,7 +53,7 @@ pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
         if let Some(text) = intervals.advance(measured)
             && !json
         {
-            output::line(&text);
+            output::progress(&text);
         }
     })
     .await
@@ -66,7 +66,7 @@ pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
         output::json(&object);
     } else {
         if let Some(text) = rest {
-            output::line(&text);
+            output::progress(&text);
         }
         let streams = if request.streams > 0 { format!("  {} streams", request.streams) } else { String::new() };
         output::line(&format!("total         {:6.1} s  {}{streams}", measured.seconds, measured.describe(true)));
@@ -102,7 +102,7 @@ async fn run_messages(mut args: PerfClientArgs, request: messages::Request) -> a
         if let Some(text) = intervals.advance(figures)
             && !json
         {
-            output::line(&text);
+            output::progress(&text);
         }
     })
     .await

@@ -4,7 +4,7 @@ mod measure;
 mod table;
 
 use dfcp::{Cipher, Ciphers};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 
 use self::measure::{Figures, Protection};
 use crate::args::PerfLocalArgs;
@@ -29,7 +29,7 @@ pub async fn run(args: PerfLocalArgs) -> anyhow::Result<()> {
             let on_progress = |goodput_bps| bar.set_message(format!("{what}  {:>11}", human_rate(goodput_bps)));
             let figures = measure::measure(protection, round, args.duration, on_progress).await?;
             if !args.json {
-                bar.suspend(|| output::line(&format!("{what}  {}", figures.describe())));
+                bar.suspend(|| output::progress(&format!("{what}  {}", figures.describe())));
             }
             measured.push(figures);
         }
@@ -64,10 +64,7 @@ fn describe(args: &PerfLocalArgs, protections: &[Protection]) -> String {
 }
 
 fn progress_bar(json: bool) -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    if json {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    }
+    let bar = output::bar(None, json);
     if let Ok(style) = ProgressStyle::with_template("{msg}") {
         bar.set_style(style);
     }

@@ -21,19 +21,19 @@ use crate::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
 use crate::messages::Figures;
 use crate::monitor::{self, Monitor};
 use crate::recording::Recording;
-use crate::serving::{Serving, serve};
+use crate::serving::{Serving, ServingEnd, serve};
 use crate::stats::StatsLine;
-use crate::stop::Stop;
+use crate::stop::{Interrupted, Stop};
 use crate::transfer::error::TransferError;
 use crate::transfer::reading::{read_frame, read_preamble};
 use crate::transport::{Handle, Transport};
-use crate::{net, output, qlog};
+use crate::{listening, net, output, qlog};
 
 /// Serves measurements until interrupted, or with `--once` one of an admitted client.
 ///
 /// # Errors
 /// Nobody could be admitted; the address cannot be used; with `--once` also a measurement which broke.
-pub async fn run(mut args: PerfServerArgs) -> anyhow::Result<()> {
+pub async fn run(mut args: PerfServerArgs, stop: Stop) -> anyhow::Result<()> {
     args.path.parameters = args.parameters.parameters()?;
     args.path.peer_streams = PERF_STREAMS_MAX;
     args.path.messages = !args.path.insecure_classic;
@@ -45,14 +45,12 @@ pub async fn run(mut args: PerfServerArgs) -> anyhow::Result<()> {
     let mut stats = StatsLine::new(server.endpoint(), args.json);
     let _metrics = monitor.serve_metrics(&args.metrics, server.endpoint(), args.json).await?;
     net::announce(&args.path, args.json);
-    if args.json {
-        output::json(
-            &json!({ "event": "listening", "address": address, "parameters": args.path.parameters.to_json() }),
-        );
-    } else {
-        output::note(&format!("listening on {address}; Ctrl-C ends"));
-    }
-    let open = |ways| Admission::open(ways, address, Service::Perf, args.once, args.json);
+    let until =
+        if args.once { " until one client is done" } else { " until Ctrl-C (with --once, until one client is done)" };
+    let call = |place: &str| listening::call(Service::Perf, place);
+    let more = json!({ "parameters": args.path.parameters.to_json() });
+    let reachable = listening::announce(address, until, call, args.json, more);
+    let open = |ways| Admission::open(ways, reachable.first(), Service::Perf, args.once, args.json);
     let admission = ways.map(open).transpose()?;
     let serving = Serving {
         service: Service::Perf,
@@ -62,19 +60,28 @@ pub async fn run(mut args: PerfServerArgs) -> anyhow::Result<()> {
         json: args.json,
     };
     let (json, parameters) = (args.json, Arc::new(args.path.parameters));
-    let measured = stats
-        .during(serve(server, serving, admission, &monitor, &Stop::never(), move |connection, told| {
-            let parameters = Arc::clone(&parameters);
+    let to_sessions = stop.clone();
+    let served = stats
+        .during(serve(server, serving, admission, &monitor, &stop, move |connection, told| {
+            let (parameters, stop) = (Arc::clone(&parameters), to_sessions.clone());
             async move {
-                let outcome = session(connection, &parameters).await;
+                let Some(outcome) = stop.cut(session(connection, &parameters)).await else { return false };
                 record(&told, &outcome);
                 report(told.peer(), &outcome, json);
                 outcome.is_ok()
             }
         }))
         .await?;
-    anyhow::ensure!(measured, "the measurement broke; see the message above and start it again");
-    Ok(())
+    let sentence = match served {
+        ServingEnd::Once(measured) => {
+            anyhow::ensure!(measured, "the measurement broke; see the message above and start it again");
+            return Ok(());
+        }
+        ServingEnd::Stopped { under_way: 0 } if !args.once => return Ok(()),
+        ServingEnd::Stopped { under_way: 0 } => "interrupted before a client came: nothing was measured",
+        ServingEnd::Stopped { .. } => "interrupted during a measurement; start this again, and measure again",
+    };
+    Err(Interrupted(sentence.to_owned()).into())
 }
 
 /// What a client was served.
@@ -223,6 +230,6 @@ fn report(peer: &str, outcome: &Result<Outcome, TransferError>, json: bool) {
         Err(error) if json => {
             output::json(&json!({ "event": "error", "peer": peer, "message": error.to_string() }));
         }
-        Err(error) => output::note(&format!("{peer}: {error}")),
+        Err(error) => output::always(&format!("{peer}: {error}")),
     }
 }

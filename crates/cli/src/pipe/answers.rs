@@ -15,6 +15,8 @@ use crate::limits::PIPE_SOURCE_SILENCE;
 pub enum InFrom {
     /// Any port of this address.
     Address(IpAddr),
+    /// Any port of this address behind the interface of this number.
+    Behind(Ipv6Addr, u32),
     /// This port of it, which gets answers from the beginning on.
     Port(SocketAddr),
 }
@@ -23,8 +25,13 @@ impl InFrom {
     fn is(self, from: SocketAddr) -> bool {
         // An IPv4 address at a socket of both versions is a mapped one.
         let same = |ip: IpAddr| ip.to_canonical() == from.ip().to_canonical();
+        let behind = |interface: u32| matches!(from, SocketAddr::V6(from) if from.scope_id() == interface);
         match self {
             Self::Address(ip) => same(ip),
+            Self::Behind(ip, interface) => same(ip.into()) && behind(interface),
+            Self::Port(SocketAddr::V6(address)) if address.scope_id() != 0 => {
+                same((*address.ip()).into()) && address.port() == from.port() && behind(address.scope_id())
+            }
             Self::Port(address) => same(address.ip()) && address.port() == from.port(),
         }
     }
@@ -33,6 +40,7 @@ impl InFrom {
     pub(super) fn ip(self) -> IpAddr {
         match self {
             Self::Address(ip) => ip,
+            Self::Behind(ip, _) => ip.into(),
             Self::Port(address) => address.ip(),
         }
     }
@@ -42,6 +50,7 @@ impl std::fmt::Display for InFrom {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Address(ip) => ip.fmt(f),
+            Self::Behind(ip, interface) => write!(f, "{ip}%{interface}"),
             Self::Port(address) => address.fmt(f),
         }
     }

@@ -1,6 +1,6 @@
 //! The arguments of `dfcp pipe`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -8,17 +8,19 @@ use clap::{Args, Subcommand};
 use super::Order;
 use super::answers::InFrom;
 use crate::args::{
-    AdmissionArgs, AuditArgs, HostArgs, ListenArg, MetricsArgs, PathArgs, host_port, local_address, target_ppm, within,
+    AdmissionArgs, AuditArgs, HostArgs, ListenArg, MetricsArgs, PIPE_PORT, PathArgs, host_or, host_port, listen_at,
+    local_address, target_ppm, within,
 };
 use crate::limits::PIPE_CALLERS_DEFAULT;
+use crate::net::resolve::address;
 
 /// `dfcp pipe`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example, live video:
-  there:  dfcp pipe serve --listen 4433 --out 127.0.0.1:5004
+  there:  dfcp pipe serve --out 127.0.0.1:5004
           ffplay udp://127.0.0.1:5004
-  here:   dfcp pipe udp --in 5004 --to there.example:4433 --deadline 80ms --code -
+  here:   dfcp pipe udp --in 5004 --to there.example --deadline 80ms --code -
           ffmpeg -re -i film.mkv -c copy -f mpegts 'udp://127.0.0.1:5004?pkt_size=1316'
 
 The third command asks for the code which the first one prints. Everything is encrypted and authenticated.")]
@@ -41,7 +43,7 @@ pub enum PipeSide {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp pipe udp --in 5004 --to there.example:4433 --deadline 80ms --code -
+  dfcp pipe udp --in 5004 --to there.example --deadline 80ms --code -
   dfcp pipe udp --in 192.0.2.7:5004 --in-from 192.0.2.8 --to there.example:4433 --deadline 200ms --target 99.99 --order steady
 
 Each datagram is sent so often, or with as much repair, that --target percent of them are there in time, and not more. What is late is not \
@@ -58,7 +60,7 @@ pub struct PipeUdpArgs {
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = in_from)]
     pub in_from: Option<InFrom>,
     /// Where `dfcp pipe serve` listens
-    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = host_or(PIPE_PORT))]
     pub to: String,
     /// How long after it came here a datagram is still worth something there, such as 80ms; at most 1h
     #[arg(long, value_name = "TIME", value_parser = within)]
@@ -82,12 +84,22 @@ pub struct PipeUdpArgs {
 
 /// An address, or one with a port.
 fn in_from(text: &str) -> Result<InFrom, String> {
-    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-    match (bare.parse(), text.parse::<SocketAddr>()) {
-        (Ok(ip), _) => Ok(InFrom::Address(ip)),
-        (_, Ok(address)) if address.port() != 0 => Ok(InFrom::Port(address)),
-        _ => Err("expected an address such as 192.0.2.8 or 2001:db8::8, or one with a port such as 192.0.2.8:5006"
-            .to_owned()),
+    let expected = "expected an address such as 192.0.2.8 or 2001:db8::8, or one with a port such as 192.0.2.8:5006";
+    let (host, port) = match (host_port(text), text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'))) {
+        (Ok(place), _) => place.rsplit_once(':').map(|(host, port)| (host.to_owned(), port.parse().ok())),
+        (Err(_), inside) => Some((inside.unwrap_or(text).to_owned(), None)),
+    }
+    .ok_or(expected)?;
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match address(bare) {
+        Ok((IpAddr::V6(ip), interface)) if let Some(port) = port => {
+            Ok(InFrom::Port(SocketAddrV6::new(ip, port, 0, interface.unwrap_or_default()).into()))
+        }
+        Ok((IpAddr::V6(ip), Some(interface))) => Ok(InFrom::Behind(ip, interface)),
+        Ok((ip, _)) => Ok(port.map_or(InFrom::Address(ip), |port| InFrom::Port(SocketAddr::new(ip, port)))),
+        // The address is one, and its interface is missing.
+        Err(error) if bare.contains('%') => Err(error.to_string()),
+        Err(_) => Err(expected.to_owned()),
     }
 }
 
@@ -95,13 +107,13 @@ fn in_from(text: &str) -> Result<InFrom, String> {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp pipe serve --listen 4433 --out 127.0.0.1:5004
+  dfcp pipe serve --out 127.0.0.1:5004
   dfcp pipe serve --listen 4433 --out 127.0.0.1:5004 --order steady --json --metrics 9184
 
 Each pipe has a port of its own to --out, so that answers find their way back. Access control works as for `dfcp receive`.")]
 pub struct PipeServeArgs {
     /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
-    #[arg(long, value_name = "[HOST:]PORT")]
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at(PIPE_PORT), default_value_t = ListenArg::Anywhere(PIPE_PORT))]
     pub listen: ListenArg,
     /// Where datagrams are handed on
     #[arg(long = "out", value_name = "HOST:PORT", value_parser = host_port)]

@@ -32,7 +32,7 @@ pub(super) async fn run(mut args: PipeUdpArgs, stop: Stop) -> anyhow::Result<()>
         output::note(&format!("taking datagrams at {}; Ctrl-C ends", local.address()?));
     }
     if args.in_from.is_none() && !local.address()?.ip().to_canonical().is_loopback() {
-        output::note(
+        output::always(
             "warning: every host that reaches this port can put datagrams into the pipe, and have answers sent to it, or to an address that it \
              forges, when it is the first, or the program here is silent: name that program's address in --in-from",
         );
@@ -47,7 +47,7 @@ pub(super) async fn run(mut args: PipeUdpArgs, stop: Stop) -> anyhow::Result<()>
         if !was_open || args.host.code.is_some() {
             return Err(error);
         }
-        output::note(&format!("{error:#}; trying again"));
+        output::always(&format!("{error:#}; trying again"));
         tokio::select! {
             () = stop.requested() => return Ok(()),
             () = sleep(AGAIN_AFTER) => {}

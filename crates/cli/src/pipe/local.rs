@@ -9,6 +9,7 @@ use tokio::net::UdpSocket;
 use tokio::time::Instant;
 
 use super::answers::{Answers, InFrom, Verdict};
+use crate::net::resolve::resolve;
 use crate::net::told::is_of_the_past;
 
 /// One end's socket.
@@ -33,7 +34,8 @@ impl Local {
     /// # Errors
     /// It cannot be used, or the source can never send there.
     pub(super) async fn listen(address: &str, only: Option<InFrom>) -> anyhow::Result<Self> {
-        let socket = UdpSocket::bind(address).await;
+        let places = resolve(address).await.context("cannot take datagrams, choose another --in")?;
+        let socket = UdpSocket::bind(&*places).await;
         let socket = socket.with_context(|| format!("cannot take datagrams at {address}, choose another --in"))?;
         let own = socket.local_addr()?;
         if let Some(only) = only {
@@ -51,9 +53,8 @@ impl Local {
     /// # Errors
     /// It has no address.
     pub(super) async fn call(address: &str) -> anyhow::Result<Self> {
-        let found = tokio::net::lookup_host(address).await;
-        let mut found = found.with_context(|| format!("cannot find {address}, check the name in --out"))?;
-        let Some(to) = found.next() else { bail!("{address} has no address, check the name in --out") };
+        let found = resolve(address).await.context("cannot hand datagrams on, check --out")?;
+        let Some(&to) = found.first() else { bail!("{address} has no address, check the name in --out") };
         let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
         let socket = UdpSocket::bind(any).await.context("cannot make a socket")?;
         // Nobody else is heard.

@@ -20,13 +20,13 @@ use crate::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
 use crate::monitor::{self, Monitor};
 use crate::qlog::Side;
 use crate::recording::Recording;
-use crate::serving::{Serving, serve};
+use crate::serving::{Serving, ServingEnd, serve};
 use crate::stats::StatsLine;
 use crate::stop::Stop;
 use crate::transfer::error::TransferError;
 use crate::transfer::reading::{read_frame, read_preamble};
 use crate::transport::{Handle, Transport};
-use crate::{net, output};
+use crate::{listening, net, output};
 
 /// Serves pipes until it is told to stop, or with `--once` one.
 pub(super) async fn run(mut args: PipeServeArgs, stop: Stop) -> anyhow::Result<()> {
@@ -42,12 +42,12 @@ pub(super) async fn run(mut args: PipeServeArgs, stop: Stop) -> anyhow::Result<(
     let mut stats = StatsLine::new(server.endpoint(), args.json);
     let _metrics = monitor.serve_metrics(&args.metrics, server.endpoint(), args.json).await?;
     net::announce(&args.path, args.json);
-    if args.json {
-        output::json(&json!({ "event": "listening", "address": address, "output": args.output }));
-    } else {
-        output::note(&format!("listening on {address}, handing on to {}; Ctrl-C ends", args.output));
-    }
-    let open = |ways| Admission::open(ways, address, Service::Pipe, args.once, args.json);
+    let until =
+        if args.once { "until one pipe has ended" } else { "until Ctrl-C (with --once, until one pipe has ended)" };
+    let doing = format!(", handing on to {} {until}", args.output);
+    let call = |place: &str| listening::call(Service::Pipe, place);
+    let reachable = listening::announce(address, &doing, call, args.json, json!({ "output": args.output }));
+    let open = |ways| Admission::open(ways, reachable.first(), Service::Pipe, args.once, args.json);
     let admission = ways.map(open).transpose()?;
     let serving = Serving {
         service: Service::Pipe,
@@ -72,14 +72,13 @@ pub(super) async fn run(mut args: PipeServeArgs, stop: Stop) -> anyhow::Result<(
             outcome.is_ok()
         }
     });
-    match stats.during(serving).await {
-        Ok(carried) => {
+    match stats.during(serving).await? {
+        ServingEnd::Once(carried) => {
             anyhow::ensure!(carried, "the pipe broke; see the message above and start it again");
             Ok(())
         }
-        // The orderly end.
-        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(()),
-        Err(error) => Err(error.into()),
+        // The orderly end, of pipes under way, too.
+        ServingEnd::Stopped { .. } => Ok(()),
     }
 }
 
@@ -118,6 +117,6 @@ fn report(peer: &str, outcome: &Result<Carried, TransferError>, json: bool) {
         Err(error) if json => {
             output::json(&json!({ "event": "error", "peer": peer, "message": error.to_string() }));
         }
-        Err(error) => output::note(&format!("{peer}: {error}")),
+        Err(error) => output::always(&format!("{peer}: {error}")),
     }
 }

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use anyhow::ensure;
 use dfcp_framing::frame::Service;
-use indicatif::MultiProgress;
 
 use crate::args::ReceiveArgs;
 use crate::net;
 use crate::net::again::{Answered, Redial};
+use crate::output;
 use crate::progress::Display;
-use crate::retry::{self, Account};
-use crate::stop::Stop;
+use crate::retry::{self, Account, Failed};
+use crate::stop::{Interrupted, Stop};
+use crate::transfer::error::TransferError;
 use crate::transfer::receive::receive_over;
 use crate::transfer::target::Target;
 
@@ -21,11 +22,12 @@ pub(super) async fn run(args: &ReceiveArgs, from: &str, target: Target, stop: St
     let host = args.peers.host();
     let connected = tokio::select! {
         connected = net::connect(from, &args.path, &host) => connected?,
-        () = stop.requested() => return Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into()),
+        () = stop.requested() => return Err(Interrupted("interrupted before the sender answered".to_owned()).into()),
     };
+    let peer = connected.peer.clone();
     let limit = args.retry.limit(args.why_not_again().is_none());
     let (redial, first) = Redial::new(from, &args.path, connected);
-    let account = Account::new(Display::new(&MultiProgress::new(), &first.peer, args.json, true), !limit.is_zero());
+    let account = Account::new(Display::new(&output::bars(), &first.peer, args.json, true), !limit.is_zero());
     // Whoever reads standard output is to know that a file came.
     let stored_min = u64::from(matches!(target, Target::Stream(_)));
     let session = |Answered { stream, peer }| {
@@ -38,6 +40,11 @@ pub(super) async fn run(args: &ReceiveArgs, from: &str, target: Target, stop: St
             let all_stored = report.is_complete() && report.stored >= stored_min;
             ensure!(all_stored, "not everything was received; see the messages above and let the sender send it again");
             Ok(())
+        }
+        Err(Failed::Interrupted | Failed::Session(TransferError::Stopped)) => {
+            account.abandon();
+            let next = if args.no_resume { "start it again" } else { "start it again: it goes on where it was" };
+            Err(Interrupted(format!("interrupted while {peer} was sending; {next}")).into())
         }
         Err(failed) => {
             account.abandon();

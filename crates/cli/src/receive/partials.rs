@@ -24,11 +24,11 @@ pub(super) fn list(output: &Path, json: bool) -> anyhow::Result<()> {
         if json {
             output::json(&object(one, now));
         } else {
-            output::note(&line(one, now));
+            output::always(&line(one, now));
         }
     }
     if found.is_empty() && !json {
-        output::note(&format!("no unfinished files below {shown}"));
+        output::always(&format!("no unfinished files below {shown}"));
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! The command line of `dfcp relay`.
 
 use std::hash::{BuildHasher, RandomState};
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -10,8 +9,10 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Relay, RelayConfig, RelayStats};
-use crate::args::{LinkArgs, ListenArg, MetricsArgs, Path};
+use crate::args::{LinkArgs, ListenArg, MetricsArgs, Path, host_port, listen_at_port};
 use crate::metrics::Exporter;
+use crate::net::resolve::resolve;
+use crate::output;
 
 /// Forward UDP over an emulated path: with loss, delay, a bottleneck and more.
 ///
@@ -30,11 +31,11 @@ A line of 50 Mbit/s down and 5 up; one that sends in batches and fails for 2 s; 
 Times of --outage, --rebind and traces count from the first datagram on.")]
 pub struct RelayArgs {
     /// Where clients send to: a port of this machine, alone (IPv4) or with an address or a name, for example 127.0.0.1:5000
-    #[arg(long, value_name = "[HOST:]PORT")]
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at_port)]
     pub listen: ListenArg,
 
     /// Where their datagrams go: an address or a name with a port
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
     pub to: String,
 
     /// What happens on the way.
@@ -73,7 +74,7 @@ struct Summary {
 pub async fn run(args: RelayArgs) -> anyhow::Result<()> {
     let Path { links: [forward, backward], schedule } = args.link.path()?;
     let listen = args.listen.addresses(false).await?.into_iter().next().context("--listen has no address")?;
-    let to = resolve(&args.to, listen).await?;
+    let to = target(&args.to, listen).await?;
     // 32 bits are enough to tell runs apart and short enough to type.
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one("relay") >> 32);
     let mut relay = Relay::start(RelayConfig { listen, to, forward, backward, schedule, seed })
@@ -82,7 +83,7 @@ pub async fn run(args: RelayArgs) -> anyhow::Result<()> {
     let _metrics = Exporter::start(&args.metrics, vec![relay.metrics()], args.json).await?;
     let started = Instant::now();
     let listen = relay.local_addr();
-    say(&format!("Relaying UDP from {listen} to {to} with {} (seed {seed}). Ctrl-C ends it.", args.link))?;
+    output::note(&format!("Relaying UDP from {listen} to {to} with {} (seed {seed}). Ctrl-C ends it.", args.link));
     tokio::select! {
         end = ended() => end.context("cannot wait for Ctrl-C")?,
         error = relay.failed() => return Err(error).with_context(|| format!("the socket on {listen} failed")),
@@ -90,29 +91,25 @@ pub async fn run(args: RelayArgs) -> anyhow::Result<()> {
     let stats = relay.stats();
     if args.json {
         let summary = Summary { listen, to, seed: seed.to_string(), seconds: started.elapsed().as_secs_f64(), stats };
-        let text = serde_json::to_string(&summary).context("cannot write the summary as JSON")?;
-        writeln!(std::io::stdout(), "{text}").context("cannot write to standard output")?;
+        output::json(&serde_json::to_value(&summary).context("cannot write the summary as JSON")?);
         return Ok(());
     }
-    say(&format!("to {to}: {}", stats.forward))?;
-    say(&format!("back: {}", stats.backward))?;
+    output::note(&format!("to {to}: {}", stats.forward));
+    output::note(&format!("back: {}", stats.backward));
     if stats.refused_packets > 0 {
-        say(&format!("{} datagrams refused: too many clients at once", stats.refused_packets))?;
+        output::note(&format!("{} datagrams refused: too many clients at once", stats.refused_packets));
     }
     if stats.stray_packets > 0 {
-        say(&format!("{} datagrams ignored: not from {to}", stats.stray_packets))?;
+        output::note(&format!("{} datagrams ignored: not from {to}", stats.stray_packets));
     }
     Ok(())
 }
 
 /// The target's first address, of the listening address's family if there is one.
-async fn resolve(to: &str, listen: SocketAddr) -> anyhow::Result<SocketAddr> {
-    let addrs: Vec<SocketAddr> = tokio::net::lookup_host(to)
-        .await
-        .with_context(|| format!("cannot find the address of `{to}`; write HOST:PORT, for example 127.0.0.1:4000"))?
-        .collect();
-    let alike = addrs.iter().find(|addr| addr.is_ipv4() == listen.is_ipv4());
-    alike.or_else(|| addrs.first()).copied().with_context(|| format!("`{to}` has no address"))
+async fn target(to: &str, listen: SocketAddr) -> anyhow::Result<SocketAddr> {
+    let addresses = resolve(to).await?;
+    let alike = addresses.iter().find(|address| address.is_ipv4() == listen.is_ipv4());
+    alike.or_else(|| addresses.first()).copied().with_context(|| format!("{to} has no address, check the name"))
 }
 
 /// Returns on Ctrl-C, and on Unix when asked to terminate.
@@ -129,10 +126,6 @@ async fn ended() -> std::io::Result<()> {
     tokio::signal::ctrl_c().await
 }
 
-fn say(line: &str) -> anyhow::Result<()> {
-    writeln!(std::io::stderr(), "{line}").context("cannot write to standard error")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,10 +134,10 @@ mod tests {
     async fn the_target_may_be_a_name_and_prefers_the_listeners_family() {
         let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let expected: SocketAddr = "127.0.0.1:4000".parse().unwrap();
-        assert_eq!(resolve("127.0.0.1:4000", listen).await.unwrap(), expected);
-        assert_eq!(resolve("localhost:4000", listen).await.unwrap(), expected);
-        let error = resolve("no port", listen).await.unwrap_err();
-        assert!(error.to_string().contains("HOST:PORT"), "{error}");
+        assert_eq!(target("127.0.0.1:4000", listen).await.unwrap(), expected);
+        assert_eq!(target("localhost:4000", listen).await.unwrap(), expected);
+        let error = target("no-such-host.invalid:1", listen).await.unwrap_err();
+        assert!(error.to_string().contains("check the name"), "{error}");
     }
 
     #[test]

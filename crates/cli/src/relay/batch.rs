@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use dfcp_netem::{Datagram, Link};
+use dfcp_netem::{Datagram, Ecn, Link};
 use dfcp_time::Time;
 use quinn_udp::EcnCodepoint;
 
@@ -15,7 +15,6 @@ use super::stats::Datagrams;
 #[derive(Clone, Debug)]
 pub(super) struct Tag {
     pub(super) client: Arc<Client>,
-    pub(super) ecn: Option<EcnCodepoint>,
 }
 
 /// What the relay's links carry.
@@ -43,10 +42,11 @@ impl Way<'_> {
         matches!(self, Self::ToClients(_)) && tag.client.is_forgotten()
     }
 
-    fn route(&self, tag: &Tag) -> Route {
+    fn route(&self, tag: &Tag, ecn: Ecn) -> Route {
+        let ecn = EcnCodepoint::from_bits(ecn.bits());
         match self {
-            Self::ToTarget(target) => Route { destination: *target, source: None, ecn: tag.ecn },
-            Self::ToClients(_) => Route { destination: tag.client.addr, source: tag.client.reply_from, ecn: tag.ecn },
+            Self::ToTarget(target) => Route { destination: *target, source: None, ecn },
+            Self::ToClients(_) => Route { destination: tag.client.addr, source: tag.client.reply_from, ecn },
         }
     }
 }
@@ -63,6 +63,7 @@ pub(super) struct Batch {
 #[derive(Debug)]
 struct Head {
     tag: Tag,
+    ecn: Ecn,
     segment_bytes: usize,
     segments_max: usize,
     overhead_bytes: u32,
@@ -83,6 +84,7 @@ impl Batch {
                     segments_max: way.socket(&packet.tag).segments_max(packet.bytes.len()),
                     overhead_bytes: packet.overhead_bytes,
                     tag: packet.tag,
+                    ecn: packet.ecn,
                 });
             }
             self.bytes.extend_from_slice(&packet.bytes);
@@ -101,13 +103,13 @@ impl Batch {
             && (1..=head.segment_bytes).contains(&length)
             && self.bytes.len() / head.segment_bytes < head.segments_max
             && Arc::ptr_eq(&head.tag.client, &packet.tag.client)
-            && head.tag.ecn == packet.tag.ecn
+            && head.ecn == packet.ecn
     }
 
     fn flush(&mut self, way: &Way<'_>) -> Datagrams {
         let Some(head) = self.head.take() else { return Datagrams::default() };
         let (packets, payload_bytes) =
-            way.socket(&head.tag).send(way.route(&head.tag), &self.bytes, head.segment_bytes);
+            way.socket(&head.tag).send(way.route(&head.tag, head.ecn), &self.bytes, head.segment_bytes);
         self.bytes.clear();
         Datagrams { packets, bytes: payload_bytes + packets * u64::from(head.overhead_bytes) }
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
-use dfcp_netem::{self as netem, Link, PathEvent, Schedule};
+use dfcp_netem::{self as netem, Ecn, Link, PathEvent, Schedule};
 use dfcp_time::Time;
 use quinn_udp::{EcnCodepoint, RecvMeta};
 use tokio::time::Sleep;
@@ -36,9 +36,10 @@ impl Direction {
     }
 
     fn push(&mut self, arrival: Time, bytes: &[u8], client: &Arc<Client>, ecn: Option<EcnCodepoint>, overhead: u32) {
-        let tag = Tag { client: Arc::clone(client), ecn };
+        let tag = Tag { client: Arc::clone(client) };
+        let ecn = ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8));
         let flow = u64::from(client.addr.port());
-        self.link.push(arrival, Packet { bytes: bytes.to_vec(), overhead_bytes: overhead, flow, tag });
+        self.link.push(arrival, Packet { bytes: bytes.to_vec(), overhead_bytes: overhead, flow, ecn, tag });
     }
 }
 

@@ -16,7 +16,10 @@ pub fn is_transient_loss(error: &TransferError) -> bool {
     match error {
         TransferError::Connection(error) => is_transient_io(error),
         // The program on the other side was ended, or its disk hangs.
-        TransferError::PeerClosed | TransferError::Stream(_) | TransferError::Silent { .. } => true,
+        TransferError::PeerClosed
+        | TransferError::Interrupted
+        | TransferError::Stream(_)
+        | TransferError::Silent { .. } => true,
         TransferError::Refused(failure) => matches!(failure.code, FailureCode::Busy | FailureCode::Stopped),
         TransferError::BothSend
         | TransferError::BothReceive

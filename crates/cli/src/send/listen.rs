@@ -7,8 +7,7 @@ use std::sync::Arc;
 use anyhow::ensure;
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::frame::Service;
-use indicatif::MultiProgress;
-use serde_json::json;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::admission::opening::Opening;
@@ -19,15 +18,15 @@ use crate::limits::{OPENING_MAX, SENDERS_DEFAULT};
 use crate::monitor::Monitor;
 use crate::serving::ending::SessionEnd;
 use crate::serving::observer::SessionObserver;
-use crate::serving::{Serving, serve};
+use crate::serving::{Serving, ServingEnd, serve};
 use crate::stats::StatsLine;
-use crate::stop::Stop;
+use crate::stop::{Interrupted, Stop};
 use crate::transfer::error::TransferError;
 use crate::transfer::receive::refuse;
 use crate::transfer::source::Root;
 use crate::transfer::{SendOptions, send};
 use crate::transport::{Acceptor, Transport};
-use crate::{net, output};
+use crate::{listening, net, output};
 
 /// What is spoken.
 const SERVICE: Service = Service::FilesToCaller;
@@ -38,6 +37,7 @@ pub(super) async fn run(
     listen: &ListenArg,
     roots: Vec<Root>,
     options: SendOptions,
+    stop: Stop,
 ) -> anyhow::Result<()> {
     let ways = Ways::prepare(&args.peers.admission(), &args.path, Ways::on_terminal())?;
     let pairs = Pairs::of_sender();
@@ -48,40 +48,36 @@ pub(super) async fn run(
     let mut stats = StatsLine::new(listener.endpoint(), args.json);
     let _metrics = monitor.serve_metrics(&args.metrics, listener.endpoint(), args.json).await?;
     net::announce(&args.path, args.json);
-    if args.json {
-        output::json(&json!({ "event": "listening", "address": address }));
-    } else {
-        let whom = if args.keep { "for receivers" } else { "for one receiver" };
-        output::note(&format!("listening on {address}, {whom}; Ctrl-C ends"));
-    }
-    let open = |ways| Admission::open(ways, address, SERVICE, !args.keep, args.json);
+    let whom = if args.keep { " for receivers until Ctrl-C" } else { " for one receiver; Ctrl-C ends" };
+    let call = |place: &str| listening::call(SERVICE, place);
+    let reachable = listening::announce(address, whom, call, args.json, Value::Null);
+    let open = |ways| Admission::open(ways, reachable.first(), SERVICE, !args.keep, args.json);
     let admission = ways.map(open).transpose()?;
     let returns_max = args.retry.limit(args.why_not_again().is_none());
     let serving =
         Serving { service: SERVICE, peers_max: SENDERS_DEFAULT, once: !args.keep, returns_max, json: args.json };
-    stats.during(run_over(listener, serving, (admission, pairs), roots, options, &monitor, args.json)).await
+    stats.during(run_over((listener, serving), (admission, pairs), roots, options, &monitor, (args.json, stop))).await
 }
 
 /// The part after listening.
 pub(super) async fn run_over<A: Acceptor>(
-    acceptor: A,
-    serving: Serving,
+    (acceptor, serving): (A, Serving),
     (admission, pairs): (Option<Admission>, Arc<Pairs>),
     roots: Vec<Root>,
     options: SendOptions,
     monitor: &Arc<Monitor>,
-    json: bool,
+    (json, stop): (bool, Stop),
 ) -> anyhow::Result<()> {
-    let bars = MultiProgress::new();
-    // When the program is interrupted, the receiver is told by the reset of the connection, as by a sender that calls.
-    let never = Stop::never();
-    let all_sent = serve(acceptor, serving, admission, monitor, &never, move |connection, told| {
+    let bars = output::bars();
+    let to_sessions = stop.clone();
+    let served = serve(acceptor, serving, admission, monitor, &stop, move |connection, told| {
         let observer = SessionObserver::new(told, &bars, json, false);
         let key = connection.seal().and_then(|seal| seal.peer);
         let session = session(connection, Arc::clone(&observer), roots.clone(), options.clone());
-        let pairs = Arc::clone(&pairs);
+        let (pairs, stop) = (Arc::clone(&pairs), to_sessions.clone());
         async move {
-            let end = session.await;
+            // The receiver is told by the reset of the connection, as by a sender that calls.
+            let end = stop.cut(session).await.unwrap_or(SessionEnd::Incomplete);
             if end == SessionEnd::Complete {
                 pairs.complete(key, &BTreeSet::new());
             }
@@ -89,11 +85,25 @@ pub(super) async fn run_over<A: Acceptor>(
         }
     })
     .await?;
-    ensure!(
-        all_sent,
-        "not everything was sent; see the messages above, start it again, and let the receiver call again"
-    );
-    Ok(())
+    let sentence = match served {
+        ServingEnd::Once(all_sent) => {
+            ensure!(
+                all_sent,
+                "not everything was sent; see the messages above, start it again, and let the receiver call again"
+            );
+            return Ok(());
+        }
+        ServingEnd::Stopped { under_way: 0 } if !serving.once => return Ok(()),
+        ServingEnd::Stopped { under_way: 0 } => "interrupted before a receiver came: nothing was sent".to_owned(),
+        ServingEnd::Stopped { under_way } => {
+            let receivers =
+                if under_way == 1 { "a receiver was".to_owned() } else { format!("{under_way} receivers were") };
+            format!(
+                "interrupted while {receivers} receiving; start this again, and let it be called again: it goes on where it was"
+            )
+        }
+    };
+    Err(Interrupted(sentence).into())
 }
 
 /// One receiver, which is admitted.

@@ -61,7 +61,7 @@ impl SessionObserver {
                 if self.json {
                     output::json(&json!({ "event": "error", "peer": peer, "message": error.to_string() }));
                 } else {
-                    output::note(&format!("{peer}: {error}"));
+                    output::always(&format!("{peer}: {error}"));
                 }
                 SessionEnd::of(error)
             }

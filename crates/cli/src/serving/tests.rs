@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -96,7 +97,12 @@ const SERVING: Serving =
     Serving { service: Service::Files, peers_max: 16, once: false, returns_max: Duration::ZERO, json: true };
 
 /// [`serve`], never told to stop.
-async fn serve_all<F, S>(door: Door, serving: Serving, admission: Option<Admission>, session: F) -> io::Result<bool>
+async fn serve_all<F, S>(
+    door: Door,
+    serving: Serving,
+    admission: Option<Admission>,
+    session: F,
+) -> io::Result<ServingEnd>
 where
     F: Fn(Opening<From>, String) -> S,
     S: Future + Send + 'static,
@@ -420,7 +426,7 @@ async fn serve_one(ends: &'static [SessionEnd], come: &[(u64, u8)]) -> (bool, u6
         // Its answer may still be on the way.
         tokio::spawn(async move { peer.read_to_end(&mut Vec::new()).await });
     }
-    let outcome = serving.await.unwrap().unwrap();
+    let ServingEnd::Once(outcome) = serving.await.unwrap().unwrap() else { panic!("stopped") };
     (outcome, began.elapsed().as_secs(), served)
 }
 
@@ -438,5 +444,87 @@ async fn a_server_of_one_peer_waits_for_that_and_for_nobody_else() {
         let ends: &'static [SessionEnd] = if end == Complete { &[Complete] } else { &[Incomplete] };
         let (outcome, seconds, _) = serve_one(ends, &[(0, 1)]).await;
         assert_eq!((outcome, seconds <= 2), (end == Complete, true));
+    }
+}
+
+/// The end of a listener that is told to stop, with sessions that end then as given, or have ended before.
+async fn stopped_with(ends: &[Option<bool>]) -> ServingEnd {
+    let (street, door) = Street::new();
+    let (ask, stop) = Stop::new();
+    let monitor = Monitor::new(Service::Files, None);
+    let (ends, heard) = (Arc::new(Mutex::new(ends.to_vec())), stop.clone());
+    let connections = ends.lock().unwrap().len();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&begun);
+    let session = move |_: Opening<From>, _| {
+        let (end, stop, count) = (ends.lock().unwrap().pop().unwrap(), heard.clone(), Arc::clone(&count));
+        async move {
+            match end {
+                // It is over before.
+                None => {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    false
+                }
+                Some(is_complete) => {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    stop.requested().await;
+                    is_complete
+                }
+            }
+        }
+    };
+    let serving = tokio::spawn(async move { serve(door, SERVING, None, &monitor, &stop, session).await });
+    let _held: Vec<_> = (0..connections).map(|it| street.connect(u8::try_from(it).unwrap(), 1)).collect();
+    while begun.load(Ordering::SeqCst) < connections {
+        settle().await;
+    }
+    ask.send(true).unwrap();
+    serving.await.unwrap().unwrap()
+}
+
+async fn assert_stopped_with(ends: &[Option<bool>], under_way: usize) {
+    assert_eq!(stopped_with(ends).await, ServingEnd::Stopped { under_way }, "{ends:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_is_stopped_knows_how_many_it_was_serving() {
+    assert_stopped_with(&[], 0).await;
+    // Sessions that failed before were told, and complete ones were not interrupted.
+    assert_stopped_with(&[None, None], 0).await;
+    assert_stopped_with(&[Some(true)], 0).await;
+    assert_stopped_with(&[Some(false)], 1).await;
+    assert_stopped_with(&[Some(false), Some(true), Some(false), None], 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sessions_that_hear_of_the_end_before_their_listener_count_as_interrupted() {
+    for _ in 0..100 {
+        assert_stopped_with(&[Some(false), Some(true)], 1).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_for_one_that_is_stopped_has_not_done_its_work() {
+    let once = Serving { once: true, ..SERVING };
+    for (comes, is_complete, served) in [
+        (false, false, ServingEnd::Stopped { under_way: 0 }),
+        (true, false, ServingEnd::Stopped { under_way: 1 }),
+        (true, true, ServingEnd::Once(true)),
+    ] {
+        let (street, door) = Street::new();
+        let (ask, stop) = Stop::new();
+        let (monitor, heard) = (Monitor::new(Service::Files, None), stop.clone());
+        let session = move |_: Opening<From>, _| {
+            let stop = heard.clone();
+            async move {
+                stop.requested().await;
+                is_complete
+            }
+        };
+        let serving = tokio::spawn(async move { serve(door, once, None, &monitor, &stop, session).await });
+        let _held = comes.then(|| street.connect(1, 1));
+        settle().await;
+        ask.send(true).unwrap();
+        assert_eq!(serving.await.unwrap().unwrap(), served);
     }
 }

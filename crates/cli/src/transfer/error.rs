@@ -15,8 +15,11 @@ pub enum TransferError {
     /// The peer closed before the end.
     #[error("the peer closed the connection before the transfer was complete; see its messages and send again")]
     PeerClosed,
+    /// The other side has given up what it sends or receives: its program was interrupted, or has failed.
+    #[error("the other side was interrupted; see its messages, and send again: it goes on where it was")]
+    Interrupted,
     /// The peer broke one of the streams off and not the connection.
-    #[error("the peer broke a stream off ({0}): it was stopped or has failed; see its messages and try again")]
+    #[error("the other side broke a stream off ({0}); see its messages and try again")]
     Stream(io::Error),
     /// The peer keeps the connection alive and says nothing.
     #[error("the peer has been silent for {seconds} s; see whether its disk hangs, and send again")]
@@ -100,7 +103,12 @@ impl TransferError {
 
     /// From an error of a stream beside the first one: that stream's own, or the connection's.
     pub(super) fn of_stream(error: io::Error) -> Self {
-        if StreamError::of(&error).is_some() { Self::Stream(error) } else { Self::Connection(error) }
+        match StreamError::of(&error) {
+            // The code of a stream that is dropped, as all are when a program ends.
+            Some(StreamError::Reset { code: 0 } | StreamError::Stopped { code: 0 }) => Self::Interrupted,
+            Some(_) => Self::Stream(error),
+            None => Self::Connection(error),
+        }
     }
 }
 

@@ -127,8 +127,10 @@ pub async fn receive_within<T: Transport>(
     // Who ended the session: a frame that the assembler refused, the connection's reading half, or its writing half.
     let refusal = match (outcome, heard) {
         (Ok(report), Ok(())) => {
+            // All is stored and told: how long the sender takes to close is no part of it.
+            let last = snapshot();
             close(handle.clone(), None).await;
-            return Ok(Report { last: snapshot(), ..report });
+            return Ok(Report { last, ..report });
         }
         (Err(refused @ (TransferError::Protocol(_) | TransferError::Flush(_) | TransferError::NotRecorded)), _) => {
             refused
@@ -138,8 +140,7 @@ pub async fn receive_within<T: Transport>(
     };
     if !matches!(refusal, TransferError::Connection(_)) {
         // A sender which has refused knows why.
-        let told = Some(&refusal).filter(|refusal| !matches!(refusal, TransferError::Refused(_)));
-        close(handle.clone(), told).await;
+        close(handle.clone(), Some(&refusal).filter(|it| !matches!(it, TransferError::Refused(_)))).await;
     }
     Err(refusal)
 }

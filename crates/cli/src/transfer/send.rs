@@ -69,14 +69,16 @@ pub async fn send<T: Transport>(
     };
     // Nobody listens to the producer any more, so it ends at its next chunk, if it has not yet.
     drop(answers);
-    outcome?;
+    let confirmed = outcome?;
     producer.await.map_err(|_| TransferError::DiskThread)?;
     // The other half of an orderly close; all is confirmed whether or not it comes.
     let mut reader = handle.clone();
     let _ = timeout(CLOSE_WAIT_MAX, tokio::io::copy(&mut reader, &mut tokio::io::sink())).await;
 
     let mut report = std::mem::take(&mut *shared.report.lock().unwrap_or_else(PoisonError::into_inner));
-    (report.last, report.is_strict) = (snapshot(), options.strict);
+    // Waiting for the close is no part of the transfer.
+    report.last = Snapshot { elapsed: confirmed.duration_since(started), ..snapshot() };
+    report.is_strict = options.strict;
     Ok(report)
 }
 
@@ -112,12 +114,12 @@ fn snapshot<T: Transport>(handle: &Handle<T>, shared: &Shared, received: &Receiv
     }
 }
 
-/// Runs both directions and the ticks until the answer is known.
+/// Runs both directions and the ticks until the answer is known; returns since when.
 async fn drive(
     speak: impl Future<Output = Result<(), TransferError>>,
     listen: impl Future<Output = Result<(), TransferError>>,
     tick: impl Fn(),
-) -> Result<(), TransferError> {
+) -> Result<Instant, TransferError> {
     tokio::pin!(speak, listen);
     let mut ticks = interval(REPORT_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -136,11 +138,12 @@ async fn drive(
             }
             result = &mut listen => {
                 result?;
+                let confirmed = Instant::now();
                 if !spoken {
                     // Everything is confirmed; only the close of our own direction is still under way.
                     let _ = timeout(CLOSE_WAIT_MAX, &mut speak).await;
                 }
-                return Ok(());
+                return Ok(confirmed);
             }
             _ = ticks.tick() => tick(),
         }

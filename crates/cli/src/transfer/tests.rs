@@ -1,5 +1,6 @@
 //! Whole sessions over an in-memory connection, with peers that die or garble at every byte.
 
+mod closing;
 pub(super) mod deletion;
 #[cfg(unix)]
 mod links;
@@ -644,4 +645,41 @@ fn a_sender_that_cannot_write_down_what_it_sends_ends() {
         )
     });
     assert!(matches!(sent, Err(TransferError::SentNotRecorded)), "{sent:?}");
+}
+
+/// A stream with code 0 is one that was dropped, as all are when a program ends: that is what is said, and no code.
+#[test]
+fn a_peer_that_was_interrupted_is_called_so() {
+    use dfcp::StreamError;
+    for code_0 in [StreamError::Reset { code: 0 }, StreamError::Stopped { code: 0 }] {
+        let sentence = TransferError::of_stream(code_0.into()).to_string();
+        assert!(sentence.starts_with("the other side was interrupted") && !sentence.contains('0'), "{sentence}");
+    }
+    let other = TransferError::of_stream(StreamError::Reset { code: 7 }.into()).to_string();
+    assert!(other.contains("code 7"), "{other}");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_refused_with_the_way_to_send_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let socket = folder.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for (path, kind) in [(pipe, "a pipe"), (socket, "a socket"), (PathBuf::from("/dev/null"), "a device")] {
+        let sentence = Root::from_arguments(std::slice::from_ref(&path), None).unwrap_err().to_string();
+        let shown = path.to_string_lossy();
+        assert!(sentence.starts_with(&format!("cannot send {shown}: it is {kind}, not a file; ")), "{sentence}");
+        assert!(sentence.ends_with(&format!("cat {shown} | dfcp send - --name NAME HOST")), "{sentence}");
+    }
+    let sentence = Root::from_arguments(&["/".into()], None).unwrap_err().to_string();
+    assert!(sentence.starts_with("cannot send /: it has no name"), "{sentence}");
+}
+
+/// An error and its source are shown in one line: neither may repeat the other.
+#[test]
+fn a_name_that_leads_elsewhere_is_refused_once() {
+    let error = anyhow::Error::from(Root::from_arguments(&["-".into()], Some("../x".as_ref())).unwrap_err());
+    assert_eq!(format!("{error:#}"), "the name has a component which leaves its directory; give another --name");
 }

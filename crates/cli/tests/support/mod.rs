@@ -195,6 +195,16 @@ impl Running {
         assert!(sent.success());
     }
 
+    /// Waits for its end: its exit code, and what it printed since the last line that was asked for.
+    pub(crate) fn ended(&mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().unwrap().code();
+        let mut said = String::new();
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            said += &format!("{line}\n");
+        }
+        (code, said)
+    }
+
     pub(crate) fn succeeded(mut self) -> bool {
         self.child.wait().unwrap().success()
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Policer, QueueLimit};
+use crate::{Datagram, Discipline, Ecn, Policer, QueueLimit, Red};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -432,4 +432,30 @@ fn a_policer_stands_in_front_of_the_queue_or_instead_of_it() {
     }
     assert_eq!(schedule(&mut link), [(1_500_000, 0), (3_000_000, 1), (4_500_000, 3)]);
     assert_eq!(link.stats().queue_drops.packets, 1);
+}
+
+/// What happens behind the queue changes no codepoint: a copy and a damaged packet have that of the original.
+#[test]
+fn marks_pass_what_is_behind_the_queue() {
+    let red =
+        Red { min_threshold: 0, max_threshold: 1, max_probability: 1.0, weight: 1.0, ecn: true, ..Red::default() };
+    let config = LinkConfig::default()
+        .with_rate_bps(8_000_000)
+        .with_delay(10 * MS)
+        .with_jitter(3 * MS)
+        .with_reorder(0.5, 2 * MS)
+        .with_duplicate(1.0)
+        .with_corrupt(1.0)
+        .with_discipline(Discipline::Red(red));
+    let mut link = Link::new(config, 1).unwrap();
+    for tag in 0..4u8 {
+        for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+            link.push(Time::ZERO, Datagram { bytes: vec![0; 1000], ecn, tag, ..Datagram::default() });
+        }
+    }
+    let arrived: Vec<Ecn> = std::iter::from_fn(|| link.pop(Time::from_s(10))).map(|packet| packet.ecn).collect();
+    // The first finds the transmitter idle and the second an empty queue.
+    let kept = arrived.iter().filter(|&&ecn| ecn != Ecn::Ce).count();
+    assert_eq!((arrived.len(), kept), (24, 4));
+    assert_eq!((link.stats().ce_marked.packets, link.stats().early_drops.packets), (10, 0));
 }

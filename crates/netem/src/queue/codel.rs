@@ -1,4 +1,6 @@
-//! Controlled delay, RFC 8289: drops from the head of one queue once its packets have waited too long for too long.
+//! Controlled delay, RFC 8289: drops from the head of one queue once its packets have waited too long for too long. Where it
+//! is told to, it marks packets whose ends see that instead, by the rules of Linux (`codel_dequeue`): a mark takes the place
+//! of a drop, and sends the packet, so that of several signals which are overdue one is given with each packet.
 
 use std::time::Duration;
 
@@ -6,18 +8,32 @@ use dfcp_time::{Time, duration_ns};
 
 use super::DropCause;
 use super::backlog::Backlog;
+use crate::ecn::Marker;
 use crate::packet::Packet;
 
 /// After this many intervals without a drop, what was learnt about the rate of drops is forgotten.
 const MEMORY_INTERVALS: u32 = 16;
 
-/// The two constants of the algorithm.
+/// The constants of the algorithm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Params {
     /// Waiting time which is acceptable as a standing one.
     pub(super) target: Duration,
     /// How long the waiting time must stay above it: about the longest round trip through the queue.
     pub(super) interval: Duration,
+    /// Mark instead of dropping.
+    pub(super) ecn: bool,
+    /// Mark at once what has waited for longer.
+    pub(super) ce_threshold: Option<Duration>,
+}
+
+/// The queue in hand: that in `slot`, whose packets are tagged with their arrival. With no more than `largest_bytes` behind
+/// the packet in hand (the largest packet there is) it is left alone, so dropping never empties it.
+pub(super) struct Served<'a, P> {
+    pub(super) backlog: &'a mut Backlog<P, Time>,
+    pub(super) slot: usize,
+    pub(super) largest_bytes: u32,
+    pub(super) marker: &'a mut Marker,
 }
 
 /// CoDel's state for one queue.
@@ -37,28 +53,38 @@ pub(super) struct Codel {
 struct Taken<P> {
     packet: Option<P>,
     may_drop: bool,
+    waited: Duration,
+    is_marked: bool,
+}
+
+impl<P: Packet> Taken<P> {
+    fn mark(&mut self, marker: &mut Marker) -> bool {
+        let packet = self.packet.as_mut().filter(|_| !self.is_marked);
+        self.is_marked |= packet.is_some_and(|packet| marker.mark(packet));
+        self.is_marked
+    }
 }
 
 impl Codel {
-    /// The next packet of the queue in `slot`, whose packets are tagged with their arrival, after the drops due before
-    /// it. A queue with no more than `largest_bytes` behind the packet in hand (the largest packet there is) is left
-    /// alone, so dropping never empties it.
+    /// The next packet of the queue, after the drops due before it.
     pub(super) fn pop<P: Packet>(
         &mut self,
         now: Time,
         params: Params,
-        largest_bytes: u32,
-        backlog: &mut Backlog<P, Time>,
-        slot: usize,
+        mut queue: Served<'_, P>,
         on_drop: &mut impl FnMut(P, DropCause),
     ) -> Option<P> {
-        let mut taken = self.take(now, params, largest_bytes, backlog, slot);
+        let mut taken = self.take(now, params, &mut queue);
         if self.dropping {
             self.dropping = taken.may_drop;
             while self.dropping && now >= self.drop_next {
-                drop_taken(taken, on_drop);
                 self.count = self.count.saturating_add(1);
-                taken = self.take(now, params, largest_bytes, backlog, slot);
+                if params.ecn && taken.mark(queue.marker) {
+                    self.drop_next = control_law(self.drop_next, params.interval, self.count);
+                    break;
+                }
+                drop_taken(taken, on_drop);
+                taken = self.take(now, params, &mut queue);
                 if taken.may_drop {
                     self.drop_next = control_law(self.drop_next, params.interval, self.count);
                 } else {
@@ -66,8 +92,10 @@ impl Codel {
                 }
             }
         } else if taken.may_drop {
-            drop_taken(taken, on_drop);
-            taken = self.take(now, params, largest_bytes, backlog, slot);
+            if !(params.ecn && taken.mark(queue.marker)) {
+                drop_taken(taken, on_drop);
+                taken = self.take(now, params, &mut queue);
+            }
             self.dropping = true;
             // Shortly after the last time, the rate of drops which was needed then is a good start.
             let gained = self.count.saturating_sub(self.last_count);
@@ -76,22 +104,19 @@ impl Codel {
             self.last_count = self.count;
             self.drop_next = control_law(now, params.interval, self.count);
         }
+        if params.ce_threshold.is_some_and(|threshold| taken.waited > threshold) {
+            taken.mark(queue.marker);
+        }
         taken.packet
     }
 
-    fn take<P: Packet>(
-        &mut self,
-        now: Time,
-        params: Params,
-        largest_bytes: u32,
-        backlog: &mut Backlog<P, Time>,
-        slot: usize,
-    ) -> Taken<P> {
-        let Some((packet, arrival)) = backlog.pop_front(slot) else {
+    fn take<P: Packet>(&mut self, now: Time, params: Params, queue: &mut Served<'_, P>) -> Taken<P> {
+        let Some((packet, arrival)) = queue.backlog.pop_front(queue.slot) else {
             self.first_above = None;
-            return Taken { packet: None, may_drop: false };
+            return Taken { packet: None, may_drop: false, waited: Duration::ZERO, is_marked: false };
         };
-        let is_short = now - arrival < params.target || backlog.slot_bytes(slot) <= u64::from(largest_bytes);
+        let waited = now - arrival;
+        let is_short = waited < params.target || queue.backlog.slot_bytes(queue.slot) <= u64::from(queue.largest_bytes);
         let may_drop = match self.first_above {
             _ if is_short => {
                 self.first_above = None;
@@ -103,7 +128,7 @@ impl Codel {
             }
             Some(first_above) => now >= first_above,
         };
-        Taken { packet: Some(packet), may_drop }
+        Taken { packet: Some(packet), may_drop, waited, is_marked: false }
     }
 }
 

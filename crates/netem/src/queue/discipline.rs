@@ -31,7 +31,7 @@ pub enum Discipline {
     Sfq(Sfq),
     /// Weighted fair queueing (Demers, Keshav and Shenker 1989) by exact virtual time.
     Wfq(Wfq),
-    /// Flow queues with CoDel (RFC 8290).
+    /// Flow queues with CoDel (RFC 8290); with [one queue](FqCodel::single_queue) plain CoDel (RFC 8289).
     FqCodel(FqCodel),
     /// Random early detection (Floyd and Jacobson 1993).
     Red(Red),
@@ -91,6 +91,11 @@ pub struct FqCodel {
     pub interval: Duration,
     /// Most packets dropped at once from the longest queue when the limit is reached; 1 at least.
     pub drop_batch_packets: u32,
+    /// Where CoDel would drop a packet it marks it, if the packet's ends see that. A full queue drops all the same.
+    pub ecn: bool,
+    /// Packets which have waited for longer than this are marked, if their ends see it, whatever `ecn` is and without waiting
+    /// for an interval: a step which DCTCP asks for. `None` for never.
+    pub ce_threshold: Option<Duration>,
 }
 
 impl Default for FqCodel {
@@ -102,7 +107,17 @@ impl Default for FqCodel {
             target: Duration::from_millis(5),
             interval: Duration::from_millis(100),
             drop_batch_packets: 64,
+            ecn: false,
+            ce_threshold: None,
         }
+    }
+}
+
+impl FqCodel {
+    /// Plain CoDel: the same with one queue for all, so that flows are not told apart.
+    #[must_use]
+    pub fn single_queue() -> Self {
+        Self { queues: 1, ..Self::default() }
     }
 }
 
@@ -135,6 +150,13 @@ pub struct Red {
     /// Size of a typical packet, bytes, 1 at least: the pace at which the average falls while the link is idle, and the
     /// scale of [`RedUnit::Bytes`].
     pub mean_packet_bytes: u32,
+    /// Packets are marked instead of dropped early, if their ends see that. A full queue drops all the same.
+    pub ecn: bool,
+    /// With `ecn`: from `max_threshold` on packets are dropped and not marked, as RFC 3168, section 7, has it. Without, as in
+    /// Linux, they are marked.
+    pub hard_drop: bool,
+    /// With `ecn`: packets whose ends do not see a mark are kept and not dropped early (`nodrop` of Linux).
+    pub no_drop: bool,
 }
 
 impl Default for Red {
@@ -149,6 +171,9 @@ impl Default for Red {
             weight: 0.002,
             gentle: true,
             mean_packet_bytes: 1000,
+            ecn: false,
+            hard_drop: false,
+            no_drop: false,
         }
     }
 }
@@ -176,6 +201,9 @@ impl Discipline {
                 checked_quantum(fq_codel.quantum_bytes)?;
                 checked_duration("CoDel's target", fq_codel.target)?;
                 checked_duration("CoDel's interval", fq_codel.interval)?;
+                if let Some(threshold) = fq_codel.ce_threshold {
+                    checked_duration("CoDel's CE threshold", threshold)?;
+                }
                 checked_range("FQ-CoDel's drop batch", fq_codel.drop_batch_packets.into(), 1, u32::MAX.into())
             }
             Self::Red(red) => red.validate(),
@@ -192,6 +220,9 @@ impl Red {
         checked_probability("RED's weight", self.weight)?;
         if self.weight == 0.0 {
             return Err(ConfigError::ZeroRedWeight);
+        }
+        if (self.hard_drop || self.no_drop) && !self.ecn {
+            return Err(ConfigError::RedWithoutEcn);
         }
         checked_range("RED's mean packet size", self.mean_packet_bytes.into(), 1, u32::MAX.into())
     }
@@ -240,6 +271,7 @@ mod tests {
             Discipline::Sfq(Sfq::default()),
             Discipline::Wfq(Wfq::default()),
             Discipline::FqCodel(FqCodel::default()),
+            Discipline::FqCodel(FqCodel::single_queue()),
             Discipline::Red(Red::default()),
         ] {
             assert_eq!(discipline.validate(), Ok(()), "{discipline:?}");
@@ -268,6 +300,9 @@ mod tests {
             Discipline::Red(Red { weight: 0.0, ..red }),
             Discipline::Red(Red { weight: f64::NAN, ..red }),
             Discipline::Red(Red { mean_packet_bytes: 0, ..red }),
+            Discipline::FqCodel(FqCodel { ce_threshold: Some(Duration::ZERO), ..fq_codel }),
+            Discipline::Red(Red { no_drop: true, ..red }),
+            Discipline::Red(Red { hard_drop: true, ..red }),
         ] {
             assert!(discipline.validate().is_err(), "{discipline:?}");
         }

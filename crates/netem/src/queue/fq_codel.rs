@@ -3,7 +3,7 @@
 //! Flows are hashed into queues, each under its own CoDel. Queues that have just become busy are served before the
 //! others, for one quantum; then they join them in a deficit round robin. When the whole is full, the queue with the most
 //! bytes loses packets from its head: half of its bytes, but no more packets than the batch. CoDel looks at its own queue's
-//! bytes alone. Packets carry no congestion marks here, so every signal is a drop.
+//! bytes alone.
 
 use std::collections::VecDeque;
 
@@ -11,11 +11,13 @@ use dfcp_time::Time;
 
 use super::DropCause;
 use super::backlog::{Backlog, cost_bytes};
-use super::codel::{Codel, Params};
+use super::codel::{Codel, Params, Served};
 use super::discipline::{FqCodel, hash_slot};
 use crate::config::QueueLimit;
+use crate::ecn::Marker;
 use crate::packet::Packet;
 use crate::random::{Random, Stream};
+use crate::stats::Count;
 
 #[derive(Clone, Debug)]
 pub(super) struct FqCodelQueue<P> {
@@ -28,6 +30,7 @@ pub(super) struct FqCodelQueue<P> {
     old_queues: VecDeque<u32>,
     /// The largest packet seen.
     largest_bytes: u32,
+    marker: Marker,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -48,6 +51,7 @@ impl<P: Packet> FqCodelQueue<P> {
             new_queues: VecDeque::new(),
             old_queues: VecDeque::new(),
             largest_bytes: 0,
+            marker: Marker::default(),
         }
     }
 
@@ -57,6 +61,10 @@ impl<P: Packet> FqCodelQueue<P> {
 
     pub(super) fn bytes(&self) -> u64 {
         self.backlog.bytes()
+    }
+
+    pub(super) fn ce_marked(&self) -> Count {
+        self.marker.marked()
     }
 
     pub(super) fn flow_len(&self, flow: u64) -> usize {
@@ -85,7 +93,8 @@ impl<P: Packet> FqCodelQueue<P> {
     }
 
     pub(super) fn pop(&mut self, now: Time, on_drop: &mut impl FnMut(P, DropCause)) -> Option<P> {
-        let params = Params { target: self.config.target, interval: self.config.interval };
+        let FqCodel { target, interval, ecn, ce_threshold, .. } = self.config;
+        let params = Params { target, interval, ecn, ce_threshold };
         loop {
             let is_new = !self.new_queues.is_empty();
             let list = if is_new { &mut self.new_queues } else { &mut self.old_queues };
@@ -97,7 +106,13 @@ impl<P: Packet> FqCodelQueue<P> {
                 self.old_queues.push_back(slot);
                 continue;
             }
-            let popped = queue.codel.pop(now, params, self.largest_bytes, &mut self.backlog, slot as usize, on_drop);
+            let served = Served {
+                backlog: &mut self.backlog,
+                slot: slot as usize,
+                largest_bytes: self.largest_bytes,
+                marker: &mut self.marker,
+            };
+            let popped = queue.codel.pop(now, params, served, on_drop);
             if let Some(packet) = popped {
                 queue.deficit_bytes -= i64::from(cost_bytes(packet.size_bytes()));
                 return Some(packet);

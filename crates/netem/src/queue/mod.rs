@@ -55,6 +55,7 @@ use self::sfq::SfqQueue;
 use self::wfq::WfqQueue;
 use crate::config::{ConfigError, QueueLimit, checked_rate};
 use crate::packet::Packet;
+use crate::stats::Count;
 
 /// No limit: for the packet that passes.
 const UNLIMITED: QueueLimit = QueueLimit { packets: None, bytes: None };
@@ -169,6 +170,16 @@ impl<P: Packet> Queue<P> {
             Scheduler::Wfq(queue) => queue.len(),
             Scheduler::FqCodel(queue) => queue.len(),
             Scheduler::Red(queue) => queue.len(),
+        }
+    }
+
+    /// Packets which were told of congestion by a CE mark, up to now.
+    #[must_use]
+    pub fn ce_marked(&self) -> Count {
+        match &self.scheduler {
+            Scheduler::FqCodel(queue) => queue.ce_marked(),
+            Scheduler::Red(queue) => queue.ce_marked(),
+            Scheduler::DropTail(_) | Scheduler::Drr(_) | Scheduler::Sfq(_) | Scheduler::Wfq(_) => Count::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! Networking 1(4), 1993: one first-in-first-out queue which drops arriving packets with a probability that grows with a
 //! moving average of its length. The code follows the paper's figure 2. After a drop, the number of packets until the next
 //! one is uniform over 1 to 1/p − 1 (the figure counts the packet in hand before it divides, so 1/p itself is not reached).
+//! Where it is told to, it marks packets whose ends see that instead of dropping them, with the choices of Linux (`red_enqueue`).
 
 use std::num::NonZeroU64;
 
@@ -13,8 +14,10 @@ use super::DropCause;
 use super::discipline::{Red, RedUnit};
 use super::drop_tail::DropTailQueue;
 use crate::config::QueueLimit;
+use crate::ecn::Marker;
 use crate::packet::Packet;
 use crate::random::{Random, Stream};
+use crate::stats::Count;
 
 #[derive(Clone, Debug)]
 pub(super) struct RedQueue<P> {
@@ -28,6 +31,7 @@ pub(super) struct RedQueue<P> {
     count: i64,
     /// Since when the link has had nothing to send, as far as the average does not know it yet.
     idle_since: Option<Time>,
+    marker: Marker,
 }
 
 /// What the average says about arriving packets.
@@ -48,6 +52,7 @@ impl<P: Packet> RedQueue<P> {
             average: 0.0,
             count: -1,
             idle_since: Some(Time::ZERO),
+            marker: Marker::default(),
         }
     }
 
@@ -64,7 +69,11 @@ impl<P: Packet> RedQueue<P> {
         self.queue.bytes()
     }
 
-    pub(super) fn push(&mut self, now: Time, packet: P, limit: QueueLimit, on_drop: &mut impl FnMut(P, DropCause)) {
+    pub(super) fn ce_marked(&self) -> Count {
+        self.marker.marked()
+    }
+
+    pub(super) fn push(&mut self, now: Time, mut packet: P, limit: QueueLimit, on_drop: &mut impl FnMut(P, DropCause)) {
         if self.idle_since.is_some() {
             self.decay(now);
         } else {
@@ -74,7 +83,8 @@ impl<P: Packet> RedQueue<P> {
             };
             self.average += self.config.weight * (length - self.average);
         }
-        if self.drops_early(packet.size_bytes()) {
+        let has_room = limit.admits(self.queue.len(), self.queue.bytes(), packet.size_bytes());
+        if self.signals_congestion(packet.size_bytes()) && !self.spares(&mut packet, has_room) {
             on_drop(packet, DropCause::Early);
             return;
         }
@@ -111,8 +121,18 @@ impl<P: Packet> RedQueue<P> {
         };
     }
 
-    fn drops_early(&mut self, size_bytes: u32) -> bool {
-        let drops = match self.verdict() {
+    /// Whether a packet that is to be told of congestion need not be dropped for it. It is marked if it will wait.
+    fn spares(&mut self, packet: &mut P, has_room: bool) -> bool {
+        let Red { ecn, hard_drop, no_drop, max_threshold, .. } = self.config;
+        if !ecn || hard_drop && self.average >= max_threshold as f64 {
+            return false;
+        }
+        if packet.ecn().is_capable() { !has_room || self.marker.mark(packet) } else { no_drop }
+    }
+
+    /// Whether the packet is one of those which tell of congestion, by being dropped or marked.
+    fn signals_congestion(&mut self, size_bytes: u32) -> bool {
+        let signals = match self.verdict() {
             Verdict::Keep => {
                 self.count = -1;
                 return false;
@@ -129,10 +149,10 @@ impl<P: Packet> RedQueue<P> {
                 self.random.chance(spread)
             }
         };
-        if drops {
+        if signals {
             self.count = 0;
         }
-        drops
+        signals
     }
 
     /// The paper's p_b, and its extension by Floyd ("gentle", 2000) above the upper threshold.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::ecn::Ecn;
 
 /// 1 byte per nanosecond, so that sizes in bytes are times in nanoseconds.
 pub(super) const RATE_BPS: u64 = 8_000_000_000;
@@ -16,6 +17,7 @@ pub(super) struct Item {
     /// Place in the order of arrival.
     pub(super) number: usize,
     pub(super) size_bytes: u32,
+    pub(super) ecn: Ecn,
 }
 
 impl Packet for Item {
@@ -25,6 +27,15 @@ impl Packet for Item {
 
     fn flow(&self) -> u64 {
         self.flow
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn mark_ce(&mut self) {
+        assert!(matches!(self.ecn, Ecn::Ect0 | Ecn::Ect1), "{self:?} cannot be marked");
+        self.ecn = Ecn::Ce;
     }
 
     fn corrupt(&mut self, _random: u64) {}
@@ -69,13 +80,18 @@ pub(super) fn unlimited(discipline: Discipline) -> Queue<Item> {
     queue(discipline, UNLIMITED)
 }
 
+/// The codepoint with which the packet of that number arrives in [`serve`]: all four in turn.
+fn arriving_ecn(number: usize) -> Ecn {
+    Ecn::from_bits(number as u8)
+}
+
 /// Sends arrivals, in order of time, through a transmitter of 1 byte per nanosecond, and checks at every step that the
 /// length is true and within the limit, and that the transmitter never idles while packets wait.
 pub(super) fn serve(queue: &mut Queue<Item>, arrivals: &[Arrival]) -> Outcome {
     let mut bench = Bench { queue, outcome: Outcome::default(), busy_until: None, waiting: (0, 0) };
     for (number, &(time, flow, size_bytes)) in arrivals.iter().enumerate() {
         bench.advance(time);
-        bench.arrive(time, Item { flow, number, size_bytes });
+        bench.arrive(time, Item { flow, number, size_bytes, ecn: arriving_ecn(number) });
     }
     bench.advance(u64::MAX);
     bench.outcome
@@ -146,7 +162,9 @@ impl Bench<'_> {
 pub(super) fn fill(queue: &mut Queue<Item>, packets: &[(u64, u32)]) -> Vec<usize> {
     let mut dropped = Vec::new();
     for (number, &(flow, size_bytes)) in packets.iter().enumerate() {
-        queue.push(Time::ZERO, Item { flow, number, size_bytes }, &mut |item, _| dropped.push(item.number));
+        queue.push(Time::ZERO, Item { flow, number, size_bytes, ecn: Ecn::NotEct }, &mut |item, _| {
+            dropped.push(item.number)
+        });
     }
     dropped
 }
@@ -214,17 +232,20 @@ fn discipline() -> impl Strategy<Value = Discipline> {
         quantum_bytes,
         perturbation: ns.map(Duration::from_nanos),
     });
-    let fq_codel = (1u32..8, 64u32..3000, 1u64..5_000, 1u64..20_000, 1u32..5).prop_map(
-        |(queues, quantum_bytes, target, interval, drop_batch_packets)| FqCodel {
+    let marks = || (any::<bool>(), prop::option::of(1u64..5_000));
+    let fq_codel = (1u32..8, 64u32..3000, 1u64..5_000, 1u64..20_000, 1u32..5, marks()).prop_map(
+        |(queues, quantum_bytes, target, interval, drop_batch_packets, (ecn, ce_threshold))| FqCodel {
             queues,
             quantum_bytes,
             target: Duration::from_nanos(target),
             interval: Duration::from_nanos(interval),
             drop_batch_packets,
+            ecn,
+            ce_threshold: ce_threshold.map(Duration::from_nanos),
         },
     );
-    let red = (0u64..10, 1u64..10, 0.0..=1.0, 0.01..=1.0, any::<(bool, bool)>()).prop_map(
-        |(min, range, max_probability, weight, (gentle, in_bytes))| {
+    let red = (0u64..10, 1u64..10, 0.0..=1.0, 0.01..=1.0, any::<[bool; 5]>()).prop_map(
+        |(min, range, max_probability, weight, [gentle, in_bytes, ecn, hard_drop, no_drop])| {
             let scale = if in_bytes { 750 } else { 1 };
             Red {
                 unit: if in_bytes { RedUnit::Bytes } else { RedUnit::Packets },
@@ -234,6 +255,9 @@ fn discipline() -> impl Strategy<Value = Discipline> {
                 weight,
                 gentle,
                 mean_packet_bytes: 750,
+                ecn,
+                hard_drop: ecn && hard_drop,
+                no_drop: ecn && no_drop,
             }
         },
     );
@@ -279,6 +303,44 @@ proptest! {
         prop_assert!(may_drop_early || !early);
         if limit == UNLIMITED {
             prop_assert!(outcome.dropped.iter().all(|&(_, _, cause)| cause == DropCause::Early));
+        }
+    }
+
+    /// No mark is lost or made of nothing, what cannot be marked is not, and marks are counted.
+    #[test]
+    fn codepoints_only_ever_become_marks(
+        discipline in discipline(),
+        limit in limit(),
+        arrivals in arrivals(6, 1_000, 120),
+    ) {
+        let mut queue = queue(discipline.clone(), limit);
+        let outcome = serve(&mut queue, &arrivals);
+        let mut fresh = 0;
+        for item in outcome.sent.iter().map(|sent| sent.item).chain(outcome.dropped.iter().map(|&(_, item, _)| item)) {
+            let before = arriving_ecn(item.number);
+            prop_assert!(item.ecn == before || item.ecn == Ecn::Ce && before.is_capable(), "{item:?} was {before:?}");
+            fresh += u64::from(item.ecn != before);
+        }
+        let marks = match &discipline {
+            Discipline::FqCodel(fq_codel) => fq_codel.ecn || fq_codel.ce_threshold.is_some(),
+            Discipline::Red(red) => red.ecn,
+            _ => false,
+        };
+        let counted = queue.ce_marked().packets;
+        prop_assert!(if marks { counted >= fresh } else { counted == 0 && fresh == 0 }, "{counted} for {fresh}");
+    }
+
+    /// Where every packet's ends see marks, nothing is dropped early, except above RED's upper threshold if it is told so.
+    #[test]
+    fn marks_take_the_place_of_early_drops(discipline in discipline(), arrivals in arrivals(6, 1_000, 120)) {
+        let discipline = match discipline {
+            Discipline::FqCodel(fq_codel) => Discipline::FqCodel(FqCodel { ecn: true, ..fq_codel }),
+            Discipline::Red(red) => Discipline::Red(Red { ecn: true, hard_drop: false, ..red }),
+            other => other,
+        };
+        let outcome = serve(&mut unlimited(discipline), &arrivals);
+        for (_, item, _) in outcome.dropped {
+            prop_assert!(!item.ecn.is_capable(), "{item:?}");
         }
     }
 

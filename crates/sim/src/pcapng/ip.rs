@@ -102,6 +102,7 @@ pub(super) fn write_ip(out: &mut Vec<u8>, packet: &Packet, carrier: Carrier) {
     };
     let (header, payload) = out[start..].split_at_mut(IP_HEADER_BYTES);
     header[0] = 0x45;
+    header[1] = packet.ecn.bits();
     header[2..4].copy_from_slice(&(length_bytes as u16).to_be_bytes());
     header[4..6].copy_from_slice(&(packet.id as u16).to_be_bytes());
     header[8] = 64;
@@ -138,7 +139,8 @@ fn write_tcp(out: &mut Vec<u8>, segment: &Segment, carrier: Carrier) {
     out.extend_from_slice(&(if flags.ack { segment.ack as u32 } else { 0 }).to_be_bytes());
     // In words of four bytes, in the upper half.
     out.push((((TCP_HEADER_BYTES + room) / 4) << 4) as u8);
-    out.push(u8::from(flags.fin) | u8::from(flags.syn) << 1 | u8::from(flags.psh) << 3 | u8::from(flags.ack) << 4);
+    let [fin, syn, psh, ack] = [flags.fin, flags.syn, flags.psh, flags.ack].map(u8::from);
+    out.push(fin | syn << 1 | psh << 3 | ack << 4 | u8::from(flags.ece) << 6 | u8::from(flags.cwr) << 7);
     out.extend_from_slice(&window.to_be_bytes());
     out.extend_from_slice(&[0; 4]);
     let end = out.len() + room;

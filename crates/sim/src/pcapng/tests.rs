@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use dfcp_netem::{LinkConfig, Loss};
+use dfcp_netem::{Ecn, LinkConfig, Loss};
 use dfcp_proto::{Config, Content};
 use proptest::prelude::*;
 
@@ -247,6 +247,7 @@ proptest! {
         (len_bytes, header_bytes) in (0_u32..9_000, 40_u32..80),
         gaps in prop::collection::vec((1_u64..100_000, 1_u64..100_000), 0..=4),
         (syn, fin, has_ack, is_described) in any::<(bool, bool, bool, bool)>(),
+        (ece, cwr, ecn) in (any::<bool>(), any::<bool>(), (0..4_u8).prop_map(Ecn::from_bits)),
     ) {
         let seq = seq >> 24;
         let mut sack = SackBlocks::default();
@@ -258,12 +259,12 @@ proptest! {
         }
         let times = [Time::from_ms(12), Time::from_ms(3)];
         let [ts_val, ts_ecr] = times;
-        let flags = Flags { syn, fin, ack: has_ack, psh: false };
+        let flags = Flags { syn, fin, ack: has_ack, psh: false, ece, cwr };
         let wire_bytes = header_bytes + len_bytes;
-        let segment = Segment { seq, ack, ts_val, ts_ecr, sack, window_bytes, len_bytes, wire_bytes, flags };
+        let segment = Segment { seq, ack, ts_val, ts_ecr, sack, window_bytes, len_bytes, wire_bytes, flags, ecn };
         let packet = Packet {
             address: 0,
-            id: 1, flow: 3, is_back: false, leg: 0, size_bytes: wire_bytes, is_damaged: false,
+            id: 1, flow: 3, is_back: false, leg: 0, size_bytes: wire_bytes, ecn, is_damaged: false,
             body: Body::Tcp(Box::new(segment)),
         };
         let known = Carrier::Tcp { segment_size: 1460, permits_sack: true };
@@ -272,7 +273,9 @@ proptest! {
         let found = tcp(&bytes);
         prop_assert_eq!((found.seq, found.len_bytes), (seq as u32, len_bytes as usize));
         prop_assert_eq!(found.ack, if has_ack { ack as u32 } else { 0 });
-        prop_assert_eq!(found.flags, u8::from(fin) | u8::from(syn) << 1 | u8::from(has_ack) << 4);
+        let marks = u8::from(ece) << 6 | u8::from(cwr) << 7;
+        prop_assert_eq!(found.flags, u8::from(fin) | u8::from(syn) << 1 | u8::from(has_ack) << 4 | marks);
+        prop_assert_eq!(bytes[1], ecn.bits());
         prop_assert!(bytes.len() <= header_bytes as usize);
         // Those options which fit beside each other in the header as long as it is modelled.
         let room = (header_bytes as usize - 40) / 4 * 4;

@@ -12,7 +12,7 @@
 //!
 //! # Left out
 //!
-//! Congestion marks (ECN) do not pass the simulated links. Flow control never limits. Packets are sent one by one, as
+//! Congestion marks (ECN): its packets are Not-ECT, though quinn would ask. Flow control never limits. Packets are sent one by one, as
 //! without segmentation offload.
 
 #[cfg(not(feature = "quic"))]

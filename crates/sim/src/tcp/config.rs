@@ -16,6 +16,9 @@ pub enum Congestion {
     Cubic2008,
     /// BBR version 1 of Linux: paced, by a model of the path's rate and round trip.
     Bbr1,
+    /// DCTCP of Linux 6.12 (RFC 8257): Reno which gives up as much of its window as was marked. Uses ECN whatever
+    /// [`Config::ecn`] says, and is Reno where the other end does not.
+    Dctcp,
     /// Fast recovery which ends at the first new acknowledgement (RFC 2581). Uses no selective acknowledgements.
     Reno,
     /// Fast retransmit, then slow start from one segment (4.3BSD-Tahoe). Uses no selective acknowledgements.
@@ -125,6 +128,8 @@ pub struct Config {
     pub hystart: bool,
     /// The window grows by what is acknowledged (RFC 3465), not by how often.
     pub byte_counting: bool,
+    /// Explicit congestion notification (RFC 3168), asked for by the sender and accepted by the receiver.
+    pub ecn: bool,
 }
 
 /// A setting that no connection can have.
@@ -200,6 +205,7 @@ impl Config {
             timestamps: true,
             hystart: true,
             byte_counting: true,
+            ecn: congestion == Congestion::Dctcp,
         }
     }
 
@@ -244,6 +250,11 @@ impl Config {
     /// Whether selective acknowledgements are used: Reno and Tahoe have none.
     pub(crate) fn uses_sack(&self) -> bool {
         self.sack && !matches!(self.congestion, Congestion::Reno | Congestion::Tahoe)
+    }
+
+    /// Whether it takes part in ECN, if the other end does.
+    pub(crate) fn uses_ecn(&self) -> bool {
+        self.ecn || self.congestion == Congestion::Dctcp
     }
 
     /// Whether the sender works as Linux 6.12 does.

@@ -20,8 +20,10 @@
 //!   retransmission timer (RFC 6298) with timestamps or Karn's algorithm. The window comes down at once, by proportional
 //!   rate reduction (RFC 6937, RFC 9937), or by Linux 2.6's rate halving.
 //! * Congestion control: see [`Congestion`].
+//! * Explicit congestion notification ([`Config::ecn`]; RFC 3168): marks reduce the window once in a window of data as a loss does,
+//!   DCTCP's by the share that was marked (RFC 8257); BBR does not heed them.
 //!
-//! Not modelled: ECN, persist timer and Nagle's algorithm (the receiver's window never closes), memory limits of the sender's
+//! Not modelled: AccECN, persist timer and Nagle's algorithm (the receiver's window never closes), memory limits of the sender's
 //! socket, and giving up (a timer backs off for ever).
 //!
 //! # Cost

@@ -1,9 +1,11 @@
 //! The receiving end: puts the stream in order and acknowledges it.
 
 mod buffer;
+mod ecn;
 mod linux;
 mod reassembly;
 
+use dfcp_netem::Ecn;
 use dfcp_time::Time;
 
 use super::config::{AckPolicy, Config, ConfigError};
@@ -11,6 +13,7 @@ use super::rtt::RttEstimator;
 use super::segment::{Flags, SackBlocks, Segment};
 pub use buffer::RECEIVE_BUFFER_BYTES_MAX;
 use buffer::ReceiveBuffer;
+use ecn::ReceiverEcn;
 use linux::{Arrival, LinuxAcks};
 use reassembly::Reassembly;
 
@@ -27,6 +30,8 @@ pub struct ReceiverStats {
     pub out_of_order_segments: u64,
     /// Segments sent.
     pub acks: u64,
+    /// Data segments that arrived with a mark and brought something new, where both ends take part in ECN.
+    pub ce_segments: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +58,7 @@ pub struct Receiver {
     delayed_deadline: Option<Time>,
     quick_acks: u32,
     linux: LinuxAcks,
+    ecn: ReceiverEcn,
     /// Of a receiver whose window is tuned.
     buffer: Option<ReceiveBuffer>,
     /// Reported with the next acknowledgement: data that arrived once more.
@@ -83,6 +89,7 @@ impl Receiver {
             delayed_deadline: None,
             quick_acks: config.quick_ack_segments,
             linux: LinuxAcks::default(),
+            ecn: ReceiverEcn::default(),
             buffer: (config.ack_policy == AckPolicy::Linux).then(|| ReceiveBuffer::new(&config)),
             duplicate: None,
             ts_recent: Time::ZERO,
@@ -112,6 +119,7 @@ impl Receiver {
         if segment.ts_val >= self.ts_recent && segment.seq <= self.last_ack {
             self.ts_recent = segment.ts_val;
         }
+        self.accept_cwr(segment);
         if segment.len_bytes > 0 || segment.flags.fin {
             self.on_data(now, segment);
         }
@@ -119,6 +127,9 @@ impl Receiver {
 
     /// The next segment to be sent, if any.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
+        if let Some((ack, echoes)) = self.ecn.early_ack.take() {
+            return Some(self.acknowledgement(now, ack, echoes, SackBlocks::default()));
+        }
         if !self.ack_now {
             return None;
         }
@@ -126,7 +137,6 @@ impl Receiver {
         self.delayed = 0;
         self.delayed_deadline = None;
         self.linux.on_ack_sent();
-        let syn = self.state == State::SynReceived;
         let ack = self.ack();
         self.last_ack = ack;
         let mut sack = SackBlocks::default();
@@ -140,9 +150,16 @@ impl Receiver {
                 sack.push(ack, start, end);
             }
         }
+        Some(self.acknowledgement(now, ack, self.ecn.echoes, sack))
+    }
+
+    fn acknowledgement(&mut self, now: Time, ack: u64, echoes: bool, sack: SackBlocks) -> Segment {
         self.stats.acks += 1;
+        let syn = self.state == State::SynReceived;
+        // The answer to a SYN says that this end takes part.
+        let ece = if syn { self.ecn.is_agreed } else { echoes };
         let options = if sack.is_empty() { 0 } else { 4 + 8 * sack.len() as u32 };
-        Some(Segment {
+        Segment {
             seq: u64::from(!syn),
             ack,
             ts_val: now,
@@ -151,8 +168,9 @@ impl Receiver {
             window_bytes: self.offer(ack),
             len_bytes: 0,
             wire_bytes: if syn { self.config.syn_bytes() } else { self.config.header_bytes + options },
-            flags: Flags { syn, ack: true, ..Flags::default() },
-        })
+            flags: Flags { syn, ack: true, ece, ..Flags::default() },
+            ecn: if self.is_dctcp() && (syn || self.ecn.is_agreed) { Ecn::Ect0 } else { Ecn::NotEct },
+        }
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
@@ -200,6 +218,9 @@ impl Receiver {
             self.ack_now = true;
             return;
         }
+        if self.state == State::Listen {
+            self.agree_on_ecn(segment);
+        }
         self.state = State::SynReceived;
         self.ts_recent = segment.ts_val;
         self.answer_syn(now);
@@ -233,6 +254,9 @@ impl Receiver {
             self.stats.duplicate_segments += 1;
         } else if !in_order {
             self.stats.out_of_order_segments += 1;
+        }
+        if in_order || fresh {
+            self.note_codepoint(segment);
         }
         self.delayed += 1;
         match self.config.ack_policy {

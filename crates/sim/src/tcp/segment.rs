@@ -1,5 +1,6 @@
 //! What travels between the two ends.
 
+use dfcp_netem::Ecn;
 use dfcp_time::Time;
 
 /// The most selective-acknowledgement blocks that fit a segment without timestamps; with them it is one less (RFC 2018).
@@ -17,6 +18,10 @@ pub struct Flags {
     /// The last of a burst: the receiver should pass the data on, and acknowledges (RFC 9293, 3.9.1; Linux sets it on
     /// each burst which it leaves to the interface to cut up, `__tcp_transmit_skb`).
     pub psh: bool,
+    /// A mark has arrived (RFC 3168, section 6.1); of a SYN together with `cwr`: its sender takes part in ECN.
+    pub ece: bool,
+    /// The window has been reduced, so that the receiver need not repeat `ece`.
+    pub cwr: bool,
 }
 
 /// Ranges of bytes received above the cumulative acknowledgement, most recent first.
@@ -95,6 +100,8 @@ pub struct Segment {
     pub wire_bytes: u32,
     /// Control bits.
     pub flags: Flags,
+    /// ECN codepoint of its IP packet.
+    pub ecn: Ecn,
 }
 
 impl Segment {

@@ -1,11 +1,13 @@
 //! The sending end: handshake, transmission, what an acknowledgement means, and the timers.
 
 mod ack;
+mod ecn;
 mod linux;
 mod pacing;
 
 use std::time::Duration;
 
+use dfcp_netem::Ecn;
 use dfcp_time::Time;
 
 use super::config::{Config, ConfigError, Congestion};
@@ -15,6 +17,7 @@ use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
 use super::segment::{Flags, SackBlocks, Segment};
 use super::window::Window;
+use ecn::SenderEcn;
 use linux::Linux;
 use pacing::Pacer;
 
@@ -23,10 +26,24 @@ use pacing::Pacer;
 pub enum Phase {
     /// Nothing is missing, or not for sure.
     Open,
+    /// The window comes down for a mark (RFC 3168); nothing is missing for sure.
+    Cwr,
     /// Fast recovery: losses were found by acknowledgements and are being repaired.
     Recovery,
     /// The timer fired (or Tahoe found a loss): everything outstanding is sent again.
     Loss,
+}
+
+impl Phase {
+    /// Losses are being repaired.
+    fn is_repairing(self) -> bool {
+        matches!(self, Self::Recovery | Self::Loss)
+    }
+
+    /// The window comes down step by step (`tcp_in_cwnd_reduction`).
+    fn is_reducing(self) -> bool {
+        matches!(self, Self::Cwr | Self::Recovery)
+    }
 }
 
 /// What the sender counted. All since the start.
@@ -48,6 +65,10 @@ pub struct SenderStats {
     pub acked_bytes: u64,
     /// Segments acknowledged, cumulatively or selectively.
     pub delivered_segments: u64,
+    /// Those of them whose acknowledgement told of a mark.
+    pub delivered_ce_segments: u64,
+    /// Reductions of the window for marks.
+    pub ecn_reductions: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +111,7 @@ pub struct Sender {
     /// The congestion window, and nothing else, stopped the last poll.
     window_limited: bool,
     linux: Linux,
+    ecn: SenderEcn,
     stats: SenderStats,
 }
 
@@ -127,6 +149,7 @@ impl Sender {
             pacer: Pacer::default(),
             window_limited: false,
             linux: Linux::default(),
+            ecn: SenderEcn::default(),
             stats: SenderStats::default(),
         })
     }
@@ -165,7 +188,9 @@ impl Sender {
             State::Established if self.control_due => {
                 self.control_due = false;
                 let seq = self.seq(self.board.end());
-                Some(self.segment(now, seq, 0, Flags { ack: true, ..Flags::default() }))
+                let mut answer = self.segment(now, seq, 0, Flags { ack: true, ..Flags::default() });
+                self.mark_outgoing(&mut answer, false);
+                Some(answer)
             }
             State::Established if self.config.is_linux_sender() => self.poll_linux(now),
             State::Established => self.poll_data(now),
@@ -273,7 +298,9 @@ impl Sender {
         self.control_due = false;
         self.syn_sent = now;
         self.restart_timer(now);
-        self.segment(now, 0, 0, Flags { syn: true, ..Flags::default() })
+        let mut syn = self.segment(now, 0, 0, self.syn_flags());
+        self.mark_outgoing(&mut syn, false);
+        syn
     }
 
     fn establish(&mut self, now: Time, segment: &Segment) {
@@ -281,6 +308,7 @@ impl Sender {
         self.control_due = true;
         self.deadline = None;
         self.ts_recent = segment.ts_val;
+        self.agree_on_ecn(segment);
         self.take_peer_window(segment);
         if self.config.timestamps {
             self.rtt.on_sample(now.since(segment.ts_ecr).as_nanos() as u64);
@@ -305,7 +333,7 @@ impl Sender {
         }
         let burst = match &self.controller {
             Controller::Bbr(bbr) => bbr.burst_segments(),
-            Controller::Reno | Controller::Cubic(_) | Controller::Cubic2008(_) => 1,
+            Controller::Reno | Controller::Dctcp(_) | Controller::Cubic(_) | Controller::Cubic2008(_) => 1,
         };
         if !self.pacer.may_send(now, &self.controller, burst) {
             return None;
@@ -332,7 +360,7 @@ impl Sender {
         if idle || self.deadline.is_none() {
             self.restart_timer(now);
         }
-        Some(self.data(now, next))
+        Some(self.new_data(now, next))
     }
 
     fn retransmit(&mut self, now: Time, segment: u64) -> Segment {
@@ -344,7 +372,7 @@ impl Sender {
         self.board.retransmit(segment, now);
         self.stats.retransmissions += 1;
         self.note_sent(now);
-        self.data(now, segment)
+        self.repeated_data(now, segment)
     }
 
     /// RFC 6675, NextSeg rule 4: at the end of the stream a lost tail has nothing after it to tell of its loss.
@@ -360,7 +388,7 @@ impl Sender {
     fn note_sent(&mut self, now: Time) {
         self.stats.segments += 1;
         self.pacer.on_sent(now, &self.controller);
-        if self.phase == Phase::Recovery {
+        if self.phase.is_reducing() {
             self.recovery.on_sent();
         }
     }
@@ -398,6 +426,7 @@ impl Sender {
         self.phase = Phase::Loss;
         self.recovery_point = self.board.end();
         self.force = false;
+        self.note_reduction();
     }
 
     fn restart_timer(&mut self, now: Time) {
@@ -423,6 +452,19 @@ impl Sender {
         self.segment(now, seq, len, Flags { fin, ack: true, ..Flags::default() })
     }
 
+    /// What is sent for the first time.
+    fn new_data(&mut self, now: Time, segment: u64) -> Segment {
+        let mut data = self.data(now, segment);
+        self.mark_outgoing(&mut data, true);
+        data
+    }
+
+    fn repeated_data(&mut self, now: Time, segment: u64) -> Segment {
+        let mut data = self.data(now, segment);
+        self.mark_outgoing(&mut data, false);
+        data
+    }
+
     fn segment(&self, now: Time, seq: u64, len_bytes: u32, flags: Flags) -> Segment {
         let headers = if flags.syn { self.config.syn_bytes() } else { self.config.header_bytes };
         Segment {
@@ -435,6 +477,7 @@ impl Sender {
             len_bytes,
             wire_bytes: headers + len_bytes,
             flags,
+            ecn: Ecn::NotEct,
         }
     }
 

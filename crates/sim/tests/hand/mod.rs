@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use dfcp_netem::Ecn;
 use dfcp_sim::tcp::{Config, Flags, SackBlocks, Segment, Sender};
 use dfcp_time::Time;
 
@@ -26,8 +27,10 @@ impl Hand {
         assert_eq!(hand.sender.poll_transmit(hand.now), None);
         let answer = Segment { seq: 0, ..hand.ack_segment(0, &[]) };
         hand.now += Duration::from_millis(10);
-        hand.sender
-            .on_segment(hand.now, &Segment { flags: Flags { syn: true, ack: true, ..Flags::default() }, ..answer });
+        hand.sender.on_segment(
+            hand.now,
+            &Segment { flags: Flags { syn: true, ack: true, ece: syn.flags.ece, ..Flags::default() }, ..answer },
+        );
         let ack = hand.sender.poll_transmit(hand.now).unwrap();
         assert_eq!((ack.seq, ack.ack, ack.len_bytes, ack.wire_bytes), (1, 1, 0, 52));
         let sent = hand.poll();
@@ -50,6 +53,7 @@ impl Hand {
             len_bytes: 0,
             wire_bytes: 52,
             flags: Flags { ack: true, ..Flags::default() },
+            ecn: Ecn::NotEct,
         }
     }
 

@@ -4,6 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use dfcp_framing::files::{Hello, ToSender};
+use indicatif::MultiProgress;
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
@@ -47,7 +49,8 @@ fn listening(ways: Ways) -> Listening {
     let monitor = Monitor::new(SERVICE, Some(disk.log()));
     let sender = tokio::spawn(async move {
         let serving = Serving { service: SERVICE, peers_max: 1, once: true, returns_max: Duration::ZERO, json: true };
-        run_over(door, serving, (Some(admission), Pairs::of_sender()), roots, SendOptions::default(), &monitor, true)
+        let told = (true, Stop::never());
+        run_over((door, serving), (Some(admission), Pairs::of_sender()), roots, SendOptions::default(), &monitor, told)
             .await
     });
     Listening { street, sender, told, disk, folder }

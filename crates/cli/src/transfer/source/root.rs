@@ -34,9 +34,22 @@ pub enum RootError {
         /// Of the system.
         error: io::Error,
     },
-    /// Neither file nor directory, or a root without a name.
-    #[error("cannot send {0}: it is neither a file nor a directory with a name")]
-    Kind(String),
+    /// A pipe, socket or device, which has no length, time or second reading.
+    #[error(
+        "cannot send {path}: it is {kind}, not a file; send what comes out of it as standard input: {} | dfcp send - --name NAME HOST",
+        if *.is_command { "COMMAND".to_owned() } else { format!("cat {path}") }
+    )]
+    Special {
+        /// As given, fit for a terminal.
+        path: String,
+        /// In words.
+        kind: &'static str,
+        /// The shell has made it for the output of a command.
+        is_command: bool,
+    },
+    /// A root without a name.
+    #[error("cannot send {0}: it has no name; send what is in it, such as {0}*")]
+    NoName(String),
     /// Two arguments would be stored under one name.
     #[error("two of the files would both be stored as {0}; send them one by one")]
     Twice(String),
@@ -54,7 +67,7 @@ pub enum RootError {
     NameOfSeveral,
     /// A name that no receiver takes.
     #[error("{0}; give another --name")]
-    Name(#[from] NameError),
+    Name(NameError),
 }
 
 impl Root {
@@ -72,7 +85,7 @@ impl Root {
                     return Err(RootError::InputTwice);
                 }
                 let name = input_name.ok_or(RootError::Unnamed)?;
-                if RelativeName::from_components([name])?.components().count() > 1 {
+                if RelativeName::from_components([name]).map_err(RootError::Name)?.components().count() > 1 {
                     return Err(RootError::NameOfSeveral);
                 }
                 roots.push(Self { path: path.clone(), name: name.into(), resolution, is_standard_input: true });
@@ -86,11 +99,15 @@ impl Root {
                 // `.`, `..` and their like have a name only once they are resolved.
                 None => {
                     let resolved = path.canonicalize().map_err(missing)?;
-                    resolved.file_name().ok_or_else(|| RootError::Kind(shown()))?.to_owned()
+                    resolved.file_name().ok_or_else(|| RootError::NoName(shown()))?.to_owned()
                 }
             };
             if !metadata.is_file() && !metadata.is_dir() {
-                return Err(RootError::Kind(shown()));
+                return Err(RootError::Special {
+                    path: shown(),
+                    kind: kind(&metadata),
+                    is_command: path.starts_with("/dev/fd") || path.starts_with("/proc"),
+                });
             }
             roots.push(Self { path: path.clone(), name: name.into(), resolution, is_standard_input: false });
         }
@@ -130,6 +147,22 @@ impl Root {
             roots.iter().find(|root| root.name.ancestors().skip(1).any(|above| names.contains(&above.to_owned())));
         inside.map_or(Ok(()), |root| Err(RootError::Twice(printable_path(&root.name))))
     }
+}
+
+/// The kind of something that is neither a file nor a directory, in words.
+#[cfg(unix)]
+fn kind(metadata: &std::fs::Metadata) -> &'static str {
+    use std::os::unix::fs::FileTypeExt;
+    match metadata.file_type() {
+        it if it.is_fifo() => "a pipe",
+        it if it.is_socket() => "a socket",
+        _ => "a device",
+    }
+}
+
+#[cfg(not(unix))]
+fn kind(_: &std::fs::Metadata) -> &'static str {
+    "something else"
 }
 
 /// `path` as a name below any directory: without what leads to a root or out of the directory. None if nothing is left, or

@@ -1,14 +1,33 @@
 use super::*;
+use crate::ecn::Ecn;
 use crate::queue::tests::Item;
 
-const PARAMS: Params = Params { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
+const PARAMS: Params =
+    Params { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: false, ce_threshold: None };
 const SIZE_BYTES: u32 = 1000;
 
 /// A CoDel of which every look at the queue finds the waiting time that the test wants.
-#[derive(Default)]
 struct Bench {
     codel: Codel,
+    params: Params,
+    /// Of all packets.
+    ecn: Ecn,
+    marker: Marker,
     drops_ms: Vec<u64>,
+    marks_ms: Vec<u64>,
+}
+
+impl Default for Bench {
+    fn default() -> Self {
+        Self {
+            codel: Codel::default(),
+            params: PARAMS,
+            ecn: Ecn::NotEct,
+            marker: Marker::default(),
+            drops_ms: Vec::new(),
+            marks_ms: Vec::new(),
+        }
+    }
 }
 
 impl Bench {
@@ -16,7 +35,7 @@ impl Bench {
     fn pop(&mut self, now_ms: u64, wait_ms: u64, count: usize) -> Option<Item> {
         let mut backlog = Backlog::new();
         for number in 0..count {
-            let item = Item { flow: 0, number, size_bytes: SIZE_BYTES };
+            let item = Item { flow: 0, number, size_bytes: SIZE_BYTES, ecn: self.ecn };
             backlog.push_back(0, item, Time::from_ms(now_ms - wait_ms));
         }
         let drops_ms = &mut self.drops_ms;
@@ -24,7 +43,12 @@ impl Bench {
             assert_eq!(cause, DropCause::Early);
             drops_ms.push(now_ms);
         };
-        self.codel.pop(Time::from_ms(now_ms), PARAMS, SIZE_BYTES, &mut backlog, 0, on_drop)
+        let served = Served { backlog: &mut backlog, slot: 0, largest_bytes: SIZE_BYTES, marker: &mut self.marker };
+        let popped = self.codel.pop(Time::from_ms(now_ms), self.params, served, on_drop);
+        if popped.is_some_and(|item| item.ecn == Ecn::Ce) {
+            self.marks_ms.push(now_ms);
+        }
+        popped
     }
 
     /// Pops every millisecond.
@@ -104,4 +128,60 @@ fn overdue_drops_are_made_up_for() {
     // Due at 1200, 1270.7 and 1328.4.
     assert_eq!(bench.pop(1330, 6, 10).map(|item| item.number), Some(3));
     assert_eq!(bench.drops_ms, [1100, 1330, 1330, 1330]);
+}
+
+fn marking(ecn: Ecn) -> Bench {
+    Bench { params: Params { ecn: true, ..PARAMS }, ecn, ..Bench::default() }
+}
+
+/// Marks come when drops would, and only where the packets' ends see them.
+#[test]
+fn marks_follow_the_control_law_in_place_of_drops() {
+    for ecn in [Ecn::Ect0, Ecn::Ect1] {
+        let mut bench = marking(ecn);
+        bench.run(1000, 1425, 6);
+        assert_eq!((bench.marks_ms, bench.drops_ms), (vec![1100, 1200, 1271, 1329, 1379, 1424], vec![]));
+        assert_eq!(bench.marker.marked().packets, 6);
+    }
+    let mut blind = marking(Ecn::NotEct);
+    blind.run(1000, 1425, 6);
+    assert_eq!((blind.marks_ms, blind.drops_ms), (vec![], vec![1100, 1200, 1271, 1329, 1379, 1424]));
+    let mut off = Bench { ecn: Ecn::Ect0, ..Bench::default() };
+    off.run(1000, 1425, 6);
+    assert_eq!((off.marks_ms, off.drops_ms), (vec![], vec![1100, 1200, 1271, 1329, 1379, 1424]));
+}
+
+/// Looked at late, the law has several marks due at once; a marked packet is sent, so each gets one (`goto end` of
+/// `codel_dequeue`). Drops catch up at once: see above.
+#[test]
+fn overdue_marks_are_given_one_to_a_packet() {
+    let mut bench = marking(Ecn::Ect0);
+    bench.run(1000, 1101, 6);
+    // Due at 1200, 1270.7 and 1328.4.
+    for number in 0..5 {
+        bench.pop(1330 + number, 6, 10);
+    }
+    assert_eq!((bench.marks_ms, bench.drops_ms), (vec![1100, 1330, 1331, 1332], vec![]));
+}
+
+/// A step: all that waits for longer than the threshold is marked, at once, below the target and whatever `ecn` is; each
+/// packet once, though the law would mark it too.
+#[test]
+fn the_ce_threshold_marks_at_once_what_has_waited_for_longer() {
+    for ecn in [false, true] {
+        let params = Params { ecn, ce_threshold: Some(Duration::from_millis(1)), ..PARAMS };
+        let mut bench = Bench { params, ecn: Ecn::Ect0, ..Bench::default() };
+        bench.run(1000, 1010, 1);
+        assert_eq!(bench.marks_ms, [0; 0], "no longer than the threshold");
+        bench.run(1010, 1020, 2);
+        assert_eq!(bench.marks_ms, (1010..1020).collect::<Vec<_>>());
+        bench.run(2000, 2300, 6);
+        let drops = if ecn { vec![] } else { vec![2100, 2200, 2271] };
+        assert_eq!((bench.marks_ms.len(), bench.drops_ms), (310, drops));
+        assert_eq!(bench.marker.marked().packets, 310);
+    }
+    let blind = Params { ce_threshold: Some(Duration::from_millis(1)), ..PARAMS };
+    let mut bench = Bench { params: blind, ..Bench::default() };
+    bench.run(1000, 1050, 4);
+    assert_eq!((bench.marks_ms.len(), bench.drops_ms.len()), (0, 0), "what cannot be marked is not dropped for it");
 }

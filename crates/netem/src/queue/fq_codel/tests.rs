@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::ecn::Ecn;
 use crate::queue::tests::{Item, arrivals, fill, queue, serve, unlimited};
 use crate::queue::{Discipline, Queue, UNLIMITED};
 
@@ -19,7 +20,9 @@ fn pop(queue: &mut Queue<Item>) -> Option<usize> {
 }
 
 fn push(queue: &mut Queue<Item>, number: usize, flow: u64, size_bytes: u32) {
-    queue.push(Time::ZERO, Item { flow, number, size_bytes }, &mut |item, _| panic!("{item:?} dropped"));
+    queue.push(Time::ZERO, Item { flow, number, size_bytes, ecn: Ecn::NotEct }, &mut |item, _| {
+        panic!("{item:?} dropped")
+    });
 }
 
 /// Quantum 1514. Flow 0 has #0, #1, #2 of 1000 B: new, it sends #0 (514 left) and #1 (−486). #3 (flow 1, 100 B) arrives: flow 0
@@ -129,4 +132,25 @@ proptest! {
             prop_assert!(time >= interval_ns, "{item:?} was dropped at {time}");
         }
     }
+}
+
+/// Users of small queues with marks lose packets all the same: what is full drops, whatever its packets' ends see.
+#[test]
+fn a_full_queue_drops_what_could_be_marked() {
+    let config = FqCodel { ecn: true, drop_batch_packets: 1, ..FqCodel::single_queue() };
+    let mut queue = queue(Discipline::FqCodel(config), QueueLimit::packets(2));
+    let mut causes = Vec::new();
+    for number in 0..3 {
+        let item = Item { flow: 0, number, size_bytes: 100, ecn: Ecn::Ect0 };
+        queue.push(Time::ZERO, item, &mut |item, cause| causes.push((item.number, cause)));
+    }
+    assert_eq!((causes, queue.ce_marked().packets), (vec![(0, DropCause::Full)], 0));
+}
+
+/// With one queue flows are not told apart: first in, first out.
+#[test]
+fn a_single_queue_keeps_the_order_of_all() {
+    let mut queue = unlimited(Discipline::FqCodel(FqCodel::single_queue()));
+    fill(&mut queue, &[(0, 1514), (0, 1514), (1, 100), (2, 1514), (1, 100)]);
+    assert_eq!(std::iter::from_fn(|| pop(&mut queue)).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
 }

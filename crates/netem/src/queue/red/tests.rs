@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::ecn::Ecn;
 use crate::queue::UNLIMITED;
 use crate::queue::tests::{Item, RATE_BPS};
 
@@ -12,7 +13,17 @@ fn red(config: Red) -> RedQueue<Item> {
 }
 
 fn item(size_bytes: u32) -> Item {
-    Item { flow: 0, number: 0, size_bytes }
+    Item { flow: 0, number: 0, size_bytes, ecn: Ecn::NotEct }
+}
+
+/// What becomes of a packet that arrives at this average: the cause of its drop, else its codepoint.
+fn fate(config: Red, average: f64, ecn: Ecn, limit: QueueLimit) -> Result<Ecn, DropCause> {
+    // The packet in hand is the one which the probability of 1 means.
+    let mut red = red(Red { weight: FROZEN, max_probability: 1.0, ..config });
+    (red.average, red.idle_since) = (average, None);
+    let mut dropped = None;
+    red.push(Time::ZERO, Item { ecn, ..item(1000) }, limit, &mut |_, cause| dropped = Some(cause));
+    dropped.map_or_else(|| Ok(red.pop(Time::ZERO).unwrap().ecn), Err)
 }
 
 /// Pushes at `ns` and says why the packet was dropped, if it was.
@@ -87,7 +98,7 @@ fn bytes_make_large_packets_more_likely_to_go() {
         let mut drops = 0;
         for _ in 0..n {
             red.count = -1;
-            drops += u32::from(red.drops_early(size_bytes));
+            drops += u32::from(red.signals_congestion(size_bytes));
         }
         let five_sigma = 5.0 * (expected * (1.0 - expected) / f64::from(n)).sqrt();
         let share = f64::from(drops) / f64::from(n);
@@ -165,4 +176,57 @@ proptest! {
             }
         }
     }
+}
+
+/// Thresholds 5 and 15; at an average just below 15 the probability is 1 here. Each line is a case of `red_enqueue` of Linux.
+#[test]
+fn marks_are_made_as_linux_makes_them() {
+    let off = Red { gentle: false, ..Red::default() };
+    let ecn = Red { ecn: true, ..off };
+    let (hard, nodrop) = (Red { hard_drop: true, ..ecn }, Red { no_drop: true, ..ecn });
+    let (below, between, above) = (4.9, 15.0f64.next_down(), 15.0);
+    use DropCause::Early;
+    for (config, average, arriving, expected) in [
+        (off, between, Ecn::Ect0, Err(Early)),
+        (ecn, below, Ecn::Ect0, Ok(Ecn::Ect0)),
+        (ecn, between, Ecn::Ect0, Ok(Ecn::Ce)),
+        (ecn, between, Ecn::Ect1, Ok(Ecn::Ce)),
+        (ecn, between, Ecn::Ce, Ok(Ecn::Ce)),
+        (ecn, between, Ecn::NotEct, Err(Early)),
+        (ecn, above, Ecn::Ect0, Ok(Ecn::Ce)),
+        (ecn, above, Ecn::NotEct, Err(Early)),
+        (hard, between, Ecn::Ect0, Ok(Ecn::Ce)),
+        (hard, above, Ecn::Ect0, Err(Early)),
+        (hard, above, Ecn::Ce, Err(Early)),
+        (nodrop, between, Ecn::NotEct, Ok(Ecn::NotEct)),
+        (nodrop, above, Ecn::NotEct, Ok(Ecn::NotEct)),
+        (nodrop, above, Ecn::Ect0, Ok(Ecn::Ce)),
+        (Red { hard_drop: true, ..nodrop }, above, Ecn::NotEct, Err(Early)),
+    ] {
+        assert_eq!(fate(config, average, arriving, UNLIMITED), expected, "{config:?} at {average}");
+    }
+    // A full queue is full.
+    assert_eq!(fate(ecn, between, Ecn::Ect0, QueueLimit::packets(0)), Err(DropCause::Full));
+}
+
+/// The step which DCTCP asks for, K = 3 packets by the length of this moment: a packet that finds more than 3 is marked. (With
+/// an average that follows slowly DCTCP does badly, which its users find out by experiment.)
+#[test]
+fn a_step_at_the_instantaneous_length_can_be_set() {
+    let step =
+        Red { min_threshold: 3, max_threshold: 4, max_probability: 1.0, weight: 1.0, ecn: true, ..Red::default() };
+    let mut red = red(step);
+    red.push(Time::ZERO, item(1000), UNLIMITED, &mut |_, _| unreachable!());
+    // The one that waits from round to round.
+    let mut first = Ecn::NotEct;
+    for _ in 0..3 {
+        for _ in 0..6 {
+            red.push(Time::ZERO, Item { ecn: Ecn::Ect0, ..item(1000) }, UNLIMITED, &mut |_, _| unreachable!());
+        }
+        let sent: Vec<Ecn> = (0..6).map(|_| red.pop(Time::ZERO).unwrap().ecn).collect();
+        // Of six the first finds one there, the fourth finds four. The last one is sent with the next round.
+        assert_eq!(sent, [first, Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::Ce]);
+        first = Ecn::Ce;
+    }
+    assert_eq!(red.ce_marked(), Count { packets: 9, bytes: 9000 });
 }

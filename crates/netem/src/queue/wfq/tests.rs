@@ -36,7 +36,7 @@ fn the_rate_bends_virtual_time() {
     for (rate_bps, expected) in [(RATE_BPS / 2, [0, 3, 1, 2]), (RATE_BPS, [0, 1, 3, 2])] {
         let mut queue = wfq(&[]);
         let push = |queue: &mut Queue<Item>, ns, number: usize, size_bytes| {
-            let item = Item { flow: number as u64, number, size_bytes };
+            let item = Item { flow: number as u64, number, size_bytes, ecn: crate::Ecn::NotEct };
             queue.push(Time::from_ns(ns), item, &mut |item, _| panic!("{item:?} dropped"));
         };
         push(&mut queue, 0, 0, 998);
@@ -64,7 +64,7 @@ fn a_dropped_packet_costs_its_flow_nothing() {
     assert_eq!(fill(&mut queue, &[(0, 100), (0, 100), (0, 100), (1, 300), (1, 150)]), [3, 2]);
     queue.limit = UNLIMITED;
     for (number, flow, size_bytes) in [(5, 0, 40), (6, 1, 120)] {
-        queue.push(Time::ZERO, Item { flow, number, size_bytes }, &mut |_, _| unreachable!());
+        queue.push(Time::ZERO, Item { flow, number, size_bytes, ecn: crate::Ecn::NotEct }, &mut |_, _| unreachable!());
     }
     assert_eq!(numbers(&drain(&mut queue)), [0, 4, 1, 5, 6]);
 }

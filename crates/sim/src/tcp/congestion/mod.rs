@@ -3,6 +3,7 @@
 mod bbr;
 mod cubic;
 mod cubic_2008;
+mod dctcp;
 mod hystart;
 
 use dfcp_time::Time;
@@ -10,6 +11,7 @@ use dfcp_time::Time;
 pub(crate) use self::bbr::{Bbr, BbrAck};
 use self::cubic::Cubic;
 use self::cubic_2008::Cubic2008;
+use self::dctcp::Dctcp;
 use super::config::{Config, Congestion, Reduction};
 use super::window::Window;
 
@@ -46,6 +48,7 @@ pub(crate) enum Controller {
     Cubic(Cubic),
     Cubic2008(Cubic2008),
     Bbr(Box<Bbr>),
+    Dctcp(Dctcp),
 }
 
 impl Controller {
@@ -54,6 +57,7 @@ impl Controller {
             Congestion::NewReno | Congestion::Reno | Congestion::Tahoe => Self::Reno,
             Congestion::Cubic => Self::Cubic(Cubic::new(config.hystart, config.tick)),
             Congestion::Cubic2008 => Self::Cubic2008(Cubic2008::new(config.hystart)),
+            Congestion::Dctcp => Self::Dctcp(Dctcp::new()),
             Congestion::Bbr1 => Self::Bbr(Box::new(Bbr::new(config.mss_bytes, config.initial_window_segments, seed))),
         }
     }
@@ -61,7 +65,7 @@ impl Controller {
     /// Every acknowledgement of something new, whatever the phase.
     pub(crate) fn on_rtt(&mut self, window: &mut Window, ack: &Ack) {
         match self {
-            Self::Reno | Self::Bbr(_) => {}
+            Self::Reno | Self::Dctcp(_) | Self::Bbr(_) => {}
             Self::Cubic(cubic) => cubic.on_rtt(window, ack),
             Self::Cubic2008(cubic) => cubic.on_rtt(window, ack),
         }
@@ -70,7 +74,7 @@ impl Controller {
     /// The window may grow.
     pub(crate) fn grow(&mut self, window: &mut Window, ack: &Ack) {
         match self {
-            Self::Reno => {
+            Self::Reno | Self::Dctcp(_) => {
                 let mut acked = ack.acked;
                 if window.in_slow_start() {
                     acked = window.slow_start(acked);
@@ -95,7 +99,7 @@ impl Controller {
     /// The slow-start threshold after a loss, in segments.
     pub(crate) fn threshold(&mut self, window: &Window) -> u32 {
         match self {
-            Self::Reno => (window.cwnd / 2).max(2),
+            Self::Reno | Self::Dctcp(_) => (window.cwnd / 2).max(2),
             Self::Cubic(cubic) => cubic.threshold(window),
             Self::Cubic2008(cubic) => cubic.threshold(window),
             // The window is remembered, the threshold stays.
@@ -103,6 +107,15 @@ impl Controller {
                 bbr.save_cwnd(window);
                 window.ssthresh
             }
+        }
+    }
+
+    /// The same where nothing has to be repaired: after a mark, or a loss which a probe has repaired. Only DCTCP tells marks from
+    /// losses.
+    pub(crate) fn cwr_threshold(&mut self, window: &Window) -> u32 {
+        match self {
+            Self::Dctcp(dctcp) => dctcp.threshold_after_mark(window),
+            _ => self.threshold(window),
         }
     }
 
@@ -117,7 +130,7 @@ impl Controller {
     /// The timer fired. [`threshold`](Self::threshold) was asked before.
     pub(crate) fn on_timeout(&mut self) {
         match self {
-            Self::Reno | Self::Bbr(_) => {}
+            Self::Reno | Self::Dctcp(_) | Self::Bbr(_) => {}
             Self::Cubic(cubic) => cubic.on_timeout(),
             Self::Cubic2008(cubic) => cubic.on_timeout(),
         }

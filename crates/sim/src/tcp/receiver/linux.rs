@@ -64,6 +64,10 @@ impl LinuxAcks {
         self.compressed_until
     }
 
+    pub(super) fn forget_pace(&mut self) {
+        self.delay_ns = DELAY_MIN_NS;
+    }
+
     /// `tcp_delack_timer_handler`: the second segment takes longer than was thought.
     pub(super) fn on_delayed_ack_missed(&mut self, config: &Config) {
         self.delay_ns = (2 * self.delay_ns).min(DELAY_MAX_NS).min(duration_ns(config.max_rto));

@@ -30,13 +30,15 @@ impl Sender {
             return;
         }
         self.take_peer_window(segment);
+        let is_echo = self.is_echo(segment);
         let prior_pipe = self.board.pipe();
         let prior_arrived = self.board.duplicates();
         let advance = self.board.advance(una);
         let sacked = self.note_arrivals(segment, advance, una);
         let newly_lost = self.detect_losses();
+        self.tell_dctcp(sacked, is_echo);
         let delivered = (advance.delivered + sacked + self.board.duplicates()).saturating_sub(prior_arrived);
-        self.stats.delivered_segments += delivered;
+        self.note_delivered(delivered, is_echo);
         let rtt_ns = self.measure(now, segment, advance);
         if advance.segments > 0 {
             self.stats.acked_bytes = self.seq(self.board.una()) - 1;
@@ -45,8 +47,11 @@ impl Sender {
         let change = Change { now, advance, delivered, newly_lost, prior_pipe, rtt_ns };
         if matches!(self.controller, Controller::Bbr(_)) {
             self.respond_by_model(change);
+            if is_echo {
+                self.answer_without_reduction();
+            }
         } else {
-            self.respond(change);
+            self.respond(change, is_echo);
         }
         if advance.segments > 0 {
             self.after_advance(now);
@@ -65,7 +70,7 @@ impl Sender {
         if advance.segments > 0 {
             match self.phase {
                 Phase::Recovery => self.board.remove_duplicates(advance.segments),
-                Phase::Open | Phase::Loss => self.board.clear_duplicates(),
+                Phase::Open | Phase::Cwr | Phase::Loss => self.board.clear_duplicates(),
             }
         } else if una == self.board.una() && segment.len_bytes == 0 && self.phase != Phase::Loss {
             self.board.add_duplicate();
@@ -95,16 +100,21 @@ impl Sender {
         Some(rtt_ns)
     }
 
-    fn respond(&mut self, change: Change) {
+    fn respond(&mut self, change: Change, is_echo: bool) {
         let ack = self.controller_ack(&change);
         if change.advance.segments > 0 {
             self.controller.on_rtt(&mut self.window, &ack);
         }
-        if self.phase != Phase::Open && self.is_repaired(&change) {
+        if self.is_cwr_over() || self.phase.is_repairing() && self.is_repaired(&change) {
             self.end_recovery();
         }
+        let found_loss = self.phase == Phase::Open && self.found_loss();
+        if is_echo && !found_loss {
+            self.enter_cwr(change.prior_pipe);
+        }
         match self.phase {
-            Phase::Open if self.found_loss() => self.enter_recovery(change),
+            Phase::Open if found_loss => self.enter_recovery(change),
+            Phase::Cwr => self.continue_cwr(change),
             Phase::Recovery => self.continue_recovery(change),
             Phase::Open | Phase::Loss => {
                 if change.advance.segments > 0 {
@@ -141,7 +151,7 @@ impl Sender {
     }
 
     fn end_recovery(&mut self) {
-        if self.phase == Phase::Recovery {
+        if self.phase.is_reducing() {
             self.recovery.finish(&mut self.window);
         }
         self.board.clear_duplicates();
@@ -156,13 +166,18 @@ impl Sender {
         // RFC 6582, section 3.2: duplicates of what was sent before the last recovery ended start no other.
         let new = self.recovery_point == 0
             || self.board.una() > self.recovery_point
+            || self.phase == Phase::Cwr
             || self.config.congestion == Congestion::Reno;
         self.board.duplicates() >= DUP_THRESH && new
     }
 
-    fn enter_recovery(&mut self, change: Change) {
+    pub(super) fn enter_recovery(&mut self, change: Change) {
         self.stats.recoveries += 1;
-        self.window.ssthresh = self.controller.threshold(&self.window);
+        // A mark of the same window has reduced it. DCTCP's may have done so by little.
+        let is_reduced = self.phase == Phase::Cwr && !matches!(self.controller, Controller::Dctcp(_));
+        if !is_reduced {
+            self.window.ssthresh = self.controller.threshold(&self.window);
+        }
         if self.is_tahoe() {
             self.start_over();
             return;
@@ -170,8 +185,11 @@ impl Sender {
         if !self.config.uses_sack() {
             self.board.mark_head_lost();
         }
-        let floor = self.controller.halving_floor(&self.window, self.config.reduction);
-        self.recovery = RecoveryWindow::new(self.config.reduction, change.prior_pipe, floor);
+        if !is_reduced {
+            let floor = self.controller.halving_floor(&self.window, self.config.reduction);
+            self.recovery = RecoveryWindow::new(self.config.reduction, change.prior_pipe, floor);
+            self.note_reduction();
+        }
         self.phase = Phase::Recovery;
         self.recovery_point = self.board.end();
         self.rescued = false;
@@ -188,7 +206,7 @@ impl Sender {
         self.reduce(change);
     }
 
-    fn reduce(&mut self, change: Change) {
+    pub(super) fn reduce(&mut self, change: Change) {
         let ack = RecoveryAck {
             delivered: change.delivered,
             pipe: self.board.pipe(),
@@ -206,6 +224,13 @@ impl Sender {
             self.deadline = None;
         } else {
             self.restart_timer(now);
+        }
+    }
+
+    pub(super) fn note_delivered(&mut self, segments: u64, is_echo: bool) {
+        self.stats.delivered_segments += segments;
+        if is_echo {
+            self.stats.delivered_ce_segments += segments;
         }
     }
 

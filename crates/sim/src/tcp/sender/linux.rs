@@ -89,6 +89,8 @@ struct Finding {
     advanced: bool,
     sacked: bool,
     duplicate: bool,
+    /// It tells of a mark.
+    is_echo: bool,
     report: Report,
     echoed: Option<Time>,
 }
@@ -109,6 +111,8 @@ impl Sender {
         let repeats = segment.sack.duplicate().map_or(0, |block| self.note_duplicate(block, prior_una));
         let sacked = self.note_blocks(segment);
         let advance = self.board.advance(una);
+        let is_echo = self.is_echo(segment);
+        self.tell_dctcp(sacked + repeats, is_echo);
         let is_probe_duplicate = self
             .linux
             .probe
@@ -119,12 +123,18 @@ impl Sender {
             self.linux.timeouts = 0;
         }
         let rtt_ns = self.measure_linux(now, advance, &report, echoed);
-        let finding =
-            Finding { advanced: advance.segments > 0, sacked: sacked > 0, duplicate: repeats > 0, report, echoed };
+        let finding = Finding {
+            advanced: advance.segments > 0,
+            sacked: sacked > 0,
+            duplicate: repeats > 0,
+            is_echo,
+            report,
+            echoed,
+        };
         let mut sets_timer = finding.advanced || self.is_sack_newer_than_head(&report);
         self.linux.resend = Resend::Nothing;
         self.on_probe_acknowledged(una, &finding, is_probe_duplicate);
-        let is_dubious = !finding.advanced || finding.sacked || finding.duplicate || self.is_alert();
+        let is_dubious = !finding.advanced || finding.sacked || finding.duplicate || is_echo || self.is_alert();
         if had_outstanding && is_dubious || finding.duplicate {
             sets_timer &= !self.respond_to_losses(now, &finding);
         }
@@ -135,7 +145,7 @@ impl Sender {
             self.set_transmit_timer(now);
         }
         let delivered = advance.delivered + sacked + repeats;
-        self.stats.delivered_segments += delivered;
+        self.note_delivered(delivered, is_echo);
         let newly_lost = self.board.lost_total() - prior_lost;
         self.control(&Change { now, advance, delivered, newly_lost, prior_pipe, rtt_ns }, &finding);
     }
@@ -214,7 +224,8 @@ impl Sender {
         if !repeated || is_duplicate {
             self.linux.probe = None;
         } else if una > end {
-            self.begin_reduction();
+            let ssthresh = self.controller.cwr_threshold(&self.window);
+            self.begin_reduction(ssthresh);
             if !matches!(self.controller, Controller::Bbr(_)) {
                 self.window.cwnd = self.window.ssthresh;
             }
@@ -227,7 +238,13 @@ impl Sender {
 
     /// `tcp_fastretrans_alert`. Returns whether the timer waits for segments that may have been overtaken.
     fn respond_to_losses(&mut self, now: Time, finding: &Finding) -> bool {
-        if self.phase == Phase::Recovery && self.board.una() >= self.recovery_point {
+        if finding.is_echo {
+            // What a mark asks for is not taken back.
+            self.linux.prior_ssthresh = 0;
+        }
+        if self.is_cwr_over() {
+            self.end_cwr_linux();
+        } else if self.phase == Phase::Recovery && self.board.una() >= self.recovery_point {
             self.end_recovery_linux(finding);
         }
         let mut waits = false;
@@ -238,14 +255,14 @@ impl Sender {
                 }
                 if self.undo_by_duplicates() {
                     self.phase = Phase::Open;
-                    self.try_to_open();
+                    self.try_to_open(finding.is_echo);
                 }
                 waits = self.identify_losses(now).0;
                 if self.phase != Phase::Recovery {
                     if self.board.lost() == 0 {
                         return waits;
                     }
-                    self.enter_recovery_linux();
+                    self.enter_recovery_linux(finding.is_echo);
                 }
                 self.linux.resend = Resend::Lost;
                 return waits;
@@ -258,16 +275,16 @@ impl Sender {
                     return waits;
                 }
             }
-            Phase::Open => {}
+            Phase::Open | Phase::Cwr => {}
         }
         if self.phase == Phase::Open {
             self.undo_by_duplicates();
         }
         waits |= self.identify_losses(now).0;
         if self.board.lost() == 0 {
-            self.try_to_open();
+            self.try_to_open(finding.is_echo);
         } else {
-            self.enter_recovery_linux();
+            self.enter_recovery_linux(finding.is_echo);
             self.linux.resend = Resend::Lost;
         }
         waits
@@ -281,7 +298,7 @@ impl Sender {
         }
         let before = self.board.retransmissions_in_flight();
         let rtts_ns = (self.min_rtt_ns(), self.rtt.srtt_ns().unwrap_or(0));
-        let (_, wait_ns) = self.board.detect_by_time(now, self.phase != Phase::Open, rtts_ns, false);
+        let (_, wait_ns) = self.board.detect_by_time(now, self.phase.is_repairing(), rtts_ns, false);
         if wait_ns > 0 {
             self.wait_for_reordering(now, wait_ns);
         }
@@ -289,36 +306,63 @@ impl Sender {
     }
 
     /// `tcp_enter_recovery`.
-    pub(super) fn enter_recovery_linux(&mut self) {
+    pub(super) fn enter_recovery_linux(&mut self, is_echo: bool) {
         self.stats.recoveries += 1;
         if !self.board.is_any_retransmitted() {
             self.linux.first_retransmission = None;
         }
         self.linux.prior_ssthresh = 0;
         self.begin_undo();
-        if self.phase != Phase::Recovery {
-            self.linux.prior_ssthresh = self.current_ssthresh();
-            self.begin_reduction();
+        if !self.phase.is_reducing() {
+            self.linux.prior_ssthresh = if is_echo { 0 } else { self.current_ssthresh() };
+            let ssthresh = self.controller.threshold(&self.window);
+            self.begin_reduction(ssthresh);
+        } else if self.phase == Phase::Cwr && matches!(self.controller, Controller::Dctcp(_)) {
+            // `dctcp_react_to_loss`: a mark may have taken little.
+            self.window.ssthresh = self.controller.threshold(&self.window);
         }
         self.phase = Phase::Recovery;
         self.linux.disorder = false;
     }
 
+    /// `tcp_enter_cwr`.
+    fn enter_cwr_linux(&mut self) {
+        self.linux.prior_ssthresh = 0;
+        if self.phase != Phase::Open {
+            return;
+        }
+        self.stats.ecn_reductions += u64::from(!matches!(self.controller, Controller::Bbr(_)));
+        self.linux.undo_from = None;
+        let ssthresh = self.controller.cwr_threshold(&self.window);
+        self.begin_reduction(ssthresh);
+        self.phase = Phase::Cwr;
+        self.linux.disorder = false;
+    }
+
+    /// `tcp_end_cwnd_reduction`.
+    fn end_cwr_linux(&mut self) {
+        if !matches!(self.controller, Controller::Bbr(_)) {
+            self.recovery.finish(&mut self.window);
+        }
+        self.phase = Phase::Open;
+    }
+
     /// `tcp_init_cwnd_reduction`.
-    fn begin_reduction(&mut self) {
+    fn begin_reduction(&mut self, ssthresh: u32) {
         self.recovery_point = self.board.end();
         self.linux.probe = None;
         self.window.credit = 0;
         self.linux.prior_cwnd = self.window.cwnd;
         self.recovery = RecoveryWindow::new(Reduction::Prr, u64::from(self.window.cwnd), 1);
-        self.window.ssthresh = self.controller.threshold(&self.window);
+        self.window.ssthresh = ssthresh;
+        self.note_reduction();
     }
 
     /// `tcp_enter_loss`, without what the timer does beside it.
     pub(super) fn enter_loss_linux(&mut self, now: Time) {
-        let was_repairing = self.phase != Phase::Open;
+        let was_repairing = self.phase.is_repairing();
         self.board.mark_overdue_lost(now);
-        let is_new = !was_repairing
+        let is_new = self.phase == Phase::Open
             || self.recovery_point <= self.board.una()
             || self.phase == Phase::Loss && self.linux.timeouts == 0;
         if is_new {
@@ -335,12 +379,13 @@ impl Sender {
         self.recovery_point = self.board.end();
         self.linux.probe = None;
         self.linux.frto = !was_repairing || self.linux.timeouts > 0;
+        self.note_reduction();
     }
 
     /// `tcp_current_ssthresh`.
     fn current_ssthresh(&self) -> u32 {
         match self.phase {
-            Phase::Recovery => self.window.ssthresh,
+            Phase::Recovery | Phase::Cwr => self.window.ssthresh,
             Phase::Open | Phase::Loss => self.window.ssthresh.max(self.window.cwnd - self.window.cwnd / 4),
         }
     }
@@ -385,9 +430,12 @@ impl Sender {
     }
 
     /// `tcp_try_to_open`.
-    fn try_to_open(&mut self) {
+    fn try_to_open(&mut self, is_echo: bool) {
         if !self.board.is_any_retransmitted() {
             self.linux.first_retransmission = None;
+        }
+        if is_echo {
+            self.enter_cwr_linux();
         }
         self.keep_open();
     }
@@ -425,7 +473,7 @@ impl Sender {
             end: self.board.end(),
         };
         self.controller.on_rtt(&mut self.window, &ack);
-        if self.phase == Phase::Recovery {
+        if self.phase.is_reducing() {
             self.reduce_linux(change.delivered, change.newly_lost, finding.advanced);
         } else if (finding.advanced || self.board.is_reordering_high() && finding.sacked) && self.is_window_used() {
             self.controller.grow(&mut self.window, &ack);

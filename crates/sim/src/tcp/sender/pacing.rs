@@ -100,7 +100,8 @@ impl Sender {
             sample,
             rtt_ns: change.and_then(|change| change.rtt_ns),
             srtt_ns: self.rtt.srtt_ns(),
-            phase: self.phase,
+            // Marks are nothing to it.
+            phase: if self.phase == Phase::Cwr { Phase::Open } else { self.phase },
             pipe,
             prior_pipe: change.map_or(pipe, |change| change.prior_pipe),
             acked: change.map_or(0, |change| u32::try_from(change.delivered).unwrap_or(u32::MAX)),

@@ -6,7 +6,7 @@ use dfcp_time::Time;
 
 use super::super::super::congestion::Controller;
 use super::super::super::segment::Segment;
-use super::super::{Phase, Sender};
+use super::super::Sender;
 use super::{Pending, Resend};
 
 /// The most bytes of a burst (`sk_gso_max_size`).
@@ -126,7 +126,7 @@ impl Sender {
     fn defers(&self, now: Time, room: u64, most: u64) -> bool {
         let Some(head_sent) = self.board.head_sent() else { return false };
         let remaining = self.total_segments - self.board.end();
-        if self.phase != Phase::Open
+        if self.phase.is_repairing()
             || now.since(self.linux.last_sent) > DEFER_MAX
             || room >= most
             || 3 * room >= u64::from(self.window.cwnd)
@@ -159,7 +159,7 @@ impl Sender {
         }
         let least = match &self.controller {
             Controller::Bbr(bbr) => u64::from(bbr.burst_min_segments()),
-            Controller::Reno | Controller::Cubic(_) | Controller::Cubic2008(_) => BURST_MIN_SEGMENTS,
+            _ => BURST_MIN_SEGMENTS,
         };
         (bytes.min(BURST_MAX_BYTES) / u64::from(self.config.mss_bytes)).max(least)
     }
@@ -186,7 +186,7 @@ impl Sender {
         if self.linux.burst_left == 0 {
             self.schedule_probe(now, false);
         }
-        self.data_linux(now, segment)
+        self.data_linux(now, segment, true)
     }
 
     /// `tcp_retransmit_skb`.
@@ -201,7 +201,7 @@ impl Sender {
         if segment == self.board.una() && self.linux.pending != Pending::Reordering {
             self.restart_timer_linux(now);
         }
-        self.data_linux(now, segment)
+        self.data_linux(now, segment, false)
     }
 
     /// `tcp_send_loss_probe`: something new, or the last segment once more.
@@ -218,7 +218,7 @@ impl Sender {
         self.note_sent(now);
         self.linux.last_sent = now;
         self.end_probe(now, true);
-        Some(self.data_linux(now, last))
+        Some(self.data_linux(now, last, false))
     }
 
     fn end_probe(&mut self, now: Time, repeated: bool) {
@@ -228,8 +228,8 @@ impl Sender {
         self.rearm_timer(now);
     }
 
-    fn data_linux(&self, now: Time, segment: u64) -> Segment {
-        let mut data = self.data(now, segment);
+    fn data_linux(&mut self, now: Time, segment: u64, is_new: bool) -> Segment {
+        let mut data = if is_new { self.new_data(now, segment) } else { self.repeated_data(now, segment) };
         data.flags.psh = self.board.is_pushed(segment);
         data
     }

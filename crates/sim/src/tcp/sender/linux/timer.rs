@@ -22,7 +22,7 @@ impl Sender {
 
     /// `tcp_schedule_loss_probe`. Returns whether a probe is scheduled.
     pub(super) fn schedule_probe(&mut self, now: Time, from_now: bool) -> bool {
-        if self.board.outstanding() == 0 || self.is_alert() {
+        if self.board.outstanding() == 0 || self.phase.is_repairing() || self.linux.disorder {
             return false;
         }
         let delay_ns = match self.rtt.srtt_ns() {
@@ -89,10 +89,10 @@ impl Sender {
     fn on_reordering_timer(&mut self, now: Time) {
         let prior_pipe = self.board.pipe();
         let rtts_ns = (self.smallest_rtt_ns().unwrap_or(u64::MAX), self.rtt.srtt_ns().unwrap_or(0));
-        let (lost, _) = self.board.detect_by_time(now, self.phase != Phase::Open, rtts_ns, true);
+        let (lost, _) = self.board.detect_by_time(now, self.phase.is_repairing(), rtts_ns, true);
         if self.board.pipe() != prior_pipe {
             if self.phase != Phase::Recovery {
-                self.enter_recovery_linux();
+                self.enter_recovery_linux(false);
                 if !matches!(self.controller, Controller::Bbr(_)) {
                     self.reduce_linux(1, lost, false);
                 }

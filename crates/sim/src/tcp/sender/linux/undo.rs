@@ -40,7 +40,10 @@ impl Sender {
             if !matches!(self.controller, Controller::Bbr(_)) {
                 self.window.cwnd = self.window.cwnd.max(self.linux.prior_cwnd).min(self.window.limit);
             }
-            self.window.ssthresh = self.window.ssthresh.max(self.linux.prior_ssthresh);
+            if self.linux.prior_ssthresh > self.window.ssthresh {
+                self.window.ssthresh = self.linux.prior_ssthresh;
+                self.ecn.cwr_due = false;
+            }
         }
         self.linux.undo_from = None;
         self.board.look_again();

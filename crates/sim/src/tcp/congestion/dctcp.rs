@@ -1,0 +1,111 @@
+//! DCTCP (RFC 8257) of Linux 6.12 (`net/ipv4/tcp_dctcp.c`), in that code's integers: a mark takes so much of the window as
+//! was marked of late. It grows as Reno does, and losses halve it as they do Reno's.
+
+use super::super::window::Window;
+
+/// All was marked.
+const ALPHA_MAX: u64 = 1024;
+/// The weight of a round trip is 2^-this (`dctcp_shift_g`).
+const GAIN_SHIFT: u32 = 4;
+/// Of [`ALPHA_MAX`]; a mark costs half of alpha.
+const ALPHA_SHIFT: u32 = 10;
+
+/// The share of what was delivered that was marked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dctcp {
+    alpha: u64,
+    /// A round trip is over when all below this segment is acknowledged.
+    round_end: u64,
+    /// Segments delivered, and delivered with a mark, before this round trip.
+    delivered: u64,
+    delivered_ce: u64,
+}
+
+impl Dctcp {
+    /// It begins as if all had been marked (`dctcp_alpha_on_init`), so the first mark halves the window.
+    pub(super) fn new() -> Self {
+        Self { alpha: ALPHA_MAX, round_end: 0, delivered: 0, delivered_ce: 0 }
+    }
+
+    /// `dctcp_update_alpha`. `una` is the first segment which is not acknowledged, `end` the next to be sent; the counts are
+    /// those before what this acknowledgement adds cumulatively.
+    pub(crate) fn on_ack(&mut self, una: u64, end: u64, delivered: u64, delivered_ce: u64) {
+        if una < self.round_end {
+            return;
+        }
+        let (all, marked) = (delivered - self.delivered, delivered_ce - self.delivered_ce);
+        let part = self.alpha >> GAIN_SHIFT;
+        // What is left of a small alpha goes at once, or the shift would keep it for ever.
+        self.alpha -= if part == 0 { self.alpha } else { part };
+        if marked > 0 {
+            self.alpha = (self.alpha + (marked << (ALPHA_SHIFT - GAIN_SHIFT)) / all.max(1)).min(ALPHA_MAX);
+        }
+        (self.round_end, self.delivered, self.delivered_ce) = (end, delivered, delivered_ce);
+    }
+
+    /// The window after a mark, in segments (`dctcp_ssthresh`).
+    pub(super) fn threshold_after_mark(&self, window: &Window) -> u32 {
+        let taken = (u64::from(window.cwnd) * self.alpha) >> (ALPHA_SHIFT + 1);
+        (window.cwnd - u32::try_from(taken).unwrap_or(window.cwnd)).max(2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One round trip of `all` segments of which `marked` were marked.
+    fn round(dctcp: &mut Dctcp, all: u64, marked: u64) -> u64 {
+        let (delivered, delivered_ce) = (dctcp.delivered + all, dctcp.delivered_ce + marked);
+        dctcp.on_ack(dctcp.round_end, dctcp.round_end + all, delivered, delivered_ce);
+        dctcp.alpha
+    }
+
+    fn after_mark(dctcp: &Dctcp, cwnd: u32) -> u32 {
+        dctcp.threshold_after_mark(&Window::new(cwnd, None, u32::MAX))
+    }
+
+    /// RFC 8257, section 3.3: alpha = (1 - g)·alpha + g·M with g = 1/16, in 1/1024.
+    #[test]
+    fn alpha_follows_the_marked_share_by_a_sixteenth() {
+        let mut dctcp = Dctcp::new();
+        assert_eq!(round(&mut dctcp, 10, 0), 960);
+        assert_eq!(round(&mut dctcp, 10, 0), 900);
+        // 900 - 56 + 1024/16 · 5/10.
+        assert_eq!(round(&mut dctcp, 10, 5), 876);
+        assert_eq!(round(&mut dctcp, 10, 10), 876 - 54 + 64);
+        for _ in 0..200 {
+            round(&mut dctcp, 100, 25);
+        }
+        // A quarter is 256; the shifts keep it within a sixteenth's rounding.
+        assert!((256..=272).contains(&dctcp.alpha), "{}", dctcp.alpha);
+        for _ in 0..100 {
+            round(&mut dctcp, 100, 0);
+        }
+        assert_eq!(dctcp.alpha, 0, "nothing marked for long");
+    }
+
+    #[test]
+    fn a_share_counts_once_its_round_trip_is_over() {
+        let mut dctcp = Dctcp::new();
+        dctcp.on_ack(0, 10, 0, 0);
+        let alpha = dctcp.alpha;
+        for una in 1..10 {
+            dctcp.on_ack(una, 10 + una, una, una);
+            assert_eq!(dctcp.alpha, alpha);
+        }
+        dctcp.on_ack(10, 20, 10, 10);
+        assert_eq!(dctcp.alpha, alpha - (alpha >> 4) + 64);
+        assert_eq!(dctcp.round_end, 20);
+    }
+
+    #[test]
+    fn a_mark_takes_half_of_alpha() {
+        let mut dctcp = Dctcp::new();
+        assert_eq!((after_mark(&dctcp, 100), after_mark(&dctcp, 3), after_mark(&dctcp, 2)), (50, 2, 2));
+        dctcp.alpha = 256;
+        assert_eq!(after_mark(&dctcp, 100), 88);
+        dctcp.alpha = 0;
+        assert_eq!(after_mark(&dctcp, 100), 100);
+    }
+}

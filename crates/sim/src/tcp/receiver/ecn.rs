@@ -1,0 +1,91 @@
+//! ECN of a receiver: tells the sender of marks until that says that it has obeyed (RFC 3168, section 6.1.3), or, for DCTCP,
+//! exactly which segments were marked (RFC 8257, section 3.2).
+
+use dfcp_netem::Ecn;
+
+use super::super::config::{AckPolicy, Congestion};
+use super::super::segment::Segment;
+use super::Receiver;
+
+/// After a mark, for a sender whose window may be very small, and around segments that were sent again (`__tcp_ecn_check_ce`).
+const QUICK_ACKS: u32 = 2;
+
+/// An acknowledgement out of turn: its number, and whether it tells of a mark.
+pub(super) type EarlyAck = (u64, bool);
+
+/// The state of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ReceiverEcn {
+    /// Both ends take part.
+    pub(super) is_agreed: bool,
+    /// Acknowledgements tell of a mark.
+    pub(super) echoes: bool,
+    /// A segment has come whose sender takes part.
+    was_seen: bool,
+    /// DCTCP: the last segment was marked, and the number which was expected after it.
+    was_marked: bool,
+    prior_next: u64,
+    /// DCTCP: to be sent before the next one.
+    pub(super) early_ack: Option<EarlyAck>,
+}
+
+impl Receiver {
+    pub(super) fn is_dctcp(&self) -> bool {
+        self.config.congestion == Congestion::Dctcp
+    }
+
+    /// A first SYN. One that is itself ECT comes from a DCTCP, or has been changed on its way (`tcp_ecn_create_request`).
+    pub(super) fn agree_on_ecn(&mut self, syn: &Segment) {
+        let may = self.is_dctcp() || self.config.uses_ecn() && !syn.ecn.is_capable();
+        self.ecn.is_agreed = may && syn.flags.ece && syn.flags.cwr;
+        self.ecn.prior_next = self.data.next();
+    }
+
+    /// The sender has obeyed. Its window may be very small, so it is answered at once.
+    pub(super) fn accept_cwr(&mut self, segment: &Segment) {
+        if segment.flags.cwr {
+            self.ecn.echoes = false;
+            self.ack_now |= segment.len_bytes > 0;
+        }
+    }
+
+    /// New data have arrived and been put in order.
+    pub(super) fn note_codepoint(&mut self, segment: &Segment) {
+        if !self.ecn.is_agreed {
+            return;
+        }
+        self.stats.ce_segments += u64::from(segment.ecn == Ecn::Ce);
+        match segment.ecn {
+            // It was probably sent again.
+            Ecn::NotEct if self.ecn.was_seen => self.acknowledge_quickly(),
+            Ecn::NotEct => {}
+            _ if self.is_dctcp() => self.echo_exactly(segment.ecn == Ecn::Ce),
+            Ecn::Ce if !self.ecn.echoes => {
+                self.acknowledge_quickly();
+                self.ecn.echoes = true;
+            }
+            Ecn::Ce | Ecn::Ect0 | Ecn::Ect1 => {}
+        }
+        self.ecn.was_seen |= segment.ecn.is_capable();
+    }
+
+    /// `dctcp_ece_ack_update`: where marks begin or end, what was received before is acknowledged by itself.
+    fn echo_exactly(&mut self, is_marked: bool) {
+        if self.ecn.was_marked != is_marked {
+            if self.delayed_deadline.is_some() {
+                self.ecn.early_ack = Some((self.ecn.prior_next, self.ecn.was_marked));
+            }
+            self.ack_now = true;
+        }
+        self.ecn.prior_next = self.ack();
+        self.ecn.was_marked = is_marked;
+        self.ecn.echoes = is_marked;
+    }
+
+    fn acknowledge_quickly(&mut self) {
+        if self.config.ack_policy == AckPolicy::Linux {
+            self.quick_acks = self.quick_acks.max(QUICK_ACKS);
+            self.linux.forget_pace();
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! ECN of a sender (RFC 3168, section 6.1): asks for it, hears of marks, and says that it has obeyed. A mark reduces the
+//! window as a loss does, once in a window of data, and nothing is sent again.
+
+use dfcp_netem::Ecn;
+
+use super::super::congestion::Controller;
+use super::super::recovery::RecoveryWindow;
+use super::super::segment::{Flags, Segment};
+use super::ack::Change;
+use super::{Phase, Sender};
+
+/// The state of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SenderEcn {
+    /// Both ends take part.
+    pub(super) is_agreed: bool,
+    /// The next new segment says that the window has been reduced.
+    pub(super) cwr_due: bool,
+    /// BBR, which obeys no mark, has answered those of what is below this segment.
+    answered_end: u64,
+}
+
+impl Sender {
+    /// What its SYN asks. A SYN sent again does not ask, because some paths drop those which do (section 6.1.1.1).
+    pub(super) fn asks_for_ecn(&self) -> bool {
+        self.config.uses_ecn() && self.stats.syn_retransmissions == 0
+    }
+
+    /// DCTCP without the other end's consent is Reno.
+    pub(super) fn agree_on_ecn(&mut self, answer: &Segment) {
+        self.ecn.is_agreed = self.config.uses_ecn() && answer.flags.ece && !answer.flags.cwr;
+        if !self.ecn.is_agreed && matches!(self.controller, Controller::Dctcp(_)) {
+            self.controller = Controller::Reno;
+        }
+    }
+
+    /// Whether an acknowledgement tells of a mark.
+    pub(super) fn is_echo(&self, segment: &Segment) -> bool {
+        self.ecn.is_agreed && segment.flags.ece && !segment.flags.syn
+    }
+
+    /// The codepoint of a segment, and whether it says that the window has been reduced. Segments which are sent again are
+    /// Not-ECT (section 6.1.5), and so is what has no data; of DCTCP nothing is (`tcp_ecn_send`).
+    pub(super) fn mark_outgoing(&mut self, segment: &mut Segment, is_new_data: bool) {
+        let needs_ecn = matches!(self.controller, Controller::Dctcp(_));
+        if self.ecn.is_agreed && is_new_data {
+            segment.ecn = Ecn::Ect0;
+            segment.flags.cwr = std::mem::take(&mut self.ecn.cwr_due);
+        } else if needs_ecn {
+            segment.ecn = Ecn::Ect0;
+        }
+    }
+
+    /// The window was reduced, for a mark or a loss.
+    pub(super) fn note_reduction(&mut self) {
+        self.ecn.cwr_due = self.ecn.is_agreed;
+    }
+
+    /// DCTCP takes note of an acknowledgement, of which `early` segments are known to be delivered by something else than that
+    /// it moves the cumulative one.
+    pub(super) fn tell_dctcp(&mut self, early: u64, is_echo: bool) {
+        let marked = if is_echo { early } else { 0 };
+        if let Controller::Dctcp(dctcp) = &mut self.controller {
+            let (delivered, delivered_ce) =
+                (self.stats.delivered_segments + early, self.stats.delivered_ce_segments + marked);
+            dctcp.on_ack(self.board.una(), self.board.end(), delivered, delivered_ce);
+        }
+    }
+
+    /// By the RFCs: a reduction begins, unless one is under way.
+    pub(super) fn enter_cwr(&mut self, prior_pipe: u64) {
+        if self.phase != Phase::Open {
+            return;
+        }
+        self.stats.ecn_reductions += 1;
+        self.window.ssthresh = self.controller.cwr_threshold(&self.window);
+        let floor = self.controller.halving_floor(&self.window, self.config.reduction);
+        self.recovery = RecoveryWindow::new(self.config.reduction, prior_pipe, floor);
+        self.phase = Phase::Cwr;
+        self.recovery_point = self.board.end();
+        self.note_reduction();
+    }
+
+    /// Held until something beyond the point is acknowledged, so that the receiver knows of the reduction.
+    pub(super) fn is_cwr_over(&self) -> bool {
+        self.phase == Phase::Cwr && self.board.una() > self.recovery_point
+    }
+
+    /// BBR's model does not heed marks, but says that it has heard of them.
+    pub(super) fn answer_without_reduction(&mut self) {
+        if self.board.una() >= self.ecn.answered_end {
+            self.ecn.answered_end = self.board.end() + 1;
+            self.ecn.cwr_due = true;
+        }
+    }
+
+    /// By the RFCs: what an acknowledgement means in a reduction.
+    pub(super) fn continue_cwr(&mut self, change: Change) {
+        if self.found_loss() {
+            self.enter_recovery(change);
+        } else {
+            self.reduce(change);
+        }
+    }
+
+    /// Flags of a SYN.
+    pub(super) fn syn_flags(&self) -> Flags {
+        let asks = self.asks_for_ecn();
+        Flags { syn: true, ece: asks, cwr: asks, ..Flags::default() }
+    }
+}
