@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -217,10 +218,16 @@ fn a_file_that_is_rewritten_and_grows_is_no_log() {
 }
 
 #[test]
-fn a_file_that_is_cut_and_written_anew_is_sent_once_more() {
+fn a_file_that_is_written_anew_and_cut_is_sent_once_more() {
     let here = tempfile::tempdir().unwrap();
     let path = large(&here, 7);
-    let ended = disturbed(&path, SendOptions::default(), once(|| fs::write(&path, vec![9; LARGE_BYTES / 2]).unwrap()));
+    // Cut last: a reader that meets the end between two steps would see the file change twice.
+    let disturb = || {
+        let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&vec![9; LARGE_BYTES / 2], 0).unwrap();
+        file.set_len(LARGE_BYTES as u64 / 2).unwrap();
+    };
+    let ended = disturbed(&path, SendOptions::default(), once(disturb));
     let stored = ended.stored("f").unwrap_or_default();
     assert_eq!((stored.len(), bytes_of(&stored)), (LARGE_BYTES / 2, [9].into()), "a mixture was stored");
     assert_eq!((ended.report.stored, ended.report.failed), (1, 0), "{:?}", ended.report.failures);
