@@ -160,13 +160,18 @@ fn a_receiver_that_was_killed_goes_on_with_what_it_has_written_down() {
     fs::write(site.path("large"), content()).unwrap();
     let killed = receiver(&site, &[]);
     let broken = half_way(&site, &killed.address);
-    drop(killed);
-    kill(broken);
     let list = |more: &[&str]| {
         let output = site.path("output");
         let arguments = [&["receive", "--partials", "--output", output.to_str().unwrap()], more].concat();
         Said::of(site.command(&arguments).output().unwrap()).ok()
     };
+    // A disk may be slow to make what has come durable.
+    let started = Instant::now();
+    while list(&["--json"]).out.is_empty() {
+        assert!(started.elapsed() < PATIENCE, "nothing is written down");
+    }
+    drop(killed);
+    kill(broken);
     let listed: Value = serde_json::from_str(list(&["--json"]).out.trim()).unwrap();
     assert_eq!((&listed["name"], &listed["total_bytes"]), (&"large".into(), &LEN.into()), "{listed}");
     assert!(list(&[]).err.contains("large  "), "people see it too");
