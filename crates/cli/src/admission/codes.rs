@@ -54,7 +54,8 @@ impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
         self.state().closed
     }
 
-    /// Pairs with a caller over an encrypted connection with this handshake hash, which may have paired before. May be dropped at any time.
+    /// Pairs with a caller over an encrypted connection with this handshake hash, which may have paired before (\[once-6\]).
+    /// May be dropped at any time.
     ///
     /// # Errors
     /// They are not paired.

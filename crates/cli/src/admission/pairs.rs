@@ -2,7 +2,7 @@
 //!
 //! A code works once, and an interrupted transfer should not need another person on the telephone. So a listener remembers the key that has
 //! paired and what it has begun, until that is complete, for a day at most, or until `dfcp receive --forget`. Of a receiver that is in a file,
-//! which is read whenever it counts: a receiver that is started again knows it, and one that runs has forgotten it as soon as the file has.
+//! which is read whenever it counts (`spec/pairing.md` \[pair-6\], \[pair-8\], \[pair-9\]): a receiver that is started again knows it, and one that runs has forgotten it as soon as the file has.
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;

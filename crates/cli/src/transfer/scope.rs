@@ -1,4 +1,4 @@
-//! The names that a sender may store: all, or what a transfer has begun that a code admitted once.
+//! The names that a sender may store: all, or what a transfer has begun that a code admitted once (`spec/pairing.md` \[pair-7\]).
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -142,6 +142,8 @@ impl Session {
         let header = Unverified::read(datagram)?;
         let common = &mut self.common;
         match (&mut self.phase, header) {
+            // The session is here, so the question has no answer and is no fault ([rst-8]). Anybody may write one: nothing else comes of it.
+            (_, Unverified::Clear(header)) if common.link.is_sealed && header.is_session_query() => Ok(()),
             (Phase::Open(open), Unverified::Sealed(header)) => open.take_sealed(now, common, origin, &header, datagram),
             (Phase::Open(open), Unverified::Clear(header)) if common.link.is_sealed => {
                 open.take_clear(common, &header, datagram)

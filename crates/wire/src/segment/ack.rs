@@ -94,7 +94,7 @@ const STOP_SENDING: u32 = 7;
 const PATH_PROBE: u32 = 8;
 const OF_PATH_PROBE: u32 = 9;
 const GONE: u32 = 10;
-const SESSION_QUERY: u32 = 11;
+pub(super) const SESSION_QUERY: u32 = 11;
 
 impl Ack {
     pub(super) const fn fields(self) -> Fields {

@@ -1,5 +1,6 @@
 //! A received modern datagram, from the first look at its header to the segment which it carries.
 
+use super::ack::SESSION_QUERY;
 use super::{KeyEpoch, Segment};
 use crate::header::RawHeader;
 use crate::{DecodeError, Flags, HEADER_BYTES, Ports};
@@ -35,6 +36,12 @@ impl Clear {
     #[must_use]
     pub fn is_reset(&self) -> bool {
         self.0.header.flags == Flags::RST
+    }
+
+    /// Whether it asks if its receiver still has the session.
+    #[must_use]
+    pub fn is_session_query(&self) -> bool {
+        self.0.header.flags == Flags::ACK && self.0.header.s1 == SESSION_QUERY
     }
 
     /// Ports of the two applications, if it is a SYN.
