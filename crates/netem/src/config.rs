@@ -159,7 +159,7 @@ impl LinkConfig {
         self
     }
 
-    /// Polices what comes in by a bucket of so many full packets: to `policer_bps` in front of the queue, or without that to the
+    /// Polices what comes in by a bucket of this many full packets: to `policer_bps` in front of the queue, or without that to the
     /// link's own rate instead of transmitter and queue. A policer holds nothing up, so such a link has no rate of its own.
     ///
     /// # Errors

@@ -18,11 +18,10 @@ const FIXED: Rate = Rate::Fixed { rate_bps: 7 * MBIT };
 /// Everything is as before so long after a move, and is measured for so long.
 const SETTLED: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(3);
+/// The same on a path that loses: the few blocks of 3 s, of up to 363 kB, end earlier or later by chance.
+const MEASURED_LOSSY: Duration = Duration::from_secs(9);
 /// What is sent from then on, of what is sent without a move.
 const SHARE_MIN: f64 = 0.93;
-/// The same of a single run on a path that loses: its few blocks, of up to 363 kB, end earlier or later by chance. All runs together
-/// must do better.
-const LOSSY_SHARE_MIN: f64 = 0.85;
 /// The greatest difference of the round trip from the true one.
 const RTT_ERROR_MAX: f64 = 0.05;
 const SEEDS: u64 = 12;
@@ -157,10 +156,11 @@ fn outside(what: Move, count: u16) -> SocketAddr {
 /// One run. The round trip and the time of the move are random.
 fn run(seed: u64, what: Move) -> Seen {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
-    let moved_at = Time::from_s(6) + Duration::from_micros(random.random_range(0..1_000_000));
+    let measured = if what.loss > 0.0 { MEASURED_LOSSY } else { MEASURED };
+    let moved_at = Time::from_s(3) + measured + Duration::from_micros(random.random_range(0..1_000_000));
     let rtt = Duration::from_micros(random.random_range(10_000..100_000));
     let mut run = Run::new(seed, what, rtt);
-    run.run_until(moved_at - MEASURED);
+    run.run_until(moved_at - measured);
     let began = run.delivered;
     run.run_until(moved_at);
     let before = run.delivered - began;
@@ -184,7 +184,7 @@ fn run(seed: u64, what: Move) -> Seen {
         run.delivered
     };
     let settled = watch(&mut run, moved_at + SETTLED);
-    let after = watch(&mut run, moved_at + SETTLED + MEASURED) - settled;
+    let after = watch(&mut run, moved_at + SETTLED + measured) - settled;
     let stats = run.sender().stats();
     Seen { share: after as f64 / before as f64, until_known, rtt_error, packet_bytes, changes: stats.path_changes }
 }
@@ -195,12 +195,9 @@ const DOWN: Move = Move { traffic: Traffic::Down, mover: Mover::Client, rate: AU
 /// Moves at random times over random round trips: the worst of them must do.
 fn check(what: Move) {
     let seen: Vec<_> = (0..SEEDS).map(|seed| (seed, run(seed, what))).collect();
-    let mean_share = seen.iter().map(|(_, it)| it.share).sum::<f64>() / SEEDS as f64;
-    assert!(mean_share >= SHARE_MIN, "{mean_share:.3} of {what:?}");
-    let share_min = if what.loss > 0.0 { LOSSY_SHARE_MIN } else { SHARE_MIN };
     for (seed, it) in &seen {
         let is_right =
-            it.share >= share_min && it.rtt_error <= RTT_ERROR_MAX && (it.changes == 0 || it.until_known <= SETTLED);
+            it.share >= SHARE_MIN && it.rtt_error <= RTT_ERROR_MAX && (it.changes == 0 || it.until_known <= SETTLED);
         assert!(is_right, "seed {seed} of {what:?}: {it:?}");
         // Nothing is probed for again, unless the path is another or silence looks like a narrower one.
         let is_kept = what.far || what.loss > 0.0 || it.packet_bytes > 1_480;

@@ -66,7 +66,7 @@ pub struct LinkArgs {
     #[arg(long, value_name = "[KIND:]PACKETS", default_value_t = QueueArg::default())]
     pub queue: QueueArg,
 
-    /// Drop what a token bucket of so many full packets has no tokens for; it fills at --policer-rate, or at --rate and then stands
+    /// Drop what a token bucket of this many full packets has no tokens for; it fills at --policer-rate, or at --rate and then stands
     /// instead of the queue
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..))]
     pub policer_packets: Option<u32>,
@@ -107,7 +107,7 @@ pub struct LinkArgs {
 pub struct Path {
     /// From the client to the other end, and back.
     pub links: [LinkConfig; 2],
-    /// What happens to it.
+    /// Its treatment.
     pub schedule: Schedule,
 }
 
@@ -120,7 +120,7 @@ impl LinkArgs {
     /// The path asked for.
     ///
     /// # Errors
-    /// When no loss process has the loss and burst length asked for, a trace cannot be read, or outages overlap.
+    /// No loss process has the loss and burst length asked for, a trace cannot be read, or outages overlap.
     pub fn path(&self) -> anyhow::Result<Path> {
         let traces = [&self.up_trace, &self.down_trace].map(|file| file.as_deref().map(read_trace).transpose());
         let [up_trace, down_trace] = traces;

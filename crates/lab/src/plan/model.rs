@@ -229,7 +229,7 @@ pub struct Impairments {
     /// Share of packets lost on the way back alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub back_loss: Option<f64>,
-    /// A policer: a token bucket which holds so many full packets, and drops what finds it empty. It fills at the bottleneck's
+    /// A policer: a token bucket which holds this many full packets, and drops what finds it empty. It fills at the bottleneck's
     /// rate, and stands there instead of the queue, unless `policer_mbps` is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policer_packets: Option<u32>,
@@ -452,9 +452,9 @@ pub struct Axis {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outage {
-    /// When it begins.
+    /// Its beginning.
     pub at_s: f64,
-    /// How long it lasts.
+    /// Its length.
     pub lasts_s: f64,
     /// Which bottleneck, counted from 1, the default.
     #[serde(default = "first")]

@@ -9,9 +9,9 @@ use crate::units;
 /// An outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OutageArg {
-    /// When it begins.
+    /// Its beginning.
     pub start: Duration,
-    /// How long it lasts.
+    /// Its length.
     pub length: Duration,
 }
 
