@@ -65,7 +65,7 @@ fn without_loss_every_transport_fills_the_link_on_the_simulator_and_on_each_kern
     let kernels: Vec<_> = ["6.1", "6.12"].into_iter().filter(|release| Kernel::find(Some(release)).is_ok()).collect();
     eprintln!("kernels: {kernels:?}");
     let names: Vec<_> = kernels.iter().flat_map(|release| ["--kernel", release]).collect();
-    let series = ["cubic", "newreno", "bbr", "modern", "quic-cubic"];
+    let series = ["cubic", "newreno", "bbr", "oracle", "quic-cubic"];
     let series: String =
         series.iter().map(|kind| format!("[[series]]\nlabel = \"{kind}\"\ntransport = \"{kind}\"\n")).collect();
     let directory = with_plan(&format!(
@@ -261,7 +261,7 @@ fn a_trace_has_the_tables_of_the_simulator_and_its_bins_add_up() {
     let directory = with_plan(
         "[run]\nduration_s = 2\nwarm_up_s = 0\nseeds = 1\n[topology]\nrate_mbps = 10\naccess_mbps = 10\nrtt_ms = 10\nloss = 0.01\n\
          [[series]]\nlabel = \"cubic\"\ntransport = \"cubic\"\n[[series]]\nlabel = \"classic\"\ntransport = { kind = \"classic\", window_blocks = 2 }\n\
-         [[series]]\nlabel = \"modern\"\ntransport = \"modern\"\n[[series]]\nlabel = \"quic\"\ntransport = \"quic-cubic\"\n",
+         [[series]]\nlabel = \"modern\"\ntransport = \"oracle\"\n[[series]]\nlabel = \"quic\"\ntransport = \"quic-cubic\"\n",
     );
     let trace = |more: &[&str]| lab(&[&["trace", "t", "--plans", "plans"], more].concat(), directory.path());
     let columns =

@@ -206,3 +206,46 @@ fn metrics_that_are_shown_can_be_named_in_a_plan() {
     let (code, _, err) = lab(&["list", "--plans", folder.path().to_str().unwrap()]);
     assert_eq!(code, 0, "{err}");
 }
+
+#[test]
+fn flows_are_called_by_their_labels_and_seeds_that_change_nothing_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (plans, results, output) = (at("plans"), at("results"), at("trace"));
+    std::fs::create_dir(&plans).unwrap();
+    let small = include_str!("../../lab/src/testdata/small.toml");
+    let flows = "[[flows]]\nlabel = \"ours\"\n[[flows]]\nlabel = \"the rival\"\ntransport = \"cubic\"\n[[series]]";
+    let labelled = small.replacen("[[series]]", flows, 1).replace("at = {", "flow = \"the rival\"\nat = {");
+    std::fs::write(format!("{plans}/small.toml"), labelled).unwrap();
+    let (code, out, err) = lab(&["run", "small", "--jobs", "1", "--plans", &plans, "--results", &results]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("ours") && out.contains("the rival"), "{out}");
+    let warning = "small: Seeds change nothing in some results, whose ± 0 says nothing of chance: DFCP at loss 0; CUBIC at loss 0. \
+                   Let [spread] draw starts and round trips, or set `seeds = 1`.";
+    assert!(err.contains(warning), "{err}");
+    let table = std::fs::read_to_string(format!("{results}/small.csv")).unwrap();
+    assert!(table.starts_with("plan,platform,series,loss,repetition,seed,flow,flow_label,"), "{table}");
+    assert!(table.lines().nth(2).unwrap().contains(",2,the rival,"), "{table}");
+    let (code, out, err) = lab(&[
+        "trace",
+        "small",
+        "--plans",
+        &plans,
+        "--output",
+        &output,
+        "--series",
+        "cubic",
+        "--at",
+        "loss=0.01",
+        "--bin",
+        "50ms",
+    ]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("the rival"), "{out}");
+    let lines = std::fs::read_to_string(format!("{output}/flows.csv")).unwrap();
+    assert!(lines.starts_with("time_s,flow,label,goodput_mbps,") && lines.contains(",2,the rival,"), "{lines}");
+    // Another name for the same flow asks for no run.
+    let plan = std::fs::read_to_string(format!("{plans}/small.toml")).unwrap().replace("the rival", "CUBIC");
+    std::fs::write(format!("{plans}/small.toml"), plan).unwrap();
+    assert_eq!(lab(&["jobs", "small", "--plans", &plans, "--results", &results]), (0, String::new(), String::new()));
+}

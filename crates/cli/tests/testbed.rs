@@ -82,7 +82,7 @@ fn flows_of_every_kind_run_and_what_cannot_is_said() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let mut transports = vec!["cubic", "modern", "classic", "cubic-2008"];
+    let mut transports = vec!["cubic", "oracle", "classic", "cubic-2008"];
     if cfg!(feature = "quic") {
         transports.push("quic-cubic");
     }
@@ -98,7 +98,7 @@ fn flows_of_every_kind_run_and_what_cannot_is_said() {
     // Losses began after the connections did.
     assert!(records.iter().any(|record| record["measured"]["links"][0]["lost"].as_u64().unwrap() > 0));
     let shown = text(&output.stdout);
-    assert!(shown.contains("goodput of each flow") && shown.contains("modern, testbed-"), "{shown}");
+    assert!(shown.contains("goodput of each flow") && shown.contains("oracle, testbed-"), "{shown}");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_file_of_known_size_is_complete_and_ends_the_run() {
     }
     let directory = tempfile::tempdir().unwrap();
     let plan =
-        plan(600, &series(&["cubic", "modern", "classic"])).replace("[[flows]]\n", "[[flows]]\nbytes = 100000\n");
+        plan(600, &series(&["cubic", "oracle", "classic"])).replace("[[flows]]\n", "[[flows]]\nbytes = 100000\n");
     let started = Instant::now();
     let output = run(directory.path(), &plan);
     let error = text(&output.stderr);
@@ -131,7 +131,7 @@ fn users_without_rights_run_it_in_a_user_namespace() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("tiny.toml"), plan(2, &series(&["cubic", "modern"]))).unwrap();
+    fs::write(directory.path().join("tiny.toml"), plan(2, &series(&["cubic", "oracle"]))).unwrap();
     let mut command = Command::new("setpriv");
     command.args(["--bounding-set=-sys_admin,-net_admin,-net_raw", "--inh-caps=-sys_admin,-net_admin,-net_raw", DFCP]);
     let output = command.args(arguments(directory.path())).output().unwrap();

@@ -9,7 +9,7 @@ pub use self::turns::{Change, judge};
 pub(crate) use self::words::describe;
 use crate::expand::{Level, Point};
 use crate::metrics::{is_of_flows, label_and_unit, mean_and_sd, median};
-use crate::plan::{Because, Claim, ClaimKind, JudgeBy, Plan, Tag};
+use crate::plan::{Because, Claim, ClaimKind, FlowName, JudgeBy, Plan, Tag};
 use crate::platform::SIM;
 use crate::table::{Cell, Table, level};
 
@@ -89,7 +89,10 @@ fn judge_once(plan: &Plan, table: &Table) -> Vec<Judged> {
         let metric = claim.metric.as_deref().unwrap_or(metric);
         let lens = claim.lens();
         let seen = (!lens.is_clear()).then(|| table.seen(lens));
-        judge_one(Claimed { claim, table: seen.as_ref().unwrap_or(table), metric, judge_by: plan.run.judge_by })
+        let place = |flow: &Option<FlowName>| flow.as_ref().and_then(|flow| plan.place_of(flow));
+        let (flow, to_flow) = (place(&claim.flow), place(&claim.to_flow));
+        let table = seen.as_ref().unwrap_or(table);
+        judge_one(Claimed { claim, flow, to_flow, table, metric, judge_by: plan.run.judge_by })
     };
     plan.claims.iter().map(|claim| judged(claim.get_ref())).collect()
 }
@@ -128,6 +131,9 @@ fn judge_one(claimed: Claimed<'_>) -> Judged {
 
 struct Claimed<'plan> {
     claim: &'plan Claim,
+    /// From 0; absent: the mean over all.
+    flow: Option<usize>,
+    to_flow: Option<usize>,
     table: &'plan Table,
     metric: &'plan str,
     judge_by: JudgeBy,
@@ -151,13 +157,9 @@ impl Claimed<'_> {
         self.claim.at.iter().all(|(name, values)| level(point, name).is_some_and(|level| values.has(level)))
     }
 
-    fn flow(&self) -> Option<usize> {
-        self.claim.flow.map(|flow| flow.saturating_sub(1))
-    }
-
     /// The values at the claim's points, with their points. `None` if one of them is missing, or there are no points.
     fn values(&self) -> Option<Vec<(String, f64)>> {
-        let value = |cell: &Cell| Some((name(&cell.point), self.middle(cell, self.metric, self.flow())?));
+        let value = |cell: &Cell| Some((name(&cell.point), self.middle(cell, self.metric, self.flow)?));
         let values: Vec<_> = self.cells().map(value).collect::<Option<_>>()?;
         (!values.is_empty()).then_some(values)
     }
@@ -165,14 +167,14 @@ impl Claimed<'_> {
     /// What it is compared with.
     fn other(&self) -> (&str, Option<usize>) {
         let series = self.claim.to.as_ref().unwrap_or(&self.claim.series);
-        (series, self.claim.to_flow.map(|flow| flow.saturating_sub(1)).or_else(|| self.flow()))
+        (series, self.to_flow.or(self.flow))
     }
 
     /// The same, and the other's, as `of` joins them.
     fn joined(&self, of: impl Fn(f64, f64) -> f64) -> Option<Vec<(String, f64)>> {
         let (other, other_flow) = self.other();
         let join = |cell: &Cell| {
-            let own = self.middle(cell, self.metric, self.flow())?;
+            let own = self.middle(cell, self.metric, self.flow)?;
             let others = self.middle(self.table.at(other, &cell.point)?, self.metric, other_flow)?;
             Some((name(&cell.point), of(own, others)))
         };
@@ -211,7 +213,7 @@ impl Claimed<'_> {
     fn run_outside(&self, cell: &Cell, scale: f64) -> Option<f64> {
         let (low, high) = self.claim.each_run_within?;
         let beyond = |run: &f64| (low - run).max(run - high);
-        let runs = self.table.values(cell, self.metric, self.flow()).into_iter().map(|value| value / scale);
+        let runs = self.table.values(cell, self.metric, self.flow).into_iter().map(|value| value / scale);
         runs.max_by(|a, b| beyond(a).total_cmp(&beyond(b))).filter(|run| !(low..=high).contains(run))
     }
 
@@ -254,7 +256,7 @@ impl Claimed<'_> {
     fn joined_runs(&self, of: impl Fn(&[f64], &[f64]) -> bool) -> Vec<bool> {
         let (other, other_flow) = self.other();
         let join = |cell: &Cell| {
-            let own = self.table.values(cell, self.metric, self.flow());
+            let own = self.table.values(cell, self.metric, self.flow);
             let others = self.table.at(other, &cell.point);
             of(&own, &others.map_or_else(Vec::new, |others| self.table.values(others, self.metric, other_flow)))
         };
@@ -294,7 +296,7 @@ impl Claimed<'_> {
     fn growth(&self) -> Option<Finding> {
         let (low, high) = self.claim.within?;
         let values = self.values().filter(|values| values.len() > 1)?;
-        let of_runs: Vec<_> = self.cells().map(|cell| self.table.values(cell, self.metric, self.flow())).collect();
+        let of_runs: Vec<_> = self.cells().map(|cell| self.table.values(cell, self.metric, self.flow)).collect();
         let (first, last) = (of_runs.first()?, of_runs.last()?);
         let growth = values.last()?.1 / values.first()?.1;
         // Of nothing over nothing there is no growth: its ratio is in no interval.
@@ -351,7 +353,7 @@ impl Claimed<'_> {
 
     /// The square of the standard error of a cell's mean.
     fn squared_error(&self, cell: &Cell) -> f64 {
-        let runs = self.table.values(cell, self.metric, self.flow());
+        let runs = self.table.values(cell, self.metric, self.flow);
         mean_and_sd(&runs).map_or(0.0, |(_, sd)| squared_error(sd, runs.len()))
     }
 

@@ -143,7 +143,7 @@ impl Run {
 
     fn key(&self) -> String {
         // A scenario has text keys and plain numbers alone, which can always be written.
-        let text = serde_json::to_string(&self.scenario).unwrap_or_default();
+        let text = serde_json::to_string(&self.scenario.without_labels()).unwrap_or_default();
         let Engine { platform, hash: engine } = &self.engine;
         let (plan, series, seed) = (&self.plan, &self.series, self.seed);
         let hash = blake3::hash(format!("{SCHEMA}\0{platform}\0{engine}\0{plan}\0{series}\0{seed}\0{text}").as_bytes());

@@ -12,7 +12,7 @@ use crate::metrics::{label_and_unit, mean_and_sd};
 use crate::plan::{Carrier, Kind, Over, Plan, Scale, Series, Source, Tag};
 use crate::record::Record;
 use crate::report;
-use crate::table::{Cell, FEW_LOSSES, FLOWS_APART_MAX, Table};
+use crate::table::{Cell, FEW_LOSSES, FLOWS_APART_MAX, Table, WARNED_MAX};
 
 /// Half the width of a 95 % interval in standard errors, of 2 and more values: Student's t.
 const T95: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
@@ -70,7 +70,7 @@ pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>
                 .map(|(judged, claim)| claim_of(plan, judged, claim.get_ref().tag))
                 .chain(judged(&plan.id, runs, records).into_iter().map(|judged| claim_of(plan, judged, Tag::D)))
                 .collect(),
-            warnings: few_losses(plan, &table).into_iter().chain(late).collect(),
+            warnings: few_losses(plan, &table).into_iter().chain(table.idle_seeds()).chain(late).collect(),
             notes,
             parameters: parameters(runs),
             ..figure
@@ -110,9 +110,6 @@ fn claim_of(plan: &Plan, judged: Judged, tag: Tag) -> report::Claim {
         },
     }
 }
-
-/// How many points a warning names for each series; of more, the one with the fewest losses.
-const WARNED_MAX: usize = 4;
 
 /// A warning of the points at which results hang on few random losses.
 fn few_losses(plan: &Plan, table: &Table) -> Option<String> {
@@ -212,7 +209,9 @@ impl Draw<'_> {
     fn categories(&self, levels: &[Level]) -> report::Scale {
         let flows = self.table.cells.iter().filter_map(|cell| cell.measured.first()).map(|run| run.flows.len()).max();
         let names = if levels.is_empty() {
-            (1..=flows.unwrap_or(0)).map(|flow| flow.to_string()).collect()
+            let labels = self.plan.flow_labels();
+            let name = |flow: usize| labels.get(flow).cloned().flatten().unwrap_or_else(|| (flow + 1).to_string());
+            (0..flows.unwrap_or(0)).map(name).collect()
         } else {
             levels.iter().map(Level::to_string).collect()
         };
@@ -267,7 +266,7 @@ impl Draw<'_> {
                     let points = cells.iter().filter_map(values).collect();
                     let label = flow.map_or_else(
                         || series.label.clone(),
-                        |flow| format!("{}, flow\u{a0}{}", series.label, flow + 1),
+                        |flow| format!("{}, {}", series.label, self.flow_name(flow)),
                     );
                     all.push(report::Series { label, points, role: self.role(series, flow) });
                 }
@@ -275,6 +274,12 @@ impl Draw<'_> {
             panel_of(&rest, all)
         };
         self.panels(1).into_iter().map(panel).filter_map(drawn).collect()
+    }
+
+    /// A flow in a legend.
+    fn flow_name(&self, flow: usize) -> String {
+        let label = self.plan.flow_labels().get(flow).cloned().flatten();
+        label.unwrap_or_else(|| format!("flow\u{a0}{}", flow + 1))
     }
 
     /// The role of a flow, which may have a transport of its own, or of a whole series.
@@ -413,7 +418,8 @@ fn parameters(runs: &[Run]) -> Vec<(String, String)> {
             format!("{} Mbit/s", flow.access_bps as f64 / 1e6)
         };
         let text = format!("access {access}, {} ms round trip over it", flow.rtt_ns as f64 / 1e6);
-        all.push((format!("flow {} there", index + 1), text));
+        let label = flow.label.as_ref().map_or_else(String::new, |label| format!(" (\"{label}\")"));
+        all.push((format!("flow {}{label} there", index + 1), text));
     }
     if scenario.flows.len() > FLOWS_APART_MAX {
         all.push(("flows there".to_owned(), scenario.flows.len().to_string()));

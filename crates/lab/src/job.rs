@@ -8,6 +8,7 @@ use crate::plan::{PlanError, Source};
 use crate::platform::Platform;
 use crate::record::{Origin, Record};
 use crate::run::one;
+use crate::scenario::Scenario;
 
 /// A run, as other machines are told of it. Its id says all that is needed to find it in the same plans; the rest is for people and
 /// for those who hand out jobs.
@@ -156,8 +157,12 @@ pub fn check(record: &Record, sources: &[Source], platforms: &[&dyn Platform]) -
     let id = id_of(&record.plan, record.form, record.repetition, &record.hash);
     let (run, form, _) = find(&id, sources, platforms)?;
     let ours = Record::new(&run, form, record.measured.clone(), &Origin::here(), 0.0);
-    let is_same = (ours.schema, ours.seed, &ours.series, &ours.point, &ours.scenario, &ours.platform)
-        == (record.schema, record.seed, &record.series, &record.point, &record.scenario, &record.platform);
+    // A flow may have got its label since.
+    let has_same_settings = serde_json::from_value(record.scenario.clone())
+        .is_ok_and(|scenario: Scenario| scenario.without_labels() == run.scenario.without_labels());
+    let is_same = (ours.schema, ours.seed, &ours.series, &ours.point, &ours.platform)
+        == (record.schema, record.seed, &record.series, &record.point, &record.platform)
+        && has_same_settings;
     if is_same { Ok(()) } else { Err(JobError::Alien(id)) }
 }
 

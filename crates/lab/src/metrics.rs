@@ -250,6 +250,13 @@ impl MessagesMeasured {
 }
 
 impl Measured {
+    /// Whether both runs went the same way, packet for packet as far as this tells.
+    #[must_use]
+    pub fn went_as(&self, other: &Self) -> bool {
+        let without_cost = |run: &Self| Self { cpu_s: None, ..run.clone() };
+        without_cost(self) == without_cost(other)
+    }
+
     /// The metric `name`: of the flow with the index `flow`, or the mean over all flows. `None` where it has no meaning.
     #[must_use]
     pub fn value(&self, name: &str, flow: Option<usize>, warm_up_s: f64) -> Option<f64> {

@@ -31,6 +31,8 @@ pub struct Row {
     pub levels: Vec<Level>,
     /// The flow, counted from 1, where the metric is of flows and there are few of them; else the mean over all.
     pub flow: Option<usize>,
+    /// Its label, if it has one.
+    pub flow_label: Option<String>,
     /// For each series what was measured; `None` where it has no runs or no value.
     pub cells: Vec<Option<Summary>>,
 }
@@ -76,6 +78,7 @@ fn overview(plan: &Plan, table: &Table, metric: &str) -> Overview {
     let (label, unit) = label_and_unit(metric);
     let series: Vec<String> = plan.series.iter().map(|series| series.get_ref().label.clone()).collect();
     let flows = Table::flows_apart(table.cells.iter(), metric);
+    let labels = plan.flow_labels();
     let mut rows = Vec::new();
     // The cells of a point stand together, one for each series.
     for cells in table.cells.chunk_by(|a, b| a.point == b.point) {
@@ -86,7 +89,8 @@ fn overview(plan: &Plan, table: &Table, metric: &str) -> Overview {
                 summary(cell, &table.values(cell, metric, flow), flow.is_some())
             };
             let cells = series.iter().map(cell).collect();
-            rows.push(Row { levels: levels.clone(), flow: flow.map(|flow| flow + 1), cells });
+            let flow_label = flow.and_then(|flow| labels.get(flow).cloned().flatten());
+            rows.push(Row { levels: levels.clone(), flow: flow.map(|flow| flow + 1), flow_label, cells });
         }
     }
     let parameters = plan.sweep.iter().map(|axis| axis.get_ref().parameter.clone()).collect();

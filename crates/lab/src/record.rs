@@ -203,8 +203,12 @@ pub fn write_csv<'run>(
     for (index, record) in records.enumerate() {
         if index == 0 {
             let parameters = record.point.iter().map(|(name, _)| name.as_str());
-            let names =
-                ["plan", "platform", "series"].into_iter().chain(parameters).chain(["repetition", "seed", "flow"]);
+            let names = ["plan", "platform", "series"].into_iter().chain(parameters).chain([
+                "repetition",
+                "seed",
+                "flow",
+                "flow_label",
+            ]);
             line(&mut text, names.chain(METRICS.iter().map(|(name, _)| *name)).map(str::to_owned));
         }
         for flow in 0..record.measured.flows.len() {
@@ -213,7 +217,8 @@ pub fn write_csv<'run>(
                 record.measured.value(name, of, warm_up_s).map_or(String::new(), |value| value.to_string())
             };
             let levels = record.point.iter().map(|(_, level)| level.to_string());
-            let place = [record.repetition.to_string(), record.seed.to_string(), (flow + 1).to_string()];
+            let label = record.scenario["flows"][flow]["label"].as_str().unwrap_or_default().to_owned();
+            let place = [record.repetition.to_string(), record.seed.to_string(), (flow + 1).to_string(), label];
             let fields = [record.plan.clone(), record.platform.clone(), record.series.clone()]
                 .into_iter()
                 .chain(levels)

@@ -13,6 +13,9 @@ use crate::record::Record;
 /// about 1/√n, which is 18 % at 30.
 pub const FEW_LOSSES: u64 = 30;
 
+/// Points up to this number a warning names for each series.
+pub(crate) const WARNED_MAX: usize = 4;
+
 /// Flows up to this number are shown one by one; of more, their mean.
 pub(crate) const FLOWS_APART_MAX: usize = 4;
 
@@ -53,6 +56,11 @@ impl Cell {
     pub fn few_losses(&self, of_one_flow: bool) -> Option<u64> {
         self.fewest_losses(of_one_flow).filter(|&losses| losses < FEW_LOSSES)
     }
+
+    /// Whether several runs went the same way.
+    fn has_idle_seeds(&self) -> bool {
+        self.measured.len() > 1 && self.measured.windows(2).all(|two| two[0].went_as(&two[1]))
+    }
 }
 
 impl Table {
@@ -81,6 +89,31 @@ impl Table {
         let series: BTreeSet<&str> = self.cells.iter().map(|cell| cell.series.as_str()).collect();
         let runs = |series| self.of_series(series).flat_map(|cell| &cell.measured);
         series.into_iter().flat_map(|series| lateness::sentences(series, runs(series))).collect()
+    }
+
+    /// A warning of points where several runs went the same way, so that their seeds decided nothing.
+    #[must_use]
+    pub fn idle_seeds(&self) -> Option<String> {
+        let mut found: Vec<(&str, Vec<String>)> = Vec::new();
+        for cell in self.cells.iter().filter(|cell| cell.has_idle_seeds()) {
+            match found.iter_mut().find(|(series, _)| *series == cell.series) {
+                Some((_, places)) => places.push(name(&cell.point)),
+                None => found.push((&cell.series, vec![name(&cell.point)])),
+            }
+        }
+        let series = |(series, places): &(&str, Vec<String>)| match places.len() {
+            1 if places[0].is_empty() => (*series).to_owned(),
+            count if count > WARNED_MAX => format!("{series} at {count} points"),
+            _ => format!("{series} at {}", places.join(" and ")),
+        };
+        let named: Vec<String> = found.iter().map(series).collect();
+        (!named.is_empty()).then(|| {
+            format!(
+                "Seeds change nothing in some results, whose \u{b1} 0 says nothing of chance: {}. Let [spread] draw starts and \
+                 round trips, or set `seeds = 1`.",
+                named.join("; ")
+            )
+        })
     }
 
     /// Whether one of `metrics` is shown flow by flow.
@@ -172,4 +205,38 @@ impl Table {
 /// The level of the parameter `name` at a point.
 pub(crate) fn level<'point>(point: &'point Point, name: &str) -> Option<&'point Level> {
     point.iter().find(|(parameter, _)| parameter == name).map(|(_, level)| level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::FlowMeasured;
+
+    #[test]
+    fn seeds_which_change_nothing_are_named_and_what_a_run_costs_is_no_change() {
+        let run = |bytes: u64, cpu_s: f64| Measured {
+            flows: vec![FlowMeasured { delivered_bytes: bytes, ..FlowMeasured::default() }],
+            cpu_s: Some(cpu_s),
+            ..Measured::default()
+        };
+        let cell = |series: &str, loss: f64, measured: &[Measured]| Cell {
+            series: series.to_owned(),
+            point: vec![("loss".to_owned(), Level::Number(loss))],
+            warm_up_s: 0.0,
+            scale: 1.0,
+            measured: measured.to_vec(),
+        };
+        let (same, differ) = ([run(7, 0.1), run(7, 0.2), run(7, 0.3)], [run(7, 0.1), run(7, 0.1), run(8, 0.1)]);
+        let table = |cells: &[Cell]| Table { cells: cells.to_vec() };
+        assert_eq!(
+            table(&[cell("A", 0.0, &differ), cell("B", 0.0, &same[..1]), cell("C", 0.0, &[])]).idle_seeds(),
+            None
+        );
+        let some =
+            table(&[cell("A", 0.0, &same), cell("B", 0.0, &same), cell("A", 0.1, &differ), cell("B", 0.1, &same)]);
+        let told = some.idle_seeds().unwrap();
+        assert!(told.contains("A at loss 0; B at loss 0 and loss 0.1. Let [spread]"), "{told}");
+        let many: Vec<Cell> = (0..5).map(|place| cell("A", f64::from(place), &same)).collect();
+        assert!(table(&many).idle_seeds().unwrap().contains("A at 5 points."));
+    }
 }

@@ -221,6 +221,7 @@ fn judge_all<'plan>(
         let table = Table::gather(runs, &records);
         table.late().iter().for_each(|sentence| output::always(&format!("{id}: {sentence}")));
         table.failures().iter().for_each(|sentence| output::always(&format!("{id}: {sentence}")));
+        table.idle_seeds().iter().for_each(|sentence| output::always(&format!("{id}: {sentence}")));
         let plan = &source.plan;
         let mut claims = judge(plan, &table);
         claims.extend(agreement::judged(id, runs, &records));

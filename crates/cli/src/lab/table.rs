@@ -43,7 +43,7 @@ pub(super) fn values(plan: &Plan, overviews: &[Overview]) -> Vec<Value> {
             let levels = overview.parameters.iter().cloned().zip(row.levels.iter().map(|level| json!(level)));
             all.push(json!({ "plan": plan.id, "value": {
                 "metric": overview.metric, "unit": overview.unit, "point": levels.collect::<Map<_, _>>(),
-                "series": series, "flow": row.flow, "summary": summary,
+                "series": series, "flow": row.flow, "flow_label": row.flow_label, "summary": summary,
             }}));
         }
     }
@@ -124,7 +124,8 @@ fn places(overview: &Overview) -> Vec<Column> {
         .map(|(at, name)| Column::new(name, overview.rows.iter().map(|row| level(row, at)).collect()))
         .collect();
     if overview.rows.iter().any(|row| row.flow.is_some()) {
-        let flow = |row: &Row| row.flow.map_or_else(String::new, |flow| flow.to_string());
+        let number = |row: &Row| row.flow.map_or_else(String::new, |flow| flow.to_string());
+        let flow = |row: &Row| row.flow_label.as_deref().map_or_else(|| number(row), printable);
         columns.push(Column::new("flow", overview.rows.iter().map(flow).collect()));
     }
     columns

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, anyhow};
+use dfcp_framing::printable;
 use dfcp_lab::trace::{CAPTURE_BYTES_MAX, Settings, Traced, Wanted, choose};
 use dfcp_lab::{Choice, Form, expand};
 use serde_json::json;
@@ -60,7 +61,7 @@ fn show(traced: &Traced) {
         let srtt_ms = flow.srtt_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.2}"));
         let transport = json!(flow.transport);
         output::line(&format!(
-            "{:>5} {:<13} {:>8.3} {:>15} {srtt_ms:>9} {:>8} {:>8} {:>7} {:>7}{}",
+            "{:>5} {:<13} {:>8.3} {:>15} {srtt_ms:>9} {:>8} {:>8} {:>7} {:>7}{}{}",
             flow.flow,
             transport.as_str().unwrap_or_default(),
             flow.goodput_mbps,
@@ -69,6 +70,7 @@ fn show(traced: &Traced) {
             count(flow.timeouts),
             count(flow.lost_packets),
             count(flow.symbols_wasted),
+            flow.label.as_ref().map_or_else(String::new, |label| format!("  {}", printable(label))),
             flow.failure.as_ref().map_or_else(String::new, |why| format!("  ended early: {why}"))
         ));
     }

@@ -37,7 +37,7 @@ pub(super) async fn run(
     let summary = |(place, last): (usize, &FlowColumns)| {
         let reading = run.flows[place].reading(0);
         let times = FlowTimes { started_ns: reading.started_ns, completed_ns: reading.completed_ns, ended_ns };
-        FlowSummary::new(place, scenario.flows[place].transport.kind, last, times, reading.failure)
+        FlowSummary::new(place, &scenario.flows[place], last, times, reading.failure)
     };
     Ok(Traced {
         ended_ns,

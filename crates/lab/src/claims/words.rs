@@ -6,10 +6,10 @@ use crate::plan::{Claim, ClaimKind, Where};
 
 /// A claim's kind and test in words, for the documentation.
 pub(crate) fn describe(claim: &Claim) -> String {
-    let other = match (&claim.to, claim.to_flow) {
-        (Some(series), Some(flow)) => format!("that of {series}, flow {flow}"),
+    let other = match (&claim.to, &claim.to_flow) {
+        (Some(series), Some(flow)) => format!("that of {series}, {flow}"),
         (Some(series), None) => format!("that of {series}"),
-        (None, Some(flow)) => format!("that of its flow {flow}"),
+        (None, Some(flow)) => format!("that of its {flow}"),
         (None, None) => String::new(),
     };
     let (low, high) = claim.within.unwrap_or_default();
@@ -47,7 +47,7 @@ pub(crate) fn describe(claim: &Claim) -> String {
         ClaimKind::Equal => format!("flows within {tolerance} % of each other in a run"),
         ClaimKind::Unequal => format!("flows {tolerance} % and two standard errors apart in a run"),
     };
-    let flow = claim.flow.map_or(String::new(), |flow| format!(", flow {flow}"));
+    let flow = claim.flow.as_ref().map_or(String::new(), |flow| format!(", {flow}"));
     let places: Vec<_> = claim.at.iter().map(|(name, values)| format!("{name} {}", place(values))).collect();
     let at = if places.is_empty() { String::new() } else { format!(", at {}", places.join(" and ")) };
     let share = claim.share.map_or(String::new(), |share| format!(", at {} % of the points", 100.0 * share));

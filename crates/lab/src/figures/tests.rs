@@ -14,10 +14,12 @@ fn drawn_of(text: &str, losses: Option<u64>) -> report::Figure {
     let source = Source::parse("small.toml", text).unwrap();
     let runs = expand(&source, Choice::default()).unwrap();
     let origin = Origin { version: String::new(), commit: String::new(), host: String::new() };
-    let flow = FlowMeasured { goodput_bps: 5e6, ..FlowMeasured::default() };
-    let measured =
-        Measured { flows: vec![flow; runs[0].scenario.flows.len()], random_losses: losses, ..Measured::default() };
-    let record = |run: &Run| (run.hash.clone(), Record::new(run, Form::Full, measured.clone(), &origin, 1.0));
+    let measured = |run: &Run| {
+        let goodput_bps = 5e6 + f64::from(run.repetition);
+        let flow = FlowMeasured { goodput_bps, ..FlowMeasured::default() };
+        Measured { flows: vec![flow; run.scenario.flows.len()], random_losses: losses, ..Measured::default() }
+    };
+    let record = |run: &Run| (run.hash.clone(), Record::new(run, Form::Full, measured(run), &origin, 1.0));
     figures(&source, &runs, &runs.iter().map(record).collect()).remove(0)
 }
 

@@ -217,7 +217,7 @@ fn a_flow_is_measured_while_it_is_there() {
 
 /// One run of each series, over 20 Mbit/s and 50 ms.
 fn messages(topology: &str) -> Vec<(String, crate::metrics::MessagesMeasured)> {
-    let series = [("DFCP", "modern"), ("FEC", "fec-20-10"), ("ARQ", "arq"), ("Bound", "message-bound")];
+    let series = [("DFCP", "oracle"), ("FEC", "fec-20-10"), ("ARQ", "arq"), ("Bound", "message-bound")];
     let series = series.map(|(label, name)| format!("[[series]]\nlabel = \"{label}\"\ntransport = \"{name}\"\n"));
     let text = format!(
         "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nduration_s = 12\nwarm_up_s = 2\nseeds = 1\n\

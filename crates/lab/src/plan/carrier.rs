@@ -9,10 +9,11 @@ use dfcp_proto::{ClassicSettings, Config, Content, Parameter, Policy, Rate, Sche
 use dfcp_sim::messages::{MODEL_HEADER_BYTES, Messages, ModelConfig, Recovery};
 use dfcp_sim::tcp::{self, Congestion};
 use dfcp_sim::{DfcpConfig, QuicConfig, QuicCongestion, Transport};
-use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::kind::Kind;
+use super::transport::ORACLE;
 
 /// How fast a DFCP sender sends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -62,8 +63,10 @@ fn as_optimal<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str("optimal")
 }
 
-/// A transport and its options; what is not given keeps the default of that transport.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A transport and its options; what is not given keeps the default of that transport. Its serial form is that of records, in which
+/// `modern` without a rate is told its share; plans call that one `oracle` (see [`super::transport`]).
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Carrier {
     /// Which transport.
     pub kind: Kind,
@@ -75,12 +78,12 @@ pub struct Carrier {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endless: Option<bool>,
     /// Classic: parameters of thesis table 3.2 by their names, such as *Inctokens*.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub parameters: BTreeMap<String, u64>,
     /// DFCP: blocks in the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_blocks: Option<u32>,
-    /// DFCP: how fast; classic's default is `line`, modern's `share`.
+    /// DFCP: how fast; absent: `line` for classic, `share` for modern.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Pace>,
     /// DFCP: whether symbols are really coded and decoded, which changes nothing but the CPU time. Default: they are counted.
@@ -101,63 +104,6 @@ pub struct Carrier {
     /// TCP of today: ticks of both kernels' clocks per second (`CONFIG_HZ`). Default: 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_hz: Option<u32>,
-}
-
-/// A carrier's table in TOML.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    kind: Kind,
-    redundancy: Option<Redundancy>,
-    endless: Option<bool>,
-    #[serde(default)]
-    parameters: BTreeMap<String, u64>,
-    window_blocks: Option<u32>,
-    rate: Option<Pace>,
-    codec: Option<bool>,
-    max_window_bytes: Option<u32>,
-    hystart: Option<bool>,
-    initial_ssthresh_segments: Option<u32>,
-    initial_window_segments: Option<u32>,
-    clock_hz: Option<u32>,
-}
-
-impl<'de> Deserialize<'de> for Carrier {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NameOrTable;
-        impl<'de> Visitor<'de> for NameOrTable {
-            type Value = Carrier;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter
-                    .write_str("a transport's name, or a table such as { kind = \"classic\", window_blocks = 1000 }")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Carrier, E> {
-                let kind = Kind::deserialize(serde::de::value::StrDeserializer::new(name))?;
-                Ok(Carrier::from(kind))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Carrier, A::Error> {
-                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(Carrier {
-                    kind: table.kind,
-                    redundancy: table.redundancy,
-                    endless: table.endless,
-                    parameters: table.parameters,
-                    window_blocks: table.window_blocks,
-                    rate: table.rate,
-                    codec: table.codec,
-                    max_window_bytes: table.max_window_bytes,
-                    hystart: table.hystart,
-                    initial_ssthresh_segments: table.initial_ssthresh_segments,
-                    initial_window_segments: table.initial_window_segments,
-                    clock_hz: table.clock_hz,
-                })
-            }
-        }
-        deserializer.deserialize_any(NameOrTable)
-    }
 }
 
 impl Pace {
@@ -218,6 +164,10 @@ impl<T> Visitor<'_> for WordOrNumber<T> {
 
     fn visit_f64<E>(self, number: f64) -> Result<T, E> {
         Ok((self.of_number)(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<T, E> {
+        Ok((self.of_number)(number as f64))
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<T, E> {
@@ -291,6 +241,11 @@ fn optimal_segments(loss: f64) -> f64 {
 const IPV4_HEADER_BYTES: u32 = 20;
 
 impl Carrier {
+    /// The modern profile which is told its share.
+    pub(super) fn oracle() -> Self {
+        Self::from(Kind::Modern)
+    }
+
     /// The name of an option which is given, and means nothing to this transport.
     fn foreign(&self) -> Option<&'static str> {
         let (carrier, kind) = (self, self.kind);
@@ -380,7 +335,7 @@ impl Carrier {
     /// As plans write it.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        self.kind.name()
+        if self.kind == Kind::Modern && self.is_told_its_share() { ORACLE } else { self.kind.name() }
     }
 
     /// Whether it is told its max-min share of the bottlenecks, which no sender can know.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use toml::{Spanned, Value};
 
 use super::claim::{Claim, ClaimKind, Where};
+use super::label::check_labels;
 use super::model::{Axis, Plan};
 use super::{PlanError, Source};
 use crate::agreement::TOLERANCE_WITH_LOSS;
@@ -59,6 +60,7 @@ pub(super) fn check(source: &Source) -> Result<(), PlanError> {
     for axis in &plan.sweep {
         check_axis(source, axis)?;
     }
+    check_labels(source)?;
     if plan.metrics.plot.is_empty() {
         return Err(source.error(0, "`plot` in [metrics] is empty; name at least one metric"));
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::label::FlowName;
 use crate::expand::Level;
 use crate::lens::Lens;
 
@@ -28,10 +29,10 @@ pub struct Claim {
     pub at: BTreeMap<String, Where>,
     /// Which metric; absent: the first that is drawn.
     pub metric: Option<String>,
-    /// Which flow, counted from 1; absent: the mean over all.
-    pub flow: Option<usize>,
+    /// The flow, by its place from 1 on or by its label; absent: the mean over all.
+    pub flow: Option<FlowName>,
     /// `ratio`, `order` and `below`: which flow of `to`; absent: the same.
-    pub to_flow: Option<usize>,
+    pub to_flow: Option<FlowName>,
     /// `value`, `ratio` and `growth`: lower and upper end of what agrees.
     pub within: Option<(f64, f64)>,
     /// `value`: lower and upper end of every single run, where a mean or a median would hide one that fails.

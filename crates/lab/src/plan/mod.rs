@@ -6,11 +6,13 @@ mod check;
 mod claim;
 mod drawing;
 mod kind;
+mod label;
 mod messages;
 mod model;
 mod parameter;
 mod rates;
 mod run;
+mod transport;
 mod web;
 
 use std::fs;
@@ -21,6 +23,7 @@ pub use self::carrier::{Carrier, Pace, Redundancy};
 pub use self::claim::{Because, Claim, ClaimKind, Range, Tag, Where};
 pub use self::drawing::{Axes, Metrics, Over, Scale};
 pub use self::kind::Kind;
+pub use self::label::FlowName;
 pub use self::messages::MessagesTable;
 pub use self::model::{
     Axis, Bottleneck, Change, Discipline, Ends, Flows, GraphLink, Impairments, Lie, Outage, Plan, Random, Series,

@@ -11,6 +11,7 @@ use super::drawing::{Axes, Metrics};
 use super::messages::MessagesTable;
 use super::rates::Rates;
 use super::run::{Agreement, RunTable, Shorter, Spread};
+use super::transport;
 use super::web::{EstimateTable, WebTable};
 use crate::report::OURS;
 
@@ -306,6 +307,8 @@ pub struct Random {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
+    /// Figures, tables, traces and claims call them by it; with a number, if there are several. Absent: by their place.
+    pub label: Option<String>,
     /// How many.
     #[serde(default = "one")]
     pub count: u32,
@@ -345,6 +348,7 @@ pub struct Flows {
     /// Of a graph: the receiver's node.
     pub to: Option<String>,
     /// What carries them, instead of the series's transport.
+    #[serde(default, deserialize_with = "transport::perhaps_named")]
     pub transport: Option<Carrier>,
 }
 
@@ -395,6 +399,7 @@ fn one() -> u32 {
 impl Default for Flows {
     fn default() -> Self {
         Self {
+            label: None,
             count: 1,
             start_s: 0.0,
             stagger_s: 0.0,
@@ -423,6 +428,7 @@ pub struct Series {
     /// Its name in the legend.
     pub label: String,
     /// What carries its flows.
+    #[serde(deserialize_with = "transport::named")]
     pub transport: Carrier,
     /// Parameters by name which are different for it.
     #[serde(default)]

@@ -6,6 +6,7 @@ use toml::{Spanned, Value};
 use super::carrier::{Carrier, Pace, Redundancy};
 use super::messages::MessagesTable;
 use super::model::{Change, Discipline, Ends, Flows, Plan};
+use super::transport::{self, ORACLE};
 use crate::expand::Level;
 
 /// Names which stand alone, for messages and the documentation: name, and what it is.
@@ -48,7 +49,7 @@ pub const PARAMETERS: [(&str, &str); 46] = [
     ("redundancy", "classic's redundancy in open loop"),
     ("endless", "whether classic floods a silent receiver for ever, true or false"),
     ("window_blocks", "DFCP's window, blocks"),
-    ("rate", "DFCP's rate: Mbit/s, line or share"),
+    ("rate", "DFCP's rate: Mbit/s, line, share or auto; an oracle keeps its own"),
     ("codec", "whether DFCP really codes and decodes, true or false"),
     ("max_window_bytes", "TCP's largest window, bytes"),
     ("hystart", "TCP's HyStart, true or false"),
@@ -155,8 +156,8 @@ fn set_numbered(plan: &mut Plan, name: &str, group: &str, field: &str, value: &V
         ("time", "rate_mbps") => change(plan, index)?.rate_mbps = Some(number(name, value)?),
         ("time", "delay_ms") => change(plan, index)?.delay_ms = Some(number(name, value)?),
         ("flows", "transport") => {
-            let known = value.clone().try_into().map_err(|error| format!("`{name}`: {error}"));
-            flows(plan, index)?.transport = Some(known?);
+            let known = transport::named(value.clone()).map_err(|error| format!("`{name}`: {error}"))?;
+            flows(plan, index)?.transport = Some(known);
         }
         ("flows", "count") => flows(plan, index)?.count = whole(name, value)?,
         ("flows", "rtt_ms") => flows(plan, index)?.rtt_ms = Some(number(name, value)?),
@@ -265,7 +266,7 @@ fn set_option_of(carrier: &mut Carrier, name: &str, value: &Value) -> Result<(),
         }
         "endless" if carrier.name() == "classic" => carrier.endless = Some(flag(name, value)?),
         "window_blocks" if is_dfcp => carrier.window_blocks = Some(whole(name, value)?),
-        "rate" if is_dfcp => {
+        "rate" if is_dfcp && carrier.name() != ORACLE => {
             carrier.rate = Some(word_or(value, Pace::of_word, number(name, value).map(Pace::Mbps))?);
         }
         "codec" if is_dfcp => carrier.codec = Some(flag(name, value)?),

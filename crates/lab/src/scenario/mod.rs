@@ -94,6 +94,9 @@ pub struct LinkSpec {
 /// A flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowSpec {
+    /// Its label, which decides nothing.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub label: Option<String>,
     /// What carries it.
     pub transport: Carrier,
     /// When it starts, ns.
@@ -195,6 +198,14 @@ impl LinkSpec {
 }
 
 impl Scenario {
+    /// The same without what decides nothing: runs are the same whatever their flows are called.
+    #[must_use]
+    pub fn without_labels(&self) -> Self {
+        let mut same = self.clone();
+        same.flows.iter_mut().for_each(|flow| flow.label = None);
+        same
+    }
+
     /// What the run costs, roughly: Gbit which its bottlenecks carry. Flows whose bytes are counted carry little more than these.
     #[must_use]
     pub fn cost(&self) -> f64 {

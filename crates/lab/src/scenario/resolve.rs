@@ -329,6 +329,7 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
     let estimate = estimate(scenario, group, over)?;
     for index in 0..group.count {
         scenario.flows.push(FlowSpec {
+            label: group.label_of(index),
             transport: carrier.clone(),
             start_ns: ns(start_s + stagger_s * f64::from(index)),
             stop_ns: stays_s.map(|stays_s| ns(start_s + stagger_s * f64::from(index) + stays_s)),

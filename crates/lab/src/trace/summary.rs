@@ -9,13 +9,16 @@ use super::look;
 use crate::expand::{Point, Run};
 use crate::plan::Kind;
 use crate::platform::SIM;
-use crate::scenario::Built;
+use crate::scenario::{Built, FlowSpec};
 
 /// A flow from its start to the end of the trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowSummary {
     /// Counted from 1.
     pub flow: usize,
+    /// Its label in the plan.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub label: Option<String>,
     /// What carried it.
     pub transport: Kind,
     /// Application bytes per second from its start to its last byte or the trace's end, in 10⁶ bits.
@@ -133,13 +136,14 @@ pub struct FlowTimes {
 }
 
 impl FlowSummary {
-    /// Of the flow at `place` (from 0), which stands as `last` at the end.
+    /// Of the flow `spec` at `place` (from 0), which stands as `last` at the end.
     #[must_use]
-    pub fn new(place: usize, transport: Kind, last: &FlowColumns, times: FlowTimes, failure: Option<String>) -> Self {
+    pub fn new(place: usize, spec: &FlowSpec, last: &FlowColumns, times: FlowTimes, failure: Option<String>) -> Self {
         let ns = times.completed_ns.unwrap_or(times.ended_ns).saturating_sub(times.started_ns);
         Self {
             flow: place + 1,
-            transport,
+            label: spec.label.clone(),
+            transport: spec.transport.kind,
             goodput_mbps: if ns > 0 { last.delivered_bytes as f64 * 8e3 / ns as f64 } else { 0.0 },
             delivered_bytes: last.delivered_bytes,
             completed_s: times.completed_ns.map(|ns| ns as f64 / 1e9),
@@ -196,8 +200,8 @@ pub(super) fn summary<O: Observer>(run: &Run, simulation: &mut Simulation<O>, bu
 }
 
 fn flow<O: Observer>(run: &Run, simulation: &Simulation<O>, built: &Built, place: usize, ended_ns: u64) -> FlowSummary {
-    let (id, transport) = (built.flows[place], run.scenario.flows[place].transport.kind);
-    let (report, last) = (simulation.flow(id), look::flow(simulation, id, transport));
+    let (id, spec) = (built.flows[place], &run.scenario.flows[place]);
+    let (report, last) = (simulation.flow(id), look::flow(simulation, id, spec.transport.kind));
     let (started_ns, completed_ns) = (report.started_at.as_ns(), report.completed_at.map(Time::as_ns));
-    FlowSummary::new(place, transport, &last, FlowTimes { started_ns, completed_ns, ended_ns }, report.failure)
+    FlowSummary::new(place, spec, &last, FlowTimes { started_ns, completed_ns, ended_ns }, report.failure)
 }

@@ -12,6 +12,7 @@ use crate::scenario::Scenario;
 pub struct Tables {
     flows: Csv,
     links: Csv,
+    labels: Vec<String>,
     flows_before: Vec<FlowColumns>,
     links_before: Vec<LinkColumns>,
     sampled_ns: u64,
@@ -30,11 +31,12 @@ impl Tables {
         let names = |first: &[&'static str], row: &dyn Row| {
             first.iter().copied().chain(row.columns().iter().map(|(name, _)| *name)).collect::<Vec<_>>()
         };
-        let flows = names(&["time_s", "flow", "goodput_mbps"], &FlowColumns::default());
+        let flows = names(&["time_s", "flow", "label", "goodput_mbps"], &FlowColumns::default());
         let links = names(&["time_s", "link"], &LinkColumns::default());
         Ok(Self {
             flows: files.csv(files::FLOWS, &flows)?,
             links: files.csv(files::QUEUES, &links)?,
+            labels: scenario.flows.iter().map(|flow| flow.label.clone().unwrap_or_default()).collect(),
             flows_before: vec![FlowColumns::default(); scenario.flows.len()],
             links_before: vec![LinkColumns::default(); scenario.links.len()],
             sampled_ns: 0,
@@ -55,7 +57,8 @@ impl Tables {
         for (place, (row, last)) in flows.iter().zip(&mut self.flows_before).enumerate() {
             let before = std::mem::replace(last, *row);
             let goodput_mbps = (row.delivered_bytes - before.delivered_bytes) as f64 * 8e3 / bin_ns as f64;
-            let head = [time_s.clone(), (place + 1).to_string(), format!("{goodput_mbps:.6}")];
+            let label = self.labels[place].clone();
+            let head = [time_s.clone(), (place + 1).to_string(), label, format!("{goodput_mbps:.6}")];
             self.flows.add(head.into_iter().chain(columns::since(row, &before)))?;
         }
         for (place, (row, last)) in links.iter().zip(&mut self.links_before).enumerate() {

@@ -25,7 +25,7 @@ label = "Classic"
 transport = { kind = "classic", window_blocks = 8 }
 [[series]]
 label = "Modern"
-transport = "modern"
+transport = "oracle"
 [[series]]
 label = "QUIC"
 transport = "quic-cubic"

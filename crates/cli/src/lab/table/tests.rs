@@ -24,7 +24,8 @@ fn summary(mean: f64, sd: Option<f64>, random_losses: Option<u64>) -> Option<Sum
 }
 
 fn overview(series: &[&str], rows: Vec<Vec<Option<Summary>>>) -> Overview {
-    let row = |(at, cells)| Row { levels: vec![Level::Number(f64::from(at) / 100.0)], flow: None, cells };
+    let row =
+        |(at, cells)| Row { levels: vec![Level::Number(f64::from(at) / 100.0)], flow: None, flow_label: None, cells };
     Overview {
         metric: "goodput_mbps".to_owned(),
         label: "goodput".to_owned(),
@@ -96,7 +97,8 @@ fn programs_get_the_same_figures() {
     let rows = vec![vec![summary(12.5, Some(3.5), Some(29)), None]];
     let values = values(&plan().plan, &[overview(&["A", "B"], rows)]);
     let expected = json!({ "plan": "small", "value": {
-        "metric": "goodput_mbps", "unit": "Mbit/s", "point": { "loss": 0.0 }, "series": "A", "flow": null,
+        "metric": "goodput_mbps", "unit": "Mbit/s", "point": { "loss": 0.0 }, "series": "A",
+        "flow": null, "flow_label": null,
         "summary": { "mean": 12.5, "sd": 3.5, "runs": 5, "random_losses": 29, "has_few_losses": true },
     }});
     assert_eq!(values, [expected]);
