@@ -91,15 +91,16 @@ fn in_from(text: &str) -> Result<InFrom, String> {
     }
     .ok_or(expected)?;
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    match address(bare) {
-        Ok((IpAddr::V6(ip), interface)) if let Some(port) = port => {
+    match (address(bare), port) {
+        (Ok((IpAddr::V6(ip), interface)), Some(port)) => {
             Ok(InFrom::Port(SocketAddrV6::new(ip, port, 0, interface.unwrap_or_default()).into()))
         }
-        Ok((IpAddr::V6(ip), Some(interface))) => Ok(InFrom::Behind(ip, interface)),
-        Ok((ip, _)) => Ok(port.map_or(InFrom::Address(ip), |port| InFrom::Port(SocketAddr::new(ip, port)))),
+        (Ok((IpAddr::V6(ip), Some(interface))), None) => Ok(InFrom::Behind(ip, interface)),
+        (Ok((ip, _)), Some(port)) => Ok(InFrom::Port(SocketAddr::new(ip, port))),
+        (Ok((ip, _)), None) => Ok(InFrom::Address(ip)),
         // The address is one, and its interface is missing.
-        Err(error) if bare.contains('%') => Err(error.to_string()),
-        Err(_) => Err(expected.to_owned()),
+        (Err(error), _) if bare.contains('%') => Err(error.to_string()),
+        (Err(_), _) => Err(expected.to_owned()),
     }
 }
 

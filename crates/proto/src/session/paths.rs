@@ -248,7 +248,8 @@ mod tests {
                 if let Some((_, PathMessage::Challenge(token))) = world.next(now) {
                     on_its_way.push_back((ms + rtt_ms, token));
                 }
-                let (_, token) = on_its_way.pop_front_if(|(at, _)| *at <= ms)?;
+                on_its_way.front().filter(|(at, _)| *at <= ms)?;
+                let (_, token) = on_its_way.pop_front()?;
                 world.paths.on_response(now, token)
             });
             assert_eq!(moved, same_host(rtt_ms));
