@@ -254,6 +254,7 @@ fn refusal(carrier: &Carrier) -> Option<&'static str> {
         _ if carrier.max_window_bytes.is_some_and(|bytes| bytes < WINDOW_BYTES_FREE) => {
             Some("the kernel has no exact bound of the window")
         }
+        _ if carrier.has_ecn() => Some("ECN is not switched on at the kernel's hosts"),
         _ if carrier.clock_hz.is_some_and(|hz| hz != CLOCK_HZ) => {
             Some("the clock of a kernel with the architecture `um` has 100 ticks per second")
         }
@@ -353,6 +354,8 @@ mod tests {
             ("discipline = \"wfq\"", "\"cubic\"", "no WFQ"),
             ("", "\"cubic-2008\"", "no TCP of 2008"),
             ("", "\"newreno-2008\"", "no TCP of 2008"),
+            ("", "\"dctcp\"", "ECN is not switched on"),
+            ("", "{ kind = \"cubic\", ecn = true }", "ECN is not switched on"),
             ("", "\"tahoe\"", "no Reno or Tahoe"),
             ("", "{ kind = \"cubic\", initial_ssthresh_segments = 10 }", "second connection alone"),
             ("", "{ kind = \"cubic\", max_window_bytes = 100000 }", "no exact bound"),

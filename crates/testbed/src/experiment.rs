@@ -136,6 +136,7 @@ impl<'run> Run<'run> {
             capacity_bps: state.capacity_bps(spec),
             offered: reading.stats.offered.packets,
             queue_drops: reading.stats.queue_drops.packets,
+            marks: reading.stats.ce_marked.packets,
             lost: reading.stats.lost.packets,
             carried_bytes: reading.stats.delivered.bytes + reading.stats.lost.bytes,
         };

@@ -73,6 +73,7 @@ fn refusal_of_tcp(flow: &FlowSpec, host: &Host) -> Option<String> {
         return Some(format!("the clock of this host's kernel has {has} ticks per second, and the plan's {hz}"));
     }
     let why = match carrier {
+        _ if carrier.has_ecn() => "the emulated network of the testbed does not mark packets",
         _ if carrier.initial_ssthresh_segments.is_some() => "the kernel gives no slow-start threshold to a connection",
         // Less is a bound of the window, which the kernel derives from the buffer and from what packets take of it.
         _ if carrier.max_window_bytes.is_some_and(|bytes| bytes < WINDOW_BYTES_FREE) => {
@@ -129,6 +130,7 @@ mod tests {
             ("SLOW", "{ kind = \"cubic\", initial_ssthresh_segments = 10 }", "slow-start threshold"),
             ("SLOW", "{ kind = \"cubic\", initial_window_segments = 2 }", "initial window"),
             ("SLOW", "{ kind = \"cubic\", max_window_bytes = 100000 }", "no exact bound"),
+            ("SLOW", "{ kind = \"cubic\", ecn = true }", "does not mark"),
             ("SLOW", "{ kind = \"cubic\", hystart = false }", "HyStart is set for all"),
             ("SLOW", "{ kind = \"cubic\", clock_hz = 1000 }", "has 250 ticks per second, and the plan's 1000"),
             ("SLOW[[flows]]\nis_back = true\nrebind_s = [1]", "\"modern\"", "keeps its address"),
