@@ -254,7 +254,6 @@ fn refusal(carrier: &Carrier) -> Option<&'static str> {
         _ if carrier.max_window_bytes.is_some_and(|bytes| bytes < WINDOW_BYTES_FREE) => {
             Some("the kernel has no exact bound of the window")
         }
-        _ if carrier.has_ecn() => Some("ECN is not switched on at the kernel's hosts"),
         _ if carrier.clock_hz.is_some_and(|hz| hz != CLOCK_HZ) => {
             Some("the clock of a kernel with the architecture `um` has 100 ticks per second")
         }
@@ -354,8 +353,6 @@ mod tests {
             ("discipline = \"wfq\"", "\"cubic\"", "no WFQ"),
             ("", "\"cubic-2008\"", "no TCP of 2008"),
             ("", "\"newreno-2008\"", "no TCP of 2008"),
-            ("", "\"dctcp\"", "ECN is not switched on"),
-            ("", "{ kind = \"cubic\", ecn = true }", "ECN is not switched on"),
             ("", "\"tahoe\"", "no Reno or Tahoe"),
             ("", "{ kind = \"cubic\", initial_ssthresh_segments = 10 }", "second connection alone"),
             ("", "{ kind = \"cubic\", max_window_bytes = 100000 }", "no exact bound"),
@@ -375,7 +372,16 @@ mod tests {
 
     #[test]
     fn what_it_has_is_not() {
-        for transport in ["\"cubic\"", "\"newreno\"", "\"bbr\"", "\"modern\"", "\"classic\""] {
+        for transport in [
+            "\"cubic\"",
+            "\"newreno\"",
+            "\"bbr\"",
+            "\"dctcp\"",
+            "{ kind = \"bbr\", ecn = true }",
+            "\"modern\"",
+            "\"classic\"",
+        ] {
+            assert_eq!(refused("discipline = \"codel\"\nce_threshold_us = 1000", transport), None, "{transport}");
             assert_eq!(refused("discipline = \"drr\"", transport), None, "{transport}");
         }
         assert_eq!(refused("", "{ kind = \"cubic\", max_window_bytes = 1000000000, clock_hz = 100 }"), None);
