@@ -79,6 +79,7 @@ fn links(run: &mut Run<'_>) -> Result<Vec<LinkColumns>, String> {
             drops_early: tells_early.then_some(0),
             lost: sample.lost_packets,
             delivered: sample.sent.packets.saturating_sub(sample.lost_packets),
+            marks: sample.marked_packets,
         });
     }
     Ok(rows)
