@@ -193,7 +193,7 @@ fn marks_are_in_the_packets_that_leave_and_nothing_else_changes() {
             direction.accept(Time::ZERO, &spec.superpacket());
             let writes = drain(&mut direction);
             let left = packets(&writes);
-            let marked = Spec { ecn: Ecn::Ce, ..spec.clone() };
+            let marked = Spec { ecn: Ecn::Ce, ..spec };
             let stats = direction.report().links[0];
             assert_eq!((left.len(), stats.ce_marked.packets, stats.queue_drops.packets), (10, 7, 0));
             let mut flipped = 0;

@@ -67,7 +67,7 @@ proptest! {
             let frame = Frame::parse(&written(run)).unwrap();
             (0..frame.segments()).map(|index| frame.wire_packet(index)).collect::<Vec<_>>()
         }).collect();
-        let with = Spec { ecn: Ecn::Ce, ..spec.clone() }.packets();
+        let with = Spec { ecn: Ecn::Ce, ..spec }.packets();
         let expected = spec.packets().into_iter().zip(with).enumerate();
         let expected: Vec<_> =
             expected.map(|(index, (plain, with))| if is_marked(index) { with } else { plain }).collect();
