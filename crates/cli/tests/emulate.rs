@@ -103,6 +103,34 @@ fn a_transfer_crosses_the_path_and_its_losses_are_counted() {
     }
 }
 
+/// Datagrams of DFCP which ask for marks (`--ecn`), by IPv4 and IPv6: what the queue has marked comes as CE, and nothing is dropped early.
+#[test]
+fn marks_of_a_queue_are_in_the_packets_and_counted() {
+    if is_left_out() {
+        return;
+    }
+    for far in ["198.18.0.2", "[2001:2::2]"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let server = format!("DFCP_CONFIG_DIR={} {DFCP} perf server --listen 5201 --ecn --allow-any", path("there"));
+        let client = format!(
+            "DFCP_CONFIG_DIR={} {DFCP} perf client {far}:5201 --ecn --rate 12mbit --duration 2 --json --accept-new-key",
+            path("here")
+        );
+        let options = ["--rate", "10mbit", "--delay", "2ms", "--queue", "codel", "--json"];
+        let output = output(&[&options[..], &["--server", &server, "--", "sh", "-c", &client]].concat());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let forward = &summary(&output)["forward"];
+        let count = |what: &str| forward[what]["packets"].as_u64().unwrap();
+        let perf: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        let told = perf["total"]["path"]["marks"]["ce"].as_u64().unwrap();
+        // The peer tells of what has come to it when it reports.
+        assert!(told > 0 && told <= count("marked"), "{told} of {forward}");
+        assert!(count("queue_drops") < count("marked") / 10, "{forward}");
+    }
+}
+
 /// Starts an emulation whose command has said that it runs.
 fn started(arguments: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut child = emulate(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -170,7 +198,7 @@ fn mistakes_are_explained_before_anything_is_started() {
     let wrong = emulate(&["--loss", "10", "--", "true"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("write 10% or 0.1"));
-    let wrong = emulate(&["--queue", "codel", "--", "true"]).output().unwrap();
+    let wrong = emulate(&["--queue", "codle", "--", "true"]).output().unwrap();
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("fq-codel"));
     let none = emulate(&["--delay", "10ms"]).output().unwrap();
     assert_eq!(none.status.code(), Some(2));

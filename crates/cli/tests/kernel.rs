@@ -297,3 +297,37 @@ fn a_trace_has_the_tables_of_the_simulator_and_its_bins_add_up() {
     let (code, _, err) = trace(&["--series", "cubic", "--platform", "kernel", "--pcap"]);
     assert!(code == 1 && err.contains("--pcap"), "{err}");
 }
+
+#[test]
+fn marks_are_obeyed_on_the_simulator_and_on_the_kernel() {
+    if !has_kernel() {
+        return;
+    }
+    let directory = with_plan(
+        "[run]\nduration_s = 10\nwarm_up_s = 4\nseeds = 1\n[topology]\nrate_mbps = 20\naccess_mbps = 0\nrtt_ms = 20\ndiscipline = \"codel\"\n\
+         [[series]]\nlabel = \"CUBIC\"\ntransport = { kind = \"cubic\", ecn = true }\n[[series]]\nlabel = \"DCTCP\"\ntransport = \"dctcp\"\n\
+         [[series]]\nlabel = \"threshold\"\ntransport = \"dctcp\"\nset = { ce_threshold_us = 3000 }\n\
+         [[series]]\nlabel = \"RED\"\ntransport = { kind = \"newreno\", ecn = true }\nset = { discipline = \"red\" }\n\
+         [[series]]\nlabel = \"none\"\ntransport = \"cubic\"\n",
+    );
+    run(directory.path(), &[]);
+    let records = records(directory.path());
+    assert_eq!(records.len(), 10);
+    let count = |value: &Value| value.as_u64().unwrap_or(0);
+    for (platform, series, record) in &records {
+        let (link, flow) = (&record["measured"]["links"][0], &record["measured"]["flows"][0]);
+        let (marks, drops) = (count(&link["marks"]), count(&link["queue_drops"]));
+        let has_ecn = series != "none";
+        assert_eq!((marks > 0, drops > 0), (has_ecn, !has_ecn), "{platform} {series}: {link}");
+        assert_eq!(count(&flow["retransmissions"]) > 0, !has_ecn, "{platform} {series}: {flow}");
+        // The kernel's RED is not gentle: with the usual thresholds and a slow average it goes on marking.
+        let least_mbps = if series == "RED" { 0.5 } else { 18.0 };
+        assert!(mbps(record) > least_mbps, "{platform} {series}: {record}");
+    }
+    for label in ["CUBIC", "DCTCP", "threshold"] {
+        let marks = records.iter().filter(|(_, series, _)| series == label);
+        let marks: Vec<u64> = marks.map(|(.., record)| count(&record["measured"]["links"][0]["marks"])).collect();
+        let most = (marks[0] / 4).max(10);
+        assert!(marks[0].abs_diff(marks[1]) <= most, "{label}: {marks:?}");
+    }
+}

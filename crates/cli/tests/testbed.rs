@@ -216,3 +216,31 @@ fn a_run_ends_when_the_command_is_killed() {
     let net = format!("/proc/{}/ns/net", run.as_raw_nonzero());
     wait_for("the run goes on", || fs::read_link(&net).is_err().then_some(()));
 }
+
+/// The kernel's TCP asks for marks, finds them in the packets, and answers them: nothing is lost.
+#[test]
+fn a_kernel_obeys_the_marks_of_the_emulated_network() {
+    if is_left_out() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let with = "[[series]]\nlabel = \"with\"\ntransport = { kind = \"cubic\", ecn = true }\n";
+    let without = "[[series]]\nlabel = \"without\"\ntransport = \"cubic\"\n";
+    let plan = plan(3, &format!("{with}{without}"))
+        .replace("loss = 0.02\nloss_from_s = 0.3\n", "")
+        .replace("discipline = \"drr\"", "discipline = \"codel\"")
+        .replace("[[flows]]\n[[flows]]\nrtt_ms = 30\n", "[[flows]]\n");
+    let output = run(directory.path(), &plan);
+    assert!(output.status.success(), "{}; or set DFCP_TEST_SKIP_EMULATE=1", text(&output.stderr));
+    for record in records(directory.path()) {
+        let (link, flow) = (&record["measured"]["links"][0], &record["measured"]["flows"][0]);
+        let marks = link["marks"].as_u64().unwrap_or(0);
+        let counts = (link["queue_drops"].as_u64().unwrap(), flow["retransmissions"].as_u64().unwrap());
+        if record["series"] == "with" {
+            assert!(marks > 0 && counts == (0, 0), "{marks} {counts:?}");
+        } else {
+            assert!(marks == 0 && counts.0 > 0 && counts.1 > 0, "{marks} {counts:?}");
+        }
+        assert!(flow["goodput_bps"].as_f64().unwrap() > 3e6, "{flow}");
+    }
+}

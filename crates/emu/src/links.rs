@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dfcp_netem::{ConfigError, Count, Link, LinkChange, LinkConfig, LinkStats, Packet};
+use dfcp_netem::{ConfigError, Count, Ecn, Link, LinkChange, LinkConfig, LinkStats, Packet};
 use dfcp_time::Time;
 
 use crate::error::Error;
@@ -50,6 +50,14 @@ impl Packet for Traveller {
 
     fn flow(&self) -> u64 {
         self.segment.flow()
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.segment.ecn()
+    }
+
+    fn mark_ce(&mut self) {
+        self.segment.mark_ce();
     }
 
     fn corrupt(&mut self, random: u64) {

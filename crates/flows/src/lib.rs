@@ -25,4 +25,4 @@ pub use clock::{Alarm, Clock};
 pub use counters::{TcpCounters, tcp_counters};
 pub use flow::{Hosts, Surroundings, Told, start, transport};
 pub use tcp::congestion;
-pub use tuning::tcp_buffers;
+pub use tuning::{tcp_buffers, tcp_ecn};

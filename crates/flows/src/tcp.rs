@@ -7,7 +7,7 @@ use std::rc::Rc;
 use dfcp_sim::tcp::{Config, Congestion};
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt::SetStruct};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
 
@@ -15,6 +15,9 @@ use crate::flow::{Ends, Hosts, read, write};
 
 /// Of a full packet, 1448 of 1500 bytes.
 const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
+
+/// What the kernel calls the one whose both ends need it.
+const DCTCP: &str = "dctcp";
 
 /// The most bytes per second that a socket sends, with a timer of its own: no queue discipline is needed for it.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +33,7 @@ pub fn congestion(config: &Config) -> Option<&'static str> {
         // With selective acknowledgements, RACK and PRR, as its every other algorithm.
         Congestion::NewReno => Some("reno"),
         Congestion::Bbr1 => Some("bbr"),
-        Congestion::Dctcp => Some("dctcp"),
+        Congestion::Dctcp => Some(DCTCP),
         Congestion::Cubic2008 | Congestion::Reno | Congestion::Tahoe => None,
     }
 }
@@ -38,7 +41,7 @@ pub fn congestion(config: &Config) -> Option<&'static str> {
 pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: &Config) -> Result<(), String> {
     let name = congestion(config).ok_or("the kernel has no such TCP")?;
     let (from, to) = (ends.sender_address(), ends.receiver_address());
-    let listener = ends.at(ends.receiver, "TCP", || listen(to))?;
+    let listener = ends.at(ends.receiver, "TCP", || listen(name, to))?;
     let device_bps = ends.device_bps();
     let socket = ends.at(ends.sender, "TCP", || socket(name, from, device_bps))?;
     let (told, bytes) = (Rc::clone(&ends.told), ends.spec.bytes);
@@ -64,8 +67,12 @@ pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: &Config) -> Result<(), 
     Ok(())
 }
 
-fn listen(at: SocketAddr) -> io::Result<TcpListener> {
+fn listen(congestion: &str, at: SocketAddr) -> io::Result<TcpListener> {
     let listener = StdListener::bind(at)?;
+    if congestion == DCTCP {
+        // Its receiver tells of each mark; that of any other algorithm tells until it hears of a reduction.
+        SockRef::from(&listener).set_tcp_congestion(congestion.as_bytes())?;
+    }
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
 }

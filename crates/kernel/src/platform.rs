@@ -372,7 +372,16 @@ mod tests {
 
     #[test]
     fn what_it_has_is_not() {
-        for transport in ["\"cubic\"", "\"newreno\"", "\"bbr\"", "\"modern\"", "\"classic\""] {
+        for transport in [
+            "\"cubic\"",
+            "\"newreno\"",
+            "\"bbr\"",
+            "\"dctcp\"",
+            "{ kind = \"bbr\", ecn = true }",
+            "\"modern\"",
+            "\"classic\"",
+        ] {
+            assert_eq!(refused("discipline = \"codel\"\nce_threshold_us = 1000", transport), None, "{transport}");
             assert_eq!(refused("discipline = \"drr\"", transport), None, "{transport}");
         }
         assert_eq!(refused("", "{ kind = \"cubic\", max_window_bytes = 1000000000, clock_hz = 100 }"), None);

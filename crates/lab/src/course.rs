@@ -32,6 +32,8 @@ pub struct LinkReading {
     pub offered: u64,
     /// Packets which the queue dropped.
     pub queue_drops: u64,
+    /// Packets which the queue marked for congestion instead.
+    pub marks: u64,
     /// Packets which were lost at random.
     pub lost: u64,
     /// IP bytes which left the queue, lost afterwards or not.
@@ -411,6 +413,7 @@ fn measured_link(course: LinkCourse, end: &LinkReading, queue_limit_packets: usi
         utilisation: (end.carried_bytes - course.warm.carried_bytes) as f64 / course.capacity_bytes.max(1.0),
         useful: None,
         queue_drops: end.queue_drops - course.warm.queue_drops,
+        marks: end.marks - course.warm.marks,
         lost: end.lost - course.warm.lost,
         offered: end.offered - course.warm.offered,
         dispersion: course.arrivals.dispersion(),

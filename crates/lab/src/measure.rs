@@ -71,6 +71,7 @@ fn link_readings(simulation: &mut Simulation<Watch>, built: &Built) -> Vec<LinkR
             capacity_bps: capacity_bps(link),
             offered: stats.offered.packets,
             queue_drops: stats.queue_drops.packets,
+            marks: stats.ce_marked.packets,
             lost: stats.lost.packets,
             carried_bytes: stats.delivered.bytes + stats.lost.bytes,
         }

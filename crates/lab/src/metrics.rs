@@ -132,6 +132,9 @@ pub struct LinkMeasured {
     pub useful: Option<f64>,
     /// Packets dropped by the queue.
     pub queue_drops: u64,
+    /// Packets which the queue marked for congestion instead (CE of RFC 3168).
+    #[serde(skip_serializing_if = "is_none_counted", default)]
+    pub marks: u64,
     /// Packets lost by the loss model.
     pub lost: u64,
     /// Packets offered.
@@ -142,6 +145,11 @@ pub struct LinkMeasured {
     pub first_drop_s: Option<f64>,
     /// Packets waiting, from time 0.
     pub queue_trace: Vec<usize>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
+fn is_none_counted(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Those which every flow has of its own.
@@ -309,13 +317,9 @@ impl Measured {
             "useful_percent" => self.mean_of_links(|link| link.useful.map(|useful| 100.0 * useful)),
             "utilisation_percent" => links(|link| 100.0 * link.utilisation),
             "drops" => Some(self.links.iter().map(|link| link.queue_drops as f64).sum()),
-            "dropped_percent" => {
-                let (drops, offered) = self
-                    .links
-                    .iter()
-                    .fold((0, 0), |(drops, offered), link| (drops + link.queue_drops, offered + link.offered));
-                (offered > 0).then(|| 100.0 * drops as f64 / offered as f64)
-            }
+            "dropped_percent" => self.percent_of_offered(|link| link.queue_drops),
+            "marks" => Some(self.links.iter().map(|link| link.marks as f64).sum()),
+            "marked_percent" => self.percent_of_offered(|link| link.marks),
             "random_losses" => self.random_losses.map(|losses| losses as f64),
             "dispersion" => self.links.first()?.dispersion,
             "first_drop_s" => self.links.first()?.first_drop_s,
@@ -334,6 +338,12 @@ impl Measured {
     pub fn samples(&self, name: &str) -> Option<Vec<f64>> {
         let estimates = self.flows.iter().filter_map(|flow| flow.estimate.as_ref());
         (name == "busy_s").then(|| estimates.flat_map(|estimate| estimate.busy_s.iter().copied()).collect())
+    }
+
+    /// A count of all bottlenecks over the packets that were offered to them, %.
+    fn percent_of_offered(&self, of: fn(&LinkMeasured) -> u64) -> Option<f64> {
+        let sums = self.links.iter().fold((0, 0), |(count, offered), link| (count + of(link), offered + link.offered));
+        (sums.1 > 0).then(|| 100.0 * sums.0 as f64 / sums.1 as f64)
     }
 
     /// The mean of what each bottleneck has; `None` if one of them does not.
@@ -414,6 +424,7 @@ mod tests {
             dispersion: Some(1.0),
             first_drop_s: Some(2.0),
             offered: 8,
+            marks: 2,
             useful: Some(0.5),
             queue_range_packets: Some(3),
             queue_limit_packets: 4,
@@ -476,6 +487,7 @@ mod tests {
         assert_eq!(measured.value("normalised_percent", None, 0.0), Some(50.0));
         assert_eq!(measured.value("possible_percent", None, 0.0), Some(80.0));
         assert_eq!(measured.value("queue_range_percent", None, 0.0), Some(75.0));
+        assert_eq!(measured.value("marked_percent", None, 0.0), Some(25.0));
         assert_eq!(measured.value("start_dropped_percent", None, 0.0), Some(25.0));
         assert_eq!(measured.value("in_time_percent", Some(0), 0.0), Some(99.5));
         assert_eq!(measured.value("overhead_percent", Some(1), 0.0), Some(25.0));

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use dfcp_emu::{DirectionReport, Side};
-use dfcp_flows::{Clock, Hosts as _, Surroundings, Told, tcp_buffers, tcp_counters};
+use dfcp_flows::{Clock, Hosts as _, Surroundings, Told, tcp_buffers, tcp_counters, tcp_ecn};
 use dfcp_lab::Lateness;
 use dfcp_lab::course::{Course, FlowBytes, FlowReading, LinkReading, TICK_NS};
 use dfcp_lab::metrics::Measured;
@@ -30,6 +30,9 @@ pub(crate) fn run(
     on_network()?;
     for side in [Side::Near, Side::Far] {
         network.pairs.enter(side, tcp_buffers).map_err(|error| error.to_string())??;
+        if scenario.flows.iter().any(|flow| flow.transport.ecn == Some(true)) {
+            network.pairs.enter(side, tcp_ecn).map_err(|error| error.to_string())??;
+        }
     }
     processor::prefer();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -136,6 +139,7 @@ impl<'run> Run<'run> {
             capacity_bps: state.capacity_bps(spec),
             offered: reading.stats.offered.packets,
             queue_drops: reading.stats.queue_drops.packets,
+            marks: reading.stats.ce_marked.packets,
             lost: reading.stats.lost.packets,
             carried_bytes: reading.stats.delivered.bytes + reading.stats.lost.bytes,
         };

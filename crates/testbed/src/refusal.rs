@@ -23,11 +23,21 @@ fn refusal_of_network(scenario: &Scenario) -> Option<String> {
     if scenario.flows.len() > FLOWS_MAX {
         return Some(format!("the testbed runs up to {FLOWS_MAX} flows at a time"));
     }
+    if mixes_ecn(scenario) {
+        return Some("the hosts of the testbed have ECN for all flows of TCP or for none".to_owned());
+    }
     let fastest_bps = scenario.fastest_bps();
     (fastest_bps > RATE_BPS_MAX).then(|| {
         let (fastest, most) = (fastest_bps as f64 / 1e6, RATE_BPS_MAX / 1_000_000);
         format!("the testbed holds links up to {most} Mbit/s in real time, not {fastest} Mbit/s; use --small")
     })
+}
+
+/// Whether some flows ask for ECN and others do not. They share their network namespaces, and so the kernel's setting; DCTCP does not need it.
+fn mixes_ecn(scenario: &Scenario) -> bool {
+    let mut asks = scenario.flows.iter().map(|flow| &flow.transport).filter(|carrier| carrier.kind.may_have_ecn());
+    let first = asks.next().map(Carrier::has_ecn);
+    asks.any(|carrier| Some(carrier.has_ecn()) != first)
 }
 
 fn refusal_of_flow(flow: &FlowSpec, host: &Host) -> Option<String> {
@@ -129,6 +139,12 @@ mod tests {
             ("SLOW", "{ kind = \"cubic\", initial_ssthresh_segments = 10 }", "slow-start threshold"),
             ("SLOW", "{ kind = \"cubic\", initial_window_segments = 2 }", "initial window"),
             ("SLOW", "{ kind = \"cubic\", max_window_bytes = 100000 }", "no exact bound"),
+            (
+                "SLOW[[flows]]\n[[flows]]\ntransport = \"cubic\"",
+                "{ kind = \"cubic\", ecn = true }",
+                "have ECN for all flows of TCP or for none",
+            ),
+            ("SLOW", "\"dctcp\"", "6.1, has no TCP dctcp; load it (modprobe tcp_dctcp)"),
             ("SLOW", "{ kind = \"cubic\", hystart = false }", "HyStart is set for all"),
             ("SLOW", "{ kind = \"cubic\", clock_hz = 1000 }", "has 250 ticks per second, and the plan's 1000"),
             ("SLOW[[flows]]\nis_back = true\nrebind_s = [1]", "\"modern\"", "keeps its address"),
@@ -146,7 +162,15 @@ mod tests {
     #[test]
     fn what_it_can_do_is_not() {
         let timed = "{ kind = \"cubic\", clock_hz = 250 }";
-        for transport in ["\"cubic\"", timed, "\"newreno\"", "\"modern\"", "\"classic\"", "\"quic-cubic\""] {
+        for transport in [
+            "\"cubic\"",
+            "{ kind = \"newreno\", ecn = true }",
+            timed,
+            "\"newreno\"",
+            "\"modern\"",
+            "\"classic\"",
+            "\"quic-cubic\"",
+        ] {
             for more in
                 ["discipline = \"wfq\"", "discipline = \"fq-codel\"\nbuffer_packets = 20\n[[flows]]\nis_back = true"]
             {

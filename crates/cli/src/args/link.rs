@@ -62,7 +62,7 @@ pub struct LinkArgs {
     pub down_trace: Option<PathBuf>,
 
     /// How many packets may wait for the bottleneck, in what kind of queue, or both: 500, drr, fq-codel:500. Kinds are fifo, drr,
-    /// sfq, wfq, fq-codel and red; without a kind it is fifo
+    /// sfq, wfq, codel, fq-codel and red; without a kind it is fifo. The last three mark packets with ECN instead of dropping them
     #[arg(long, value_name = "[KIND:]PACKETS", default_value_t = QueueArg::default())]
     pub queue: QueueArg,
 
@@ -229,6 +229,8 @@ pub enum QueueKind {
     Sfq,
     /// Weighted fair queueing.
     Wfq,
+    /// CoDel, one queue for all flows.
+    Codel,
     /// Flow queues with CoDel.
     FqCodel,
     /// Random early detection.
@@ -236,7 +238,7 @@ pub enum QueueKind {
 }
 
 impl QueueKind {
-    const ALL: [Self; 6] = [Self::Fifo, Self::Drr, Self::Sfq, Self::Wfq, Self::FqCodel, Self::Red];
+    const ALL: [Self; 7] = [Self::Fifo, Self::Drr, Self::Sfq, Self::Wfq, Self::Codel, Self::FqCodel, Self::Red];
 
     fn name(self) -> &'static str {
         match self {
@@ -244,6 +246,7 @@ impl QueueKind {
             Self::Drr => "drr",
             Self::Sfq => "sfq",
             Self::Wfq => "wfq",
+            Self::Codel => "codel",
             Self::FqCodel => "fq-codel",
             Self::Red => "red",
         }
@@ -255,8 +258,9 @@ impl QueueKind {
             Self::Drr => Discipline::Drr(Drr::default()),
             Self::Sfq => Discipline::Sfq(Sfq::default()),
             Self::Wfq => Discipline::Wfq(Wfq::default()),
-            Self::FqCodel => Discipline::FqCodel(FqCodel::default()),
-            Self::Red => Discipline::Red(Red::default()),
+            Self::Codel => Discipline::FqCodel(FqCodel { ecn: true, ..FqCodel::single_queue() }),
+            Self::FqCodel => Discipline::FqCodel(FqCodel { ecn: true, ..FqCodel::default() }),
+            Self::Red => Discipline::Red(Red { ecn: true, ..Red::default() }),
         }
     }
 }
@@ -420,7 +424,7 @@ mod tests {
             assert_eq!(queue(&arg.to_string()), Ok(arg));
             kind.discipline().validate().unwrap();
         }
-        for wrong in ["", "codel", "drr:", "drr:x", "7:drr", ":7"] {
+        for wrong in ["", "codle", "drr:", "drr:x", "7:drr", ":7"] {
             assert!(queue(wrong).unwrap_err().contains("drr:500"), "{wrong}");
         }
         let args = parse("--rate 8mbit --queue fq-codel:300").unwrap();
@@ -428,7 +432,7 @@ mod tests {
         let expected = LinkConfig::default()
             .with_rate_bps(8_000_000)
             .with_queue(QueueLimit::packets(300))
-            .with_discipline(Discipline::FqCodel(FqCodel::default()));
+            .with_discipline(Discipline::FqCodel(FqCodel { ecn: true, ..FqCodel::default() }));
         assert_eq!(args.path().unwrap().links, [expected.clone(), expected]);
     }
 

@@ -36,8 +36,12 @@ impl Source for OfRelay {
         let help = "Datagrams among these which the link changed.";
         let mut changed = text.family(Kind::Counter, "dfcp_relay_datagrams_impaired_total", help);
         for (direction, stats) in directions {
-            let how =
-                [("corrupted", stats.corrupted), ("duplicated", stats.duplicated), ("reordered", stats.reordered)];
+            let how = [
+                ("corrupted", stats.corrupted),
+                ("duplicated", stats.duplicated),
+                ("reordered", stats.reordered),
+                ("marked", stats.marked),
+            ];
             for (how, count) in how {
                 changed.labelled(&[("direction", direction), ("how", how)], count.packets);
             }

@@ -42,6 +42,8 @@ pub struct DirectionStats {
     pub lost: Datagrams,
     /// Dropped because the queue was full.
     pub queue_drops: Datagrams,
+    /// Marked for congestion by the queue (CE) instead of dropped.
+    pub marked: Datagrams,
     /// Dropped because the link was dark.
     pub blackout_drops: Datagrams,
     /// Sent with a bit flipped.
@@ -66,6 +68,7 @@ impl DirectionStats {
             },
             lost: link.lost.into(),
             queue_drops: link.queue_drops.into(),
+            marked: link.ce_marked.into(),
             blackout_drops: link.blackout_drops.into(),
             corrupted: link.corrupted.into(),
             duplicated: link.duplicated.into(),
@@ -90,6 +93,7 @@ impl fmt::Display for DirectionStats {
         )?;
         let rest = [
             (self.queue_drops, "dropped by the queue"),
+            (self.marked, "marked by the queue (CE)"),
             (self.blackout_drops, "dropped in outages"),
             (self.corrupted, "corrupted"),
             (self.duplicated, "duplicated"),

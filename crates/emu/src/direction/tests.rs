@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use dfcp_netem::{LinkConfig, Loss};
+use dfcp_netem::{Discipline, Ecn, FqCodel, LinkConfig, Loss};
 
 use super::*;
 use crate::links::Way;
@@ -174,4 +174,52 @@ fn what_is_on_its_way_back_when_the_nat_forgets_is_lost() {
     // And what is still sent to the old port uses the link, and is lost.
     backward.accept(Time::from_ms(30), &answer_to(0x0102));
     assert_eq!((drain(&mut backward).len(), backward.report().forgotten_packets), (0, 6));
+}
+
+/// CoDel that marks what has waited for longer than 3 ms at once.
+fn marking() -> LinkConfig {
+    let codel = FqCodel { ce_threshold: Some(3 * MS), ..FqCodel::single_queue() };
+    LinkConfig::default().with_rate_bps(8_000_000).with_discipline(Discipline::FqCodel(codel))
+}
+
+#[test]
+fn marks_are_in_the_packets_that_leave_and_nothing_else_changes() {
+    // 1000 bytes with 52 of headers take 1052 us, so that the fourth packet has waited for longer.
+    for is_v6 in [false, true] {
+        for corrupt in [0.0, 0.3] {
+            let spec = Spec { is_v6, ecn: Ecn::Ect0, ..Spec::tcp(1000, 10_000) };
+            // Joined again where neighbours are alike.
+            let mut direction = direction(marking().with_corrupt(corrupt).with_delay(MS), 20 * MS);
+            direction.accept(Time::ZERO, &spec.superpacket());
+            let writes = drain(&mut direction);
+            let left = packets(&writes);
+            let marked = Spec { ecn: Ecn::Ce, ..spec };
+            let stats = direction.report().links[0];
+            assert_eq!((left.len(), stats.ce_marked.packets, stats.queue_drops.packets), (10, 7, 0));
+            let mut flipped = 0;
+            for (number, (left, (plain, marked))) in
+                left.iter().zip(spec.packets().iter().zip(marked.packets())).enumerate()
+            {
+                let expected = if number < 3 { plain } else { &marked };
+                flipped += left.iter().zip(expected).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
+                assert_eq!(left.len(), expected.len());
+            }
+            assert_eq!(u64::from(flipped), stats.corrupted.packets, "bits that are not as they should be");
+            assert!(corrupt > 0.0 || writes.len() == 2, "{} writes", writes.len());
+        }
+    }
+}
+
+#[test]
+fn packets_whose_ends_see_no_marks_are_dropped() {
+    let codel = FqCodel { ecn: true, interval: 5 * MS, target: MS, ..FqCodel::single_queue() };
+    for (ecn, drops) in [(Ecn::NotEct, true), (Ecn::Ect0, false), (Ecn::Ect1, false), (Ecn::Ce, false)] {
+        let link = LinkConfig::default().with_rate_bps(8_000_000).with_discipline(Discipline::FqCodel(codel));
+        let mut direction = direction(link, Duration::ZERO);
+        direction.accept(Time::ZERO, &Spec { ecn, ..Spec::tcp(1000, 30_000) }.superpacket());
+        let left = packets(&drain(&mut direction)).len();
+        let stats = direction.report().links[0];
+        assert_eq!((stats.queue_drops.packets > 0, stats.ce_marked.packets > 0), (drops, !drops), "{ecn:?}");
+        assert_eq!(left as u64 + stats.queue_drops.packets, 30);
+    }
 }

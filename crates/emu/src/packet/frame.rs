@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
+use dfcp_netem::Ecn;
+
 use super::checksum::{self, Sum};
+use super::ecn;
 use super::flow::FlowKey;
 use super::layout::{IpLayout, TCP, UDP, Version};
 use super::vnet::{GSO_ECN, GSO_NONE, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CHECKSUM, VNET_BYTES, VnetHeader};
@@ -110,6 +113,11 @@ impl Frame {
         let at = |segment: usize| segment.saturating_mul(self.segment_bytes).min(payload.len());
         let Range { start, end } = at(first)..at(first.saturating_add(count));
         payload.get(start..end).unwrap_or_default()
+    }
+
+    /// The codepoint with which it has come; a superpacket's segments have one.
+    pub(crate) fn ecn(&self) -> Ecn {
+        ecn::of(&self.packet)
     }
 
     pub(crate) fn is_link_local_multicast(&self) -> bool {

@@ -1,6 +1,7 @@
 //! IP packets and superpackets, sans I/O.
 
 mod checksum;
+mod ecn;
 mod flow;
 mod frame;
 mod layout;

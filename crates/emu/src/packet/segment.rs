@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
-use dfcp_netem::{Packet, flip_bit};
+use dfcp_netem::{Ecn, Packet, flip_bit};
 
 use super::frame::Frame;
+use super::{VNET_BYTES, ecn};
 use crate::nat::Binding;
 
 /// One packet: a frame's only one, or a segment of a superpacket. All segments share their superpacket's memory.
@@ -12,6 +13,8 @@ use crate::nat::Binding;
 pub(crate) struct Segment {
     frame: Rc<Frame>,
     index: u16,
+    /// A queue has set its ECN codepoint to CE.
+    is_marked: bool,
     /// The whole packet, once it is no longer what its frame says.
     corrupted: Option<Box<[u8]>>,
 }
@@ -21,7 +24,7 @@ impl Segment {
     pub(crate) fn all(frame: Frame) -> impl Iterator<Item = Self> {
         let segments = frame.segments() as u16;
         let frame = Rc::new(frame);
-        (0..segments).map(move |index| Self { frame: Rc::clone(&frame), index, corrupted: None })
+        (0..segments).map(move |index| Self { frame: Rc::clone(&frame), index, is_marked: false, corrupted: None })
     }
 
     /// See [`Frame::binding`].
@@ -39,10 +42,33 @@ impl Packet for Segment {
         self.frame.flow
     }
 
+    fn ecn(&self) -> Ecn {
+        if self.is_marked { Ecn::Ce } else { self.frame.ecn() }
+    }
+
+    fn mark_ce(&mut self) {
+        self.is_marked = true;
+        if let Some(packet) = &mut self.corrupted {
+            ecn::mark_ce(packet);
+        }
+    }
+
     fn corrupt(&mut self, random: u64) {
-        let (frame, index) = (&self.frame, self.index.into());
-        let packet = self.corrupted.get_or_insert_with(|| frame.wire_packet(index).into_boxed_slice());
+        let (frame, index, is_marked) = (&self.frame, self.index.into(), self.is_marked);
+        let packet = self.corrupted.get_or_insert_with(|| {
+            let mut packet = frame.wire_packet(index).into_boxed_slice();
+            if is_marked {
+                ecn::mark_ce(&mut packet);
+            }
+            packet
+        });
+        let before = ecn::of(packet);
         flip_bit(packet, random);
+        if ecn::of(packet) != before {
+            // The codepoint is no link's to change, nor is the version, which says where it is.
+            flip_bit(packet, random);
+            flip_bit(packet, random ^ 1 << 63);
+        }
     }
 }
 
@@ -62,7 +88,8 @@ impl Run {
     pub(crate) fn extend(&mut self, segment: Segment) -> Result<(), Segment> {
         let continues = usize::from(segment.index) == usize::from(self.head.index) + self.count;
         let is_intact = self.head.corrupted.is_none() && segment.corrupted.is_none();
-        if continues && is_intact && Rc::ptr_eq(&self.head.frame, &segment.frame) {
+        let is_alike = self.head.is_marked == segment.is_marked;
+        if continues && is_intact && is_alike && Rc::ptr_eq(&self.head.frame, &segment.frame) {
             self.count += 1;
             return Ok(());
         }
@@ -83,11 +110,17 @@ impl Run {
     /// What a device is to be given: `headers`, and the payload behind it.
     pub(crate) fn write<'a>(&'a self, headers: &mut Vec<u8>) -> &'a [u8] {
         match &self.head.corrupted {
-            None => self.head.frame.run(self.head.index.into(), self.count, headers),
+            None => {
+                let payload = self.head.frame.run(self.head.index.into(), self.count, headers);
+                if self.head.is_marked {
+                    ecn::mark_ce(headers.get_mut(VNET_BYTES..).unwrap_or_default());
+                }
+                payload
+            }
             Some(packet) => {
                 // Its checksum is complete and perhaps wrong: the kernel is to verify it.
                 headers.clear();
-                headers.extend([0; super::VNET_BYTES]);
+                headers.extend([0; VNET_BYTES]);
                 packet
             }
         }

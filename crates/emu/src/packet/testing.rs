@@ -1,5 +1,7 @@
 //! Superpackets and the packets which they stand for, built from scratch.
 
+use dfcp_netem::Ecn;
+
 use super::checksum::Sum;
 use super::layout::{TCP, UDP};
 use super::vnet::{GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CHECKSUM, VnetHeader};
@@ -15,6 +17,7 @@ pub(crate) struct Spec {
     pub(crate) flags: u8,
     pub(crate) sequence: u32,
     pub(crate) id: u16,
+    pub(crate) ecn: Ecn,
 }
 
 impl Spec {
@@ -29,6 +32,7 @@ impl Spec {
             flags: 0x18,
             sequence: 1,
             id: 1,
+            ecn: Ecn::Ect0,
         }
     }
 
@@ -89,13 +93,13 @@ impl Spec {
 
     fn ip_header(&self, number: usize, transport_bytes: usize) -> Vec<u8> {
         if self.is_v6 {
-            let mut header = vec![0x60, 0, 0, 7];
+            let mut header = vec![0x60, self.ecn.bits() << 4, 0, 7];
             header.extend((transport_bytes as u16).to_be_bytes());
             header.extend([self.protocol(), 64]);
             header.extend(self.addresses());
             return header;
         }
-        let mut header = vec![0x45, 2];
+        let mut header = vec![0x45, self.ecn.bits()];
         header.extend(((20 + transport_bytes) as u16).to_be_bytes());
         header.extend(self.id.wrapping_add(number as u16).to_be_bytes());
         header.extend([0x40, 0, 64, self.protocol(), 0, 0]);

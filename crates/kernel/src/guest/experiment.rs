@@ -118,6 +118,7 @@ impl<'run> Run<'run> {
                 capacity_bps: state.capacity_bps(spec),
                 offered: sample.offered_packets,
                 queue_drops: sample.dropped_packets,
+                marks: sample.marked_packets,
                 lost: sample.lost_packets,
                 carried_bytes: sample.sent.ip_bytes,
             });

@@ -71,7 +71,7 @@ fn links(run: &mut Run<'_>) -> Result<Vec<LinkColumns>, String> {
     for (&(there, _), spec) in run.layout.links.iter().zip(&run.scenario.links) {
         let sample = run.network.sample(there).map_err(|error| error.to_string())?;
         // The kernel counts drops of these two together.
-        let tells_early = !matches!(spec.discipline, Discipline::Red | Discipline::FqCodel);
+        let tells_early = spec.discipline != Discipline::Red && !spec.discipline.has_codel();
         rows.push(LinkColumns {
             packets_waiting: sample.waiting_packets.into(),
             offered: sample.offered_packets,
@@ -79,6 +79,7 @@ fn links(run: &mut Run<'_>) -> Result<Vec<LinkColumns>, String> {
             drops_early: tells_early.then_some(0),
             lost: sample.lost_packets,
             delivered: sample.sent.packets.saturating_sub(sample.lost_packets),
+            marks: sample.marked_packets,
         });
     }
     Ok(rows)

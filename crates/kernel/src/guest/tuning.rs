@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use dfcp_flows::{tcp_buffers, transport};
+use dfcp_flows::{tcp_buffers, tcp_ecn, transport};
 use dfcp_lab::scenario::{Layout, Scenario};
 use dfcp_sim::{Node, Transport, tcp};
 
@@ -34,6 +34,9 @@ pub(super) fn apply(network: &mut Network, layout: &Layout, scenario: &Scenario)
         let Transport::Tcp(config) = transport(spec)? else { continue };
         for host in [sender, receiver] {
             network.enter(host, tcp_buffers).map_err(|error| error.to_string())??;
+            if spec.transport.has_ecn() {
+                network.enter(host, tcp_ecn).map_err(|error| error.to_string())??;
+            }
         }
         if config.congestion == tcp::Congestion::Cubic && *hystart.get_or_insert(config.hystart) != config.hystart {
             return Err("the kernel has HyStart for all flows of CUBIC or for none".to_owned());

@@ -316,3 +316,48 @@ fn a_slow_way_back_does_not_slow_down_data() {
         assert!((found.ceiling_bps / 20e6 - 0.95).abs() < 0.03);
     }
 }
+
+/// What queues measure of two flows of each transport over a link with these lines.
+fn marked(link: &str, transports: &[&str]) -> Vec<Measured> {
+    let series: String = transports
+        .iter()
+        .enumerate()
+        .map(|(place, transport)| format!("[[series]]\nlabel = \"{place}\"\ntransport = {transport}\n"))
+        .collect();
+    let text = format!(
+        "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nduration_s = 8\nwarm_up_s = 3\nseeds = 1\n[topology]\n\
+         rate_mbps = 20\naccess_mbps = 100\nrtt_ms = 10\nbuffer_packets = 1000\n{link}\n[[flows]]\ncount = 2\n{series}\
+         [metrics]\nplot = [\"marked_percent\"]\n"
+    );
+    let runs = expand(&Source::parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
+    runs.iter().map(|run| measure(&run.scenario, run.seed).unwrap()).collect()
+}
+
+#[test]
+fn a_queue_marks_flows_with_ecn_and_drops_none_of_their_packets() {
+    let ecn = "{ kind = \"cubic\", ecn = true }";
+    for link in ["discipline = \"codel\"", "discipline = \"fq-codel\"", "discipline = \"red\""] {
+        let [with, without] = &marked(link, &[ecn, "\"cubic\""])[..] else { panic!("two series") };
+        let value = |found: &Measured, name: &str| found.value(name, None, 3.0).unwrap();
+        assert!(value(with, "marks") > 5.0 && value(with, "drops") == 0.0, "{link}: {:?}", with.links);
+        let share = 100.0 * with.links[0].marks as f64 / with.links[0].offered as f64;
+        assert_eq!(value(with, "marked_percent"), share);
+        assert_eq!(with.flows.iter().filter_map(|flow| flow.retransmissions).sum::<u64>(), 0, "{link}");
+        assert!(value(without, "marks") == 0.0 && value(without, "drops") > 5.0, "{link}: {:?}", without.links);
+    }
+}
+
+/// A step which DCTCP is made for: it fills the link with a short queue, where CUBIC needs a longer one.
+#[test]
+fn dctcp_keeps_a_shorter_queue_than_cubic() {
+    let [dctcp, cubic] = &marked("discipline = \"codel\"\nce_threshold_us = 2500", &["\"dctcp\"", "\"cubic\""])[..]
+    else {
+        panic!("two series")
+    };
+    for found in [dctcp, cubic] {
+        assert!(found.value("normalised_percent", None, 3.0) > Some(95.0), "{found:?}");
+    }
+    let queue = |found: &Measured| found.links[0].queue_mean_packets;
+    assert!(queue(dctcp) < 0.7 * queue(cubic), "{} {}", queue(dctcp), queue(cubic));
+    assert!(dctcp.links[0].marks > 0 && dctcp.links[0].queue_drops == 0, "{:?}", dctcp.links);
+}

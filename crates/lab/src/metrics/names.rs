@@ -1,7 +1,7 @@
 //! What metrics there are.
 
 /// Names of metrics, and what they are.
-pub const METRICS: [(&str, &str); 65] = [
+pub const METRICS: [(&str, &str); 67] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
@@ -26,6 +26,8 @@ pub const METRICS: [(&str, &str); 65] = [
     ("useful_percent", "share of bottlenecks' rates which carried what applications got, headers included, mean, %"),
     ("drops", "packets dropped by bottlenecks' queues"),
     ("dropped_percent", "share of the packets which bottlenecks' queues dropped, %"),
+    ("marks", "packets marked for congestion (CE) by bottlenecks' queues"),
+    ("marked_percent", "share of the packets which bottlenecks' queues marked for congestion (CE), %"),
     ("start_ms", "from first data sent until the first bottleneck delivers 90 % of its rate over a round trip, ms"),
     (
         "start_dropped_percent",

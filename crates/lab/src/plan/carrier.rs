@@ -12,6 +12,7 @@ use dfcp_sim::{DfcpConfig, QuicConfig, QuicCongestion, Transport};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::blocks::{encoded_bytes, optimal_epsilon};
 use super::kind::Kind;
 use super::transport::ORACLE;
 
@@ -104,6 +105,9 @@ pub struct Carrier {
     /// TCP of today: ticks of both kernels' clocks per second (`CONFIG_HZ`). Default: 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_hz: Option<u32>,
+    /// TCP of today: explicit congestion notification (RFC 3168). Default: off; DCTCP always has it, and not this option.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<bool>,
 }
 
 impl Pace {
@@ -191,6 +195,7 @@ impl From<Kind> for Carrier {
             initial_ssthresh_segments: None,
             initial_window_segments: None,
             clock_hz: None,
+            ecn: None,
         }
     }
 }
@@ -202,40 +207,10 @@ const DFCP_MEMORY_BYTES: u64 = 1 << 30;
 const DFCP_CODED_MEMORY_BYTES: u64 = 64 << 20;
 
 /// Encoded bytes in a full data segment of either profile.
-const SYMBOL_BYTES: f64 = 1420.0;
-
-/// Application bytes in a classic block.
-const BLOCK_BYTES: f64 = 63_536.0;
-
-/// Segments from which a classic block decodes: the documents' 5 % more than the block.
-const DECODING_SEGMENTS: usize = 47;
+pub(super) const SYMBOL_BYTES: f64 = 1420.0;
 
 /// Ticks of a kernel's clock per second: what Linux has on one machine or another.
 const CLOCK_HZ: RangeInclusive<u32> = 24..=1_200;
-
-/// Segments of a block at a redundancy.
-fn segments(epsilon: f64) -> f64 {
-    // The tolerance undoes the rounding of a redundancy which was made from a number of segments.
-    ((1.0 + epsilon) * BLOCK_BYTES / SYMBOL_BYTES - 1e-6).ceil()
-}
-
-/// The least number of segments of which enough arrive with a probability of 95 %.
-fn optimal_segments(loss: f64) -> f64 {
-    let loss = loss.clamp(0.0, 0.9);
-    for sent in DECODING_SEGMENTS.. {
-        // Probability that `lost` of `sent` are lost, from one to the next.
-        let mut term = (1.0 - loss).powi(sent as i32);
-        let mut enough = 0.0;
-        for lost in 0..=sent - DECODING_SEGMENTS {
-            enough += term;
-            term *= (sent - lost) as f64 / (lost + 1) as f64 * loss / (1.0 - loss);
-        }
-        if enough >= 0.95 {
-            return sent as f64;
-        }
-    }
-    DECODING_SEGMENTS as f64
-}
 
 /// IP header below a classic segment, which the documents carry in IP itself.
 const IPV4_HEADER_BYTES: u32 = 20;
@@ -261,6 +236,7 @@ impl Carrier {
             ("initial_window_segments", carrier.initial_window_segments.is_some()),
         ];
         let clock = ("clock_hz", carrier.clock_hz.is_some() && !kind.is_tcp_of_today());
+        let ecn = ("ecn", carrier.ecn.is_some() && !kind.may_have_ecn());
         let classic = ("redundancy", carrier.redundancy.is_some() && kind != Kind::Classic);
         let endless = ("endless", carrier.endless.is_some() && kind != Kind::Classic);
         let parameters = ("parameters", !carrier.parameters.is_empty() && kind != Kind::Classic);
@@ -268,7 +244,7 @@ impl Carrier {
         let not_tcp = tcp.iter().filter(|_| !kind.is_tcp());
         not_dfcp
             .chain(not_tcp)
-            .chain([&clock, &classic, &endless, &parameters])
+            .chain([&clock, &ecn, &classic, &endless, &parameters])
             .find(|(_, is_given)| *is_given)
             .map(|(name, _)| *name)
     }
@@ -338,6 +314,12 @@ impl Carrier {
         if self.kind == Kind::Modern && self.is_told_its_share() { ORACLE } else { self.kind.name() }
     }
 
+    /// Whether its ends ask for explicit congestion notification, so that queues may mark its packets.
+    #[must_use]
+    pub fn has_ecn(&self) -> bool {
+        self.kind == Kind::Dctcp || self.ecn == Some(true)
+    }
+
     /// Whether it is told its max-min share of the bottlenecks, which no sender can know.
     #[must_use]
     pub fn is_told_its_share(&self) -> bool {
@@ -380,7 +362,7 @@ impl Carrier {
         let epsilon = self.epsilon(loss);
         let is_coded = self.codec == Some(true);
         let memory_bytes = if is_coded { DFCP_CODED_MEMORY_BYTES } else { DFCP_MEMORY_BYTES };
-        let encoded_bytes = epsilon.map(|epsilon| segments(epsilon) * SYMBOL_BYTES);
+        let encoded_bytes = epsilon.map(encoded_bytes);
         let (schedule, classic, window_blocks) = (base.schedule, base.classic, base.blocks_in_window());
         // A block of which less is sent than is awaited would never be done: with the decoder off, as the documents
         // measured, what is sent is enough.
@@ -408,7 +390,7 @@ impl Carrier {
     fn epsilon(&self, loss: f64) -> Option<f64> {
         match self.redundancy? {
             Redundancy::Epsilon(epsilon) => Some(epsilon),
-            Redundancy::Optimal => Some(optimal_segments(loss) * SYMBOL_BYTES / BLOCK_BYTES - 1.0),
+            Redundancy::Optimal => Some(optimal_epsilon(loss)),
         }
     }
 
@@ -418,6 +400,7 @@ impl Carrier {
             Kind::Newreno2008 => tcp::Config::linux_2008(Congestion::NewReno),
             Kind::Newreno => tcp::Config::modern(Congestion::NewReno),
             Kind::Bbr => tcp::Config::modern(Congestion::Bbr1),
+            Kind::Dctcp => tcp::Config::modern(Congestion::Dctcp),
             Kind::Reno => tcp::Config::modern(Congestion::Reno),
             Kind::Tahoe => tcp::Config::modern(Congestion::Tahoe),
             _ => tcp::Config::modern(Congestion::Cubic),
@@ -431,6 +414,7 @@ impl Carrier {
         };
         let config = tcp::Config {
             tick: tick.unwrap_or(base.tick),
+            ecn: self.ecn.unwrap_or(base.ecn),
             max_window_bytes: self.max_window_bytes.unwrap_or(base.max_window_bytes),
             hystart: self.hystart.unwrap_or(base.hystart),
             initial_ssthresh_segments: self.initial_ssthresh_segments.or(base.initial_ssthresh_segments),

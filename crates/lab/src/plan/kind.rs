@@ -22,6 +22,8 @@ pub enum Kind {
     Newreno2008,
     /// BBR version 1.
     Bbr,
+    /// DCTCP of Linux 6.12, which always has ECN.
+    Dctcp,
     /// Reno without selective acknowledgements.
     Reno,
     /// Tahoe.
@@ -64,7 +66,13 @@ impl Kind {
     /// and Reno and Tahoe none.
     #[must_use]
     pub fn is_tcp_of_today(self) -> bool {
-        matches!(self, Self::Cubic | Self::Newreno | Self::Bbr)
+        matches!(self, Self::Cubic | Self::Newreno | Self::Bbr | Self::Dctcp)
+    }
+
+    /// Whether a plan can give it ECN: TCP of today, except DCTCP, which is never without.
+    #[must_use]
+    pub fn may_have_ecn(self) -> bool {
+        self.is_tcp_of_today() && self != Self::Dctcp
     }
 
     /// Whether it has nothing but messages: a model, or the bound.
@@ -84,6 +92,7 @@ impl Kind {
             Self::Newreno => "newreno",
             Self::Newreno2008 => "newreno-2008",
             Self::Bbr => "bbr",
+            Self::Dctcp => "dctcp",
             Self::Reno => "reno",
             Self::Tahoe => "tahoe",
             Self::QuicCubic => "quic-cubic",

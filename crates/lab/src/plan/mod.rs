@@ -1,9 +1,11 @@
 //! Plans: one TOML file for each figure, table or question.
 
+mod blocks;
 mod builtin;
 mod carrier;
 mod check;
 mod claim;
+mod discipline;
 mod drawing;
 mod kind;
 mod label;
@@ -21,13 +23,14 @@ use std::path::Path;
 pub use self::builtin::builtin;
 pub use self::carrier::{Carrier, Pace, Redundancy};
 pub use self::claim::{Because, Claim, ClaimKind, Range, Tag, Where};
+pub use self::discipline::Discipline;
 pub use self::drawing::{Axes, Metrics, Over, Scale};
 pub use self::kind::Kind;
 pub use self::label::FlowName;
 pub use self::messages::MessagesTable;
 pub use self::model::{
-    Axis, Bottleneck, Change, Discipline, Ends, Flows, GraphLink, Impairments, Lie, Outage, Plan, Random, Series,
-    Shape, Topology, Walk, Ways,
+    Axis, Bottleneck, Change, Ends, Flows, GraphLink, Impairments, Lie, Outage, Plan, Random, Series, Shape, Topology,
+    Walk, Ways,
 };
 pub(crate) use self::parameter::as_number;
 pub use self::parameter::{NUMBERED, PARAMETERS, set};

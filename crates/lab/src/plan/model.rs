@@ -7,6 +7,7 @@ use toml::Spanned;
 
 use super::carrier::Carrier;
 use super::claim::{Claim, Where};
+use super::discipline::Discipline;
 use super::drawing::{Axes, Metrics};
 use super::messages::MessagesTable;
 use super::rates::Rates;
@@ -120,25 +121,6 @@ pub enum Shape {
     Random,
 }
 
-/// Queue disciplines by name, with their default parameters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Discipline {
-    /// First in, first out.
-    #[default]
-    DropTail,
-    /// Deficit round robin.
-    Drr,
-    /// Stochastic fair queueing.
-    Sfq,
-    /// Weighted fair queueing.
-    Wfq,
-    /// FQ-CoDel.
-    FqCodel,
-    /// Random early detection.
-    Red,
-}
-
 /// `[topology]`. What is said of bottlenecks here holds for each of `bottlenecks` and `links` which says nothing else.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -165,6 +147,8 @@ pub struct Topology {
     pub loss_from_s: Option<f64>,
     /// Queue discipline. Default drop-tail.
     pub discipline: Option<Discipline>,
+    /// What has waited for longer in `codel` or `fq-codel` is marked at once, µs. Never unless given.
+    pub ce_threshold_us: Option<f64>,
     /// Packets which may wait. Default 10 000, large enough not to limit.
     pub buffer_packets: Option<usize>,
     /// The same in bandwidth-delay products of the longest round trip through it.
@@ -266,6 +250,8 @@ pub struct Bottleneck {
     pub loss_burst_packets: Option<f64>,
     /// Queue discipline.
     pub discipline: Option<Discipline>,
+    /// CoDel's mark of what has waited for longer, µs.
+    pub ce_threshold_us: Option<f64>,
     /// Packets which may wait.
     pub buffer_packets: Option<usize>,
     /// The same in bandwidth-delay products.

@@ -4,13 +4,14 @@ use dfcp_proto::Parameter;
 use toml::{Spanned, Value};
 
 use super::carrier::{Carrier, Pace, Redundancy};
+use super::discipline::Discipline;
 use super::messages::MessagesTable;
-use super::model::{Change, Discipline, Ends, Flows, Plan};
+use super::model::{Change, Ends, Flows, Plan};
 use super::transport::{self, ORACLE};
 use crate::expand::Level;
 
 /// Names which stand alone, for messages and the documentation: name, and what it is.
-pub const PARAMETERS: [(&str, &str); 46] = [
+pub const PARAMETERS: [(&str, &str); 48] = [
     ("bottleneck_mbps", "rate of the bottleneck, Mbit/s of IP packets"),
     ("up_mbps", "the same up, in data's direction, where that is another one"),
     ("rtt_ms", "round-trip time of every pair's access links, ms"),
@@ -18,7 +19,8 @@ pub const PARAMETERS: [(&str, &str); 46] = [
     ("access_jitter_us", "longest random delay of a packet on its access link, µs"),
     ("loss", "share of data packets lost in a bottleneck"),
     ("loss_burst_packets", "mean length of runs of losses, packets"),
-    ("discipline", "drop-tail, drr, sfq, wfq, fq-codel or red"),
+    ("discipline", "drop-tail, drr, sfq, wfq, codel, fq-codel or red"),
+    ("ce_threshold_us", "waiting time from which codel and fq-codel mark every packet, µs"),
     ("buffer_packets", "packets which may wait in a bottleneck"),
     ("buffer_bdp", "the same in bandwidth-delay products"),
     ("jitter_ms", "longest random delay behind a bottleneck, ms"),
@@ -55,6 +57,7 @@ pub const PARAMETERS: [(&str, &str); 46] = [
     ("hystart", "TCP's HyStart, true or false"),
     ("initial_ssthresh_segments", "TCP's slow-start threshold after the handshake"),
     ("clock_hz", "ticks of the clock of TCP's kernel per second"),
+    ("ecn", "explicit congestion notification of TCP of today, true or false"),
     ("duration_s", "simulated seconds of a run"),
     ("warm_up_s", "seconds which goodput leaves out"),
 ];
@@ -103,6 +106,7 @@ pub fn set(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
         "policer_packets" => topology.impairments.policer_packets = Some(whole(name, value)?),
         "policer_mbps" => topology.impairments.policer_mbps = Some(number(name, value)?),
         "discipline" => topology.discipline = Some(discipline(value)?),
+        "ce_threshold_us" => topology.ce_threshold_us = Some(number(name, value)?),
         "buffer_packets" => (topology.buffer_packets, topology.buffer_bdp) = (Some(whole(name, value)?), None),
         "buffer_bdp" => (topology.buffer_packets, topology.buffer_bdp) = (None, Some(number(name, value)?)),
         "scenario" => topology.scenario = whole(name, value)?,
@@ -274,6 +278,7 @@ fn set_option_of(carrier: &mut Carrier, name: &str, value: &Value) -> Result<(),
         "hystart" if is_tcp => carrier.hystart = Some(flag(name, value)?),
         "initial_ssthresh_segments" if is_tcp => carrier.initial_ssthresh_segments = Some(whole(name, value)?),
         "clock_hz" if carrier.kind.is_tcp_of_today() => carrier.clock_hz = Some(whole(name, value)?),
+        "ecn" if carrier.kind.may_have_ecn() => carrier.ecn = Some(flag(name, value)?),
         "redundancy"
         | "endless"
         | "window_blocks"
@@ -282,7 +287,8 @@ fn set_option_of(carrier: &mut Carrier, name: &str, value: &Value) -> Result<(),
         | "max_window_bytes"
         | "hystart"
         | "initial_ssthresh_segments"
-        | "clock_hz" => {}
+        | "clock_hz"
+        | "ecn" => {}
         _ => return Err(unknown(name)),
     }
     Ok(())
@@ -345,8 +351,9 @@ fn discipline(value: &Value) -> Result<Discipline, String> {
         Some("drr") => Ok(Discipline::Drr),
         Some("sfq") => Ok(Discipline::Sfq),
         Some("wfq") => Ok(Discipline::Wfq),
+        Some("codel") => Ok(Discipline::Codel),
         Some("fq-codel") => Ok(Discipline::FqCodel),
         Some("red") => Ok(Discipline::Red),
-        _ => Err(format!("`discipline` is drop-tail, drr, sfq, wfq, fq-codel or red, not {}", Level::of(value))),
+        _ => Err(format!("`discipline` is drop-tail, drr, sfq, wfq, codel, fq-codel or red, not {}", Level::of(value))),
     }
 }

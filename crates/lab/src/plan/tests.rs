@@ -38,6 +38,37 @@ fn a_clock_is_that_of_a_present_kernel() {
 }
 
 #[test]
+fn ecn_is_an_option_of_the_transports_that_may_be_without() {
+    let of = |carrier: &str| complaint("kind = \"classic\", window_blocks = 4", carrier);
+    for kind in ["dctcp", "cubic-2008", "tahoe", "quic-cubic", "modern"] {
+        let expected = format!("the transport \"{kind}\" has no option `ecn`; remove it");
+        let found = of(&format!("kind = \"{kind}\", ecn = true"));
+        assert_eq!(found, format!("small.toml, line 20: \"DFCP\" at loss 0: {expected}"));
+    }
+    for (text, has_ecn) in [
+        (r#"{"kind":"cubic","ecn":true}"#, true),
+        (r#"{"kind":"newreno","ecn":false}"#, false),
+        (r#"{"kind":"bbr"}"#, false),
+        (r#"{"kind":"dctcp"}"#, true),
+    ] {
+        let carrier: Carrier = serde_json::from_str(text).unwrap();
+        assert_eq!((carrier.check_options(), carrier.has_ecn()), (Ok(()), has_ecn));
+        assert_eq!(serde_json::to_string(&carrier).unwrap(), text, "nothing is added to what records have");
+    }
+}
+
+#[test]
+fn a_threshold_for_marks_belongs_to_codel() {
+    let with = |lines: &str| complaint("rate_mbps = 10", &format!("rate_mbps = 10\n{lines}"));
+    for discipline in ["drop-tail", "red", "drr"] {
+        let found = with(&format!("discipline = \"{discipline}\"\nce_threshold_us = 1000"));
+        assert!(found.contains("ce_threshold_us belongs to codel and fq-codel"), "{found}");
+    }
+    let found = with("discipline = \"codel\"\nce_threshold_us = 0");
+    assert!(found.contains("ce_threshold_us is 0, but lies between"), "{found}");
+}
+
+#[test]
 fn errors_name_the_line_and_what_to_do() {
     for (from, to, expected) in [
         (

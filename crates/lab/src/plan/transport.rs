@@ -52,6 +52,7 @@ struct Table {
     initial_ssthresh_segments: Option<u32>,
     initial_window_segments: Option<u32>,
     clock_hz: Option<u32>,
+    ecn: Option<bool>,
 }
 
 impl Name {
@@ -84,6 +85,7 @@ impl Table {
             initial_ssthresh_segments: self.initial_ssthresh_segments,
             initial_window_segments: self.initial_window_segments,
             clock_hz: self.clock_hz,
+            ecn: self.ecn,
         })
     }
 }

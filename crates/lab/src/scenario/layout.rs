@@ -109,7 +109,7 @@ fn both_ways(link: &LinkSpec, loss_is_late: bool) -> Result<(LinkConfig, LinkCon
             .with_rate_bps(rate_bps)
             .with_delay(Duration::from_nanos(link.delay_ns))
             .with_queue(QueueLimit::packets(queue_packets))
-            .with_discipline(discipline(link.discipline))
+            .with_discipline(discipline(link))
     };
     let loss = if loss_is_late { Loss::None } else { loss(link)? };
     let there = way(link.rate_bps, link.queue_packets).with_loss(loss);
@@ -152,13 +152,19 @@ pub(super) fn loss(link: &LinkSpec) -> Result<Loss, String> {
     }
 }
 
-fn discipline(discipline: Discipline) -> netem::Discipline {
-    match discipline {
+/// Queues that can mark do so: a packet whose ends would not see it is dropped as without.
+fn discipline(link: &LinkSpec) -> netem::Discipline {
+    let codel = |queues: netem::FqCodel| {
+        let ce_threshold = link.ce_threshold_ns.map(Duration::from_nanos);
+        netem::Discipline::FqCodel(netem::FqCodel { ecn: true, ce_threshold, ..queues })
+    };
+    match link.discipline {
         Discipline::DropTail => netem::Discipline::DropTail,
         Discipline::Drr => netem::Discipline::Drr(netem::Drr::default()),
         Discipline::Sfq => netem::Discipline::Sfq(netem::Sfq::default()),
         Discipline::Wfq => netem::Discipline::Wfq(netem::Wfq::default()),
-        Discipline::FqCodel => netem::Discipline::FqCodel(netem::FqCodel::default()),
-        Discipline::Red => netem::Discipline::Red(netem::Red::default()),
+        Discipline::Codel => codel(netem::FqCodel::single_queue()),
+        Discipline::FqCodel => codel(netem::FqCodel::default()),
+        Discipline::Red => netem::Discipline::Red(netem::Red { ecn: true, ..netem::Red::default() }),
     }
 }

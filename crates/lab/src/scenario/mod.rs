@@ -78,6 +78,9 @@ pub struct LinkSpec {
     pub loss_burst_packets: f64,
     /// Queue discipline.
     pub discipline: Discipline,
+    /// CoDel marks what has waited for longer, ns.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ce_threshold_ns: Option<u64>,
     /// Packets which may wait.
     pub queue_packets: usize,
     /// On the way back, if that is another number.

@@ -6,7 +6,7 @@ use super::random::draw;
 use super::web::web;
 use super::{ChangeSpec, FlowSpec, Layout, LinkSpec, Scenario, WalkSpec};
 use super::{outages, rates};
-use crate::plan::{Bottleneck, Carrier, Ends, Flows, Impairments, Kind, Plan, Shape, Spread, Topology};
+use crate::plan::{Bottleneck, Carrier, Discipline, Ends, Flows, Impairments, Kind, Plan, Shape, Spread, Topology};
 
 /// Buffer unless said: large enough not to limit.
 const BUFFER_PACKETS_DEFAULT: usize = 10_000;
@@ -258,18 +258,31 @@ fn link_of(topology: &Topology, own: &Bottleneck, through_ms: f64) -> Result<Lin
     let queue_packets = queue_of(up_bps.unwrap_or(rate_bps))?;
     let back_queue_packets = queue_of(rate_bps)?;
     let rtt_ms = not_negative("a bottleneck's rtt_ms", own.rtt_ms.unwrap_or(0.0), 1e6)?;
+    let discipline = own.discipline.or(topology.discipline).unwrap_or_default();
     Ok(LinkSpec {
         rate_bps: up_bps.unwrap_or(rate_bps).round() as u64,
         back_bps: up_bps.map(|_| rate_bps.round() as u64),
         delay_ns: ns(rtt_ms / 2e3),
         loss: not_negative("loss", own.loss.or(topology.loss).unwrap_or(0.0), 1.0)?,
         loss_burst_packets: own.loss_burst_packets.or(topology.loss_burst_packets).unwrap_or(0.0),
-        discipline: own.discipline.or(topology.discipline).unwrap_or_default(),
+        discipline,
+        ce_threshold_ns: ce_threshold_ns(own.ce_threshold_us.or(topology.ce_threshold_us), discipline)?,
         queue_packets,
         back_queue_packets: Some(back_queue_packets).filter(|&packets| packets != queue_packets),
         impairments: impairments(topology.impairments)?,
         between: None,
     })
+}
+
+/// CoDel's threshold, which no other discipline has.
+fn ce_threshold_ns(us: Option<f64>, discipline: Discipline) -> Result<Option<u64>, String> {
+    let Some(us) = us else { return Ok(None) };
+    if !discipline.has_codel() {
+        return Err(
+            "ce_threshold_us belongs to codel and fq-codel; set one of them as `discipline`, or remove it".to_owned()
+        );
+    }
+    Ok(Some(ns(positive("ce_threshold_us", us, 1e9)? / 1e6)))
 }
 
 /// Packets which may wait for a way whose bandwidth-delay product has `bdp_packets`.

@@ -123,6 +123,8 @@ pub struct LinkColumns {
     pub lost: u64,
     /// Packets which left it.
     pub delivered: u64,
+    /// Packets which the queue marked for congestion.
+    pub marks: u64,
 }
 
 impl LinkColumns {
@@ -143,6 +145,7 @@ impl Row for LinkColumns {
             ("drops_early", Column::Count(self.drops_early)),
             ("lost", Column::Count(Some(self.lost))),
             ("delivered", Column::Count(Some(self.delivered))),
+            ("marks", Column::Count(Some(self.marks))),
         ]
     }
 }

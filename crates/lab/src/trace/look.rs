@@ -57,5 +57,6 @@ pub(super) fn link(link: &Link<Packet>) -> LinkColumns {
         drops_early: Some(stats.early_drops.packets),
         lost: stats.lost.packets,
         delivered: stats.delivered.packets,
+        marks: stats.ce_marked.packets,
     }
 }

@@ -248,3 +248,18 @@ fn a_repetition_is_the_one_which_the_plan_has() {
     assert_eq!(second, Some(&first.repeated(2)));
     assert_eq!(first.repeated(1), first);
 }
+
+#[test]
+fn marks_of_a_run_are_in_its_table() {
+    let marking = PLAN
+        .replace("buffer_packets = 30", "discipline = \"codel\"")
+        .replace("transport = \"cubic\"", "transport = { kind = \"cubic\", ecn = true }")
+        .replace("values = [0, 0.01]", "values = [0.01]");
+    let run = chosen(&runs(&marking), "CUBIC");
+    let directory = tempfile::tempdir().unwrap();
+    traced(&run, directory.path(), false, 0).unwrap();
+    let measured = measure(&run.scenario, run.seed).unwrap();
+    let queues = Table::read(directory.path(), "queues.csv");
+    assert_eq!((queues.sum("marks", "1"), queues.sum("drops", "1")), (measured.links[0].marks, 0));
+    assert!(measured.links[0].marks > 0);
+}

@@ -5,12 +5,13 @@ use proptest::prelude::*;
 use super::*;
 use crate::packet::testing::Spec;
 use crate::packet::{Run, Segment};
-use dfcp_netem::Packet as _;
+use dfcp_netem::{Ecn, Packet as _};
 
 fn spec() -> impl Strategy<Value = Spec> {
+    let codepoints = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect1), Just(Ecn::Ect0), Just(Ecn::Ce)];
     let numbers = (1_usize..1500, 1_usize..20_000, 0_usize..=10, any::<u8>(), any::<u32>(), any::<u16>());
-    (any::<bool>(), any::<bool>(), numbers).prop_map(
-        |(is_v6, is_udp, (segment_bytes, payload_bytes, options_words, flags, sequence, id))| Spec {
+    (any::<bool>(), any::<bool>(), codepoints, numbers).prop_map(
+        |(is_v6, is_udp, ecn, (segment_bytes, payload_bytes, options_words, flags, sequence, id))| Spec {
             is_v6,
             is_udp,
             segment_bytes: segment_bytes.max(payload_bytes.div_ceil(SEGMENTS_MAX)),
@@ -19,6 +20,7 @@ fn spec() -> impl Strategy<Value = Spec> {
             flags,
             sequence,
             id,
+            ecn,
         },
     )
 }
@@ -41,6 +43,35 @@ proptest! {
             prop_assert_eq!(frame.size_bytes(index), packet.len());
             prop_assert_eq!(&frame.wire_packet(index), packet, "segment {}", index);
         }
+    }
+
+    /// Whichever segments are marked, they leave as packets which were sent so, and the others as they were.
+    #[test]
+    fn marked_segments_leave_in_runs_of_their_own(spec in spec(), marked in proptest::collection::vec(any::<bool>(), 64)) {
+        let frame = Frame::parse(&spec.superpacket()).unwrap();
+        prop_assert_eq!(frame.ecn(), spec.ecn);
+        let is_marked = |index: usize| marked[index % marked.len()];
+        let mut runs: Vec<Run> = Vec::new();
+        for (index, mut segment) in Segment::all(frame).enumerate() {
+            if is_marked(index) {
+                segment.mark_ce();
+                prop_assert_eq!(segment.ecn(), Ecn::Ce);
+            }
+            let rest = match runs.last_mut() {
+                Some(run) => run.extend(segment).err(),
+                None => Some(segment),
+            };
+            runs.extend(rest.map(Run::new));
+        }
+        let left: Vec<_> = runs.iter().flat_map(|run| {
+            let frame = Frame::parse(&written(run)).unwrap();
+            (0..frame.segments()).map(|index| frame.wire_packet(index)).collect::<Vec<_>>()
+        }).collect();
+        let with = Spec { ecn: Ecn::Ce, ..spec }.packets();
+        let expected = spec.packets().into_iter().zip(with).enumerate();
+        let expected: Vec<_> =
+            expected.map(|(index, (plain, with))| if is_marked(index) { with } else { plain }).collect();
+        prop_assert_eq!(left, expected);
     }
 
     /// Whichever segments are lost, what the rest leaves as stands for these very packets.

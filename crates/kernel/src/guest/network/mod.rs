@@ -69,6 +69,8 @@ pub struct EdgeSample {
     pub offered_packets: u64,
     /// Packets which the queue has dropped, and the policer in front of it.
     pub dropped_packets: u64,
+    /// Packets which the queue has marked for congestion.
+    pub marked_packets: u64,
     /// Packets and bytes which the queue has sent.
     pub sent: Counters,
     /// Packets lost at random behind the queue; what is gone in outages does not count.

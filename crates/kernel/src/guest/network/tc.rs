@@ -18,6 +18,7 @@ const TCA_STAB: u16 = 8;
 const TCA_STAB_BASE: u16 = 1;
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
+const TCA_STATS_APP: u16 = 4;
 const TCA_STATS_PKT64: u16 = 8;
 
 /// The place of a device's own discipline.
@@ -172,6 +173,13 @@ impl Netlink {
     pub(super) fn statistics(&mut self, device: u32, handle: u32) -> Result<Statistics, Refusal> {
         let attributes = self.qdisc(device, handle)?;
         statistics(&attributes).ok_or(Refusal::Incomplete("the queue discipline's statistics"))
+    }
+
+    /// What a queue discipline has counted of its own kind.
+    pub(super) fn own_statistics(&mut self, device: u32, handle: u32) -> Result<Vec<u8>, Refusal> {
+        let attributes = self.qdisc(device, handle)?;
+        let own = attributes::find(&attributes, TCA_STATS2).and_then(|all| attributes::find(all, TCA_STATS_APP));
+        own.map(<[u8]>::to_vec).ok_or(Refusal::Incomplete("the queue discipline's own statistics"))
     }
 }
 

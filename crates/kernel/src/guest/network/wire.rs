@@ -8,6 +8,7 @@ use dfcp_sim::Node;
 
 use super::device::{Counters, ip_bytes};
 use super::error::{Asked, NetworkError};
+use super::netlink::{Netlink, Refusal};
 use super::qdisc::netem::{Netem, TCA_NETEM_PRNG_SEED};
 use super::qdisc::{drr, fifo, fq_codel, police, red, sfq, tbf};
 use super::tc::{self, Qdisc, handle};
@@ -274,6 +275,7 @@ impl Network {
             let queue = netlink.statistics(device(edge), ROOT_HANDLE).asked(what)?;
             sample.waiting_packets = queue.waiting_packets;
             sample.dropped_packets = queue.dropped_packets.into();
+            sample.marked_packets = marked_packets(netlink, device(edge), &wire.discipline).asked(what)?;
             let bytes = queue.sent_bytes;
             let bytes = if wire.is_of_host { ip_bytes(bytes, queue.sent_packets) } else { bytes };
             sample.sent = Counters { packets: queue.sent_packets, ip_bytes: bytes };
@@ -286,6 +288,16 @@ impl Network {
         sample.offered_packets = sample.sent.packets + sample.dropped_packets;
         Ok(sample)
     }
+}
+
+/// What a queue that can mark has marked.
+fn marked_packets(netlink: &mut Netlink, device: u32, discipline: &Discipline) -> Result<u64, Refusal> {
+    let counted = match discipline {
+        Discipline::FqCodel(_) => fq_codel::marked_packets(&netlink.own_statistics(device, QUEUE_HANDLE)?),
+        Discipline::Red(_) => red::marked_packets(&netlink.own_statistics(device, QUEUE_HANDLE)?),
+        _ => Some(0),
+    };
+    counted.ok_or(Refusal::Incomplete("the count of marks"))
 }
 
 /// Seeds of netem: another one for each edge and each change, all following from that of the run (SplitMix64's output

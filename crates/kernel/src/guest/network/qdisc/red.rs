@@ -2,13 +2,18 @@
 
 use dfcp_netem::{Red, RedUnit};
 
-use super::super::attributes::Attributes;
+use super::super::attributes::{Attributes, u32_at};
 use super::super::error::NetworkError;
 use super::{probability, structure};
 
 const TCA_RED_PARMS: u16 = 1;
 const TCA_RED_STAB: u16 = 2;
 const TCA_RED_MAX_P: u16 = 3;
+const TCA_RED_FLAGS: u16 = 4;
+/// Of `TCA_RED_FLAGS`.
+const ECN: u32 = 1;
+const HARD_DROP: u32 = 2;
+const NO_DROP: u32 = 8;
 
 /// The kernel's red counts bytes: one packet.
 const PACKET_BYTES: u64 = 1500;
@@ -36,11 +41,23 @@ pub(in super::super) fn options(red: &Red, rate_bps: u64) -> Result<Vec<u8>, Net
     let (cell_log, table) = idle_table(red, rate_bps);
     let logs = u32::from_ne_bytes([weight_log as u8, slope_log as u8, cell_log, 0]);
     let no_queue_of_its_own = 0; // its child is set apart, and limits packets
-    Ok(Attributes::new()
+    let options = Attributes::new()
         .bytes(TCA_RED_PARMS, &structure(&[no_queue_of_its_own, min, max, logs]))
         .bytes(TCA_RED_STAB, &table)
-        .u32(TCA_RED_MAX_P, probability(red.max_probability))
-        .into_bytes())
+        .u32(TCA_RED_MAX_P, probability(red.max_probability));
+    let options = if red.ecn { options.bytes(TCA_RED_FLAGS, &structure(&flags(red))) } else { options };
+    Ok(options.into_bytes())
+}
+
+/// `struct nla_bitfield32`: values, and which of them are set here.
+fn flags(red: &Red) -> [u32; 2] {
+    let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
+    [flag(red.ecn, ECN) | flag(red.hard_drop, HARD_DROP) | flag(red.no_drop, NO_DROP), ECN | HARD_DROP | NO_DROP]
+}
+
+/// Packets marked, of `struct tc_red_xstats`.
+pub(in super::super) fn marked_packets(statistics: &[u8]) -> Option<u64> {
+    u32_at(statistics, 3).map(u64::from)
 }
 
 /// How far the average is halved by an idle time: entry i, for i·2^`cell_log` µs, is the binary logarithm of
@@ -60,7 +77,7 @@ fn idle_table(red: &Red, rate_bps: u64) -> (u8, Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::attributes::{find, u32_at};
+    use super::super::super::attributes::find;
     use super::*;
 
     #[test]
@@ -88,6 +105,19 @@ mod tests {
             }
             assert!(table[255] == 31 && table[100] < 31, "the table spans what matters");
         }
+    }
+
+    #[test]
+    fn red_marks_where_it_is_told_to() {
+        let of = |red: Red| find(&options(&red, 1).unwrap(), TCA_RED_FLAGS).map(<[u8]>::to_vec);
+        let red = Red { ecn: true, ..Red::default() };
+        assert_eq!(of(Red::default()), None);
+        assert_eq!(of(red), Some(structure(&[1, 11])));
+        assert_eq!(of(Red { hard_drop: true, ..red }), Some(structure(&[3, 11])));
+        assert_eq!(of(Red { no_drop: true, ..red }), Some(structure(&[9, 11])));
+        // Drops early, drops at the limit, others, marks.
+        assert_eq!(marked_packets(&structure(&[1, 2, 3, 4])), Some(4));
+        assert_eq!(marked_packets(&structure(&[1, 2, 3])), None);
     }
 
     #[test]
