@@ -55,7 +55,7 @@ impl Service {
     pub const fn version(self) -> u8 {
         match self {
             Self::Files | Self::FilesToCaller => 3,
-            Self::Perf => 6,
+            Self::Perf => 7,
             Self::Pipe => 1,
         }
     }

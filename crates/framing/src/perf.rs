@@ -6,14 +6,36 @@ use crate::error::ProtocolError;
 use crate::frame::{Fields, kind, with_header};
 use crate::limits::{PERF_DURATION_MAX, PERF_STREAMS_MAX};
 
+/// Which side sends data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Direction {
+    /// The client.
+    ToServer = 0,
+    /// The server.
+    ToClient = 1,
+    /// Both at the same time, each over streams of its own.
+    Both = 2,
+}
+
+impl Direction {
+    const ALL: [Self; 3] = [Self::ToServer, Self::ToClient, Self::Both];
+
+    /// The direction of a client that does or does not ask for the reverse one.
+    pub const fn of(reverse: bool) -> Self {
+        if reverse { Self::ToClient } else { Self::ToServer }
+    }
+}
+
 /// What the client wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// The server sends.
-    pub reverse: bool,
+    /// Which side sends.
+    pub direction: Direction,
     /// The data has no frames, because it is not decoded: everything up to the end of its stream is data.
     pub raw: bool,
-    /// One-way streams beside the first one, which carry the data; 0: the first one does. At most [`PERF_STREAMS_MAX`].
+    /// One-way streams beside the first one, which carry the data of one direction; 0: the first one does. At most [`PERF_STREAMS_MAX`]; at least 1
+    /// if both sides send.
     pub streams: u16,
     /// How long to send; above 0, at most [`PERF_DURATION_MAX`].
     pub duration: Duration,
@@ -22,11 +44,16 @@ pub struct Request {
 }
 
 impl Request {
+    /// The server sends, and nobody else.
+    pub fn is_reverse(&self) -> bool {
+        self.direction == Direction::ToClient
+    }
+
     /// Appends the frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let duration_ms = u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX).max(1);
         with_header(kind::PERF_REQUEST, out, |out| {
-            out.extend([u8::from(self.reverse), u8::from(self.raw)]);
+            out.extend([self.direction as u8, u8::from(self.raw)]);
             out.extend_from_slice(&self.streams.to_be_bytes());
             out.extend_from_slice(&duration_ms.to_be_bytes());
             out.extend_from_slice(&self.bytes_max.unwrap_or(u64::MAX).to_be_bytes());
@@ -40,15 +67,17 @@ impl Request {
     pub fn decode(body: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields(body);
         let mut decoded = || {
-            let [reverse, raw] = fields.array()?;
-            let is_flag = reverse <= 1 && raw <= 1;
+            let [direction, raw] = fields.array()?;
+            let direction = Direction::ALL.into_iter().find(|known| *known as u8 == direction)?;
             let streams = u16::from_be_bytes(fields.array()?);
             let duration = Duration::from_millis(u64::from_be_bytes(fields.array()?));
             let bytes_max = Some(u64::from_be_bytes(fields.array()?)).filter(|bytes| *bytes != u64::MAX);
             let is_duration = !duration.is_zero() && duration <= PERF_DURATION_MAX;
             let are_streams = streams <= PERF_STREAMS_MAX && (streams == 0 || raw == 0);
-            let valid = is_flag && are_streams && is_duration && fields.0.is_empty();
-            valid.then_some(Self { reverse: reverse == 1, raw: raw == 1, streams, duration, bytes_max })
+            // With both directions, the first stream has no room for data.
+            let are_enough = direction != Direction::Both || streams > 0;
+            let valid = raw <= 1 && are_streams && are_enough && is_duration && fields.0.is_empty();
+            valid.then_some(Self { direction, raw: raw == 1, streams, duration, bytes_max })
         };
         decoded().ok_or(ProtocolError::Malformed { frame: "perf request" })
     }
@@ -120,11 +149,12 @@ mod tests {
     use super::*;
     use crate::frame::HEADER_BYTES;
     use proptest::prelude::*;
+    use proptest::sample::select;
 
     #[test]
     fn requests_out_of_range_are_refused() {
-        let request =
-            Request { reverse: true, raw: false, streams: 0, duration: Duration::from_secs(1), bytes_max: None };
+        let (direction, duration) = (Direction::ToClient, Duration::from_secs(1));
+        let request = Request { direction, raw: false, streams: 0, duration, bytes_max: None };
         for (duration, is_possible) in [
             (PERF_DURATION_MAX, true),
             (PERF_DURATION_MAX + Duration::from_secs(1), false),
@@ -142,12 +172,22 @@ mod tests {
             Request { raw, streams, ..request }.encode(&mut bytes);
             assert_eq!(Request::decode(&bytes[HEADER_BYTES..]).is_ok(), is_possible, "raw {raw}, {streams} streams");
         }
+        // Both directions need streams of their own.
+        for (raw, streams, is_possible) in [(false, 1, true), (false, 0, false), (true, 0, false), (true, 1, false)] {
+            let mut bytes = Vec::new();
+            Request { direction: Direction::Both, raw, streams, ..request }.encode(&mut bytes);
+            assert_eq!(Request::decode(&bytes[HEADER_BYTES..]).is_ok(), is_possible, "raw {raw}, {streams} streams");
+        }
+        let mut bytes = Vec::new();
+        request.encode(&mut bytes);
+        bytes[HEADER_BYTES] = 3;
+        assert!(Request::decode(&bytes[HEADER_BYTES..]).is_err(), "no such direction");
     }
 
     proptest! {
         #[test]
         fn frames_survive_the_wire(
-            reverse: bool,
+            direction in select(&Direction::ALL[..]),
             raw: bool,
             streams in 0..=PERF_STREAMS_MAX,
             ms in 1u64..86_400_000,
@@ -155,8 +195,10 @@ mod tests {
             stage in prop_oneof![Just(Stage::Running), Just(Stage::Ended), Just(Stage::TimeUp)],
             elapsed_us: u64,
         ) {
-            let streams = if raw { 0 } else { streams };
-            let request = Request { reverse, raw, streams, duration: Duration::from_millis(ms), bytes_max: bytes };
+            let is_both = direction == Direction::Both;
+            let raw = raw && !is_both;
+            let streams = if raw { 0 } else { streams.max(is_both.into()) };
+            let request = Request { direction, raw, streams, duration: Duration::from_millis(ms), bytes_max: bytes };
             let mut out = Vec::new();
             request.encode(&mut out);
             prop_assert_eq!(Request::decode(&out[HEADER_BYTES..]).unwrap(), request);

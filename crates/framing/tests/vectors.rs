@@ -5,6 +5,7 @@ use dfcp_framing::files::{
     Basis, CHUNK_HASH_BYTES, ChunkName, Confirmed, Entry, Hello, Link, LinkKind, Partial, ToReceiver, ToSender,
 };
 use dfcp_framing::frame::Service;
+use dfcp_framing::perf::{Count, Direction, Request, Stage};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -116,4 +117,15 @@ fn frames_about_older_versions_and_links_are_those_of_the_specification() {
     let chunks = vec![ChunkName { hash: [0x5a; CHUNK_HASH_BYTES], len: 16_385 }];
     ToSender::Basis(Basis { index: 4, average_bytes: 16_384, chunks }).encode(&mut basis);
     assert_eq!(hex(&basis), vector("basis"));
+}
+
+#[test]
+fn frames_of_a_measurement_in_both_directions_are_those_of_the_specification() {
+    let mut asked = Service::Perf.preamble().to_vec();
+    let duration = std::time::Duration::from_secs(10);
+    Request { direction: Direction::Both, raw: false, streams: 1, duration, bytes_max: None }.encode(&mut asked);
+    assert_eq!(hex(&asked), vector("both"));
+    let mut counted = Vec::new();
+    Count { stage: Stage::TimeUp, bytes: 12_500_000, elapsed_us: 10_000_000 }.encode(&mut counted);
+    assert_eq!(hex(&counted), vector("counted"));
 }

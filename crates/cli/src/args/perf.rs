@@ -47,7 +47,7 @@ Examples:
   sudo dfcp perf server --carrier raw-ip
   dfcp perf server --insecure-classic --set redundancy=70000
 
-How fast it sends (to clients with --reverse), and by which policy, its own --rate and --max-rate say, whatever a client asks for; \
+How fast it sends (to clients with --reverse or --bidir), and by which policy, its own --rate and --max-rate say, whatever a client asks for; \
 what clients send is bounded by --max-receive-rate. Access control works as for `dfcp receive`.
 
 With --set decoding=0 it takes only measurements whose data is not decoded, which clients ask for with --set coding=0 or \
@@ -89,6 +89,7 @@ Examples:
   dfcp perf client there.example --duration 10 --code -
   dfcp perf client there.example:5201 --rate auto:high --min-rate 20M
   dfcp perf client 192.0.2.7 --reverse --json
+  dfcp perf client 192.0.2.7 --bidir --rate 50M
   dfcp perf client 192.0.2.7 --streams 16 --rate 200M --bytes 1G
   dfcp perf client 192.0.2.7 --messages 1316 --every 4ms --deadline 60ms
   dfcp perf client 192.0.2.7 --dscp EF
@@ -98,6 +99,9 @@ Examples:
 Goodput is what the receiving side counted from its first byte on, within the duration. Waste is the share of data \
 datagrams sent which arrived and were not needed. Of an automatic rate, the rate found is shown, the queueing delay on the way, and \
 the loss: the path's own, and what found a queue full, which is the sender's own doing, alone or together with others.
+
+With --bidir, one connection carries data `to server` and `to client` at the same time: a line for each, and with --json an object for each, `to_server` and `to_client`. \
+Overhead then includes the acknowledgements of the other direction.
 
 A message is in time if it is there --deadline after it was handed over, as far as two ends without a common clock can know: half of the least round trip stands for the least one-way delay. The same holds for the latencies. As few datagrams are sent as bring --target percent of them in time.
 
@@ -116,6 +120,10 @@ pub struct PerfClientArgs {
     /// The server sends, at its own rate
     #[arg(long)]
     pub reverse: bool,
+    /// Both sides send at the same time, each at its own rate; --bytes and --streams are for each direction
+    // clap drops a requirement which conflicts with another flag that was given, as --set requires --insecure-classic.
+    #[arg(long, conflicts_with_all = ["reverse", "messages", "insecure_classic", "set"])]
+    pub bidir: bool,
     /// Send messages with a deadline instead of data: this many bytes each, 0 to 262144. Counted is what comes in time, late and never
     #[arg(long, value_name = "BYTES", requires_all = ["every", "deadline"], value_parser = messages::bytes)]
     #[arg(conflicts_with_all = ["insecure_classic", "streams", "bytes"])]

@@ -5,13 +5,15 @@ use std::time::Duration;
 use dfcp_framing::frame::{Service, kind};
 use dfcp_framing::limits::DATA_BYTES_MAX;
 use dfcp_framing::messages;
-use dfcp_framing::perf::Request;
+use dfcp_framing::perf::{Direction, Request};
 use serde_json::json;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
-use super::messages::{self as of_messages, Side};
-use super::{Measured, next_frame, sink, source, streams_for, unexpected};
+use super::bidir::shown::{self as of_both, BothIntervals};
+use super::bidir::{self, Both};
+use super::messages as of_messages;
+use super::{Measured, Side, next_frame, sink, source, streams_beside, streams_for, unexpected};
 use crate::args::PerfClientArgs;
 use crate::contact;
 use crate::limits::RECEIVER_SILENCE_MAX;
@@ -40,14 +42,12 @@ pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
     if let Some(request) = messages_asked(&args) {
         return run_messages(args, request).await;
     }
-    let request = prepare(&mut args)?;
-    Recording::begin(&mut args.path, qlog::Side::Client)?;
-    net::announce(&args.path, args.json);
-    let Connected { stream, peer, contact } = net::connect(&args.server, &args.path, &args.host).await?;
-    let (seal, json) = (stream.seal(), args.json);
-    if let (Some(seal), false) = (&seal, json) {
-        output::note(&format!("{peer}: {}", seal.describe()));
+    if args.bidir {
+        return run_both(args).await;
     }
+    let request = prepare(&mut args)?;
+    let Connected { stream, peer, contact } = connect(&mut args).await?;
+    let (seal, json) = (stream.seal(), args.json);
     let mut intervals = Intervals::default();
     let measured = session(stream, &request, |measured| {
         if let Some(text) = intervals.advance(measured)
@@ -68,13 +68,62 @@ pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
         if let Some(text) = rest {
             output::progress(&text);
         }
-        let streams = if request.streams > 0 { format!("  {} streams", request.streams) } else { String::new() };
-        output::line(&format!("total         {:6.1} s  {}{streams}", measured.seconds, measured.describe(true)));
+        output::line(&total(&measured, request.streams));
         if let Some(advice) = measured.path.and_then(|path| path.advice()) {
             output::line(&advice);
         }
     }
     Ok(())
+}
+
+/// Connects, and says how.
+async fn connect(args: &mut PerfClientArgs) -> anyhow::Result<Connected> {
+    Recording::begin(&mut args.path, qlog::Side::Client)?;
+    net::announce(&args.path, args.json);
+    let connected = net::connect(&args.server, &args.path, &args.host).await?;
+    if let (Some(seal), false) = (connected.stream.seal(), args.json) {
+        output::note(&format!("{}: {}", connected.peer, seal.describe()));
+    }
+    Ok(connected)
+}
+
+/// Runs one measurement of both directions and prints it.
+async fn run_both(mut args: PerfClientArgs) -> anyhow::Result<()> {
+    let request = prepare(&mut args)?;
+    let Connected { stream, peer, contact } = connect(&mut args).await?;
+    let (seal, json) = (stream.seal(), args.json);
+    let mut intervals = BothIntervals::default();
+    let both = both_session(stream, &request, |both| {
+        let lines = intervals.advance(both);
+        lines.iter().filter(|_| !json).for_each(|line| output::progress(line));
+    })
+    .await
+    .map_err(|error| contact::explain(contact.as_ref(), error.into()))?;
+    let rest = intervals.finish(&both);
+    if json {
+        let mut object = of_both::summary(&peer, &request, &both, &intervals);
+        object["parameters"] = args.path.parameters.to_json();
+        Seal::add_to(seal.as_ref(), &mut object);
+        output::json(&object);
+        return Ok(());
+    }
+    rest.iter().for_each(|line| output::progress(line));
+    let streams = if request.streams > 1 { request.streams } else { 0 };
+    for (name, measured) in both.named() {
+        output::line(&format!("{name}  {}", total(measured, streams)));
+    }
+    for (name, measured) in both.named() {
+        if let Some(advice) = measured.path.and_then(|path| path.advice()) {
+            output::line(&format!("{name}: {advice}"));
+        }
+    }
+    Ok(())
+}
+
+/// The last line for people.
+fn total(measured: &Measured, streams: u16) -> String {
+    let streams = if streams > 0 { format!("  {streams} streams") } else { String::new() };
+    format!("total         {:6.1} s  {}{streams}", measured.seconds, measured.describe(true))
 }
 
 /// What is asked for of messages, if they are asked for.
@@ -90,13 +139,8 @@ fn messages_asked(args: &PerfClientArgs) -> Option<messages::Request> {
 /// Runs one measurement of messages and prints it.
 async fn run_messages(mut args: PerfClientArgs, request: messages::Request) -> anyhow::Result<()> {
     args.path.messages = true;
-    Recording::begin(&mut args.path, qlog::Side::Client)?;
-    net::announce(&args.path, args.json);
-    let Connected { stream, peer, contact } = net::connect(&args.server, &args.path, &args.host).await?;
+    let Connected { stream, peer, contact } = connect(&mut args).await?;
     let (seal, json) = (stream.seal(), args.json);
-    if let (Some(seal), false) = (&seal, json) {
-        output::note(&format!("{peer}: {}", seal.describe()));
-    }
     let mut intervals = of_messages::Intervals::default();
     let figures = messages_session(stream, &request, |figures| {
         if let Some(text) = intervals.advance(figures)
@@ -155,10 +199,11 @@ pub(super) fn prepare(args: &mut PerfClientArgs) -> anyhow::Result<Request> {
     );
     let raw = parameters.is_coding_off() || parameters.is_decoding_off();
     args.path.parameters = parameters;
-    let streams = if args.streams > 1 { args.streams } else { 0 };
+    let streams = if args.streams > 1 || args.bidir { args.streams } else { 0 };
     // The sending side opens them.
-    args.path.peer_streams = if args.reverse { streams } else { 0 };
-    Ok(Request { reverse: args.reverse, raw, streams, duration: args.duration, bytes_max: args.bytes })
+    args.path.peer_streams = if args.reverse || args.bidir { streams } else { 0 };
+    let direction = if args.bidir { Direction::Both } else { Direction::of(args.reverse) };
+    Ok(Request { direction, raw, streams, duration: args.duration, bytes_max: args.bytes })
 }
 
 /// The part after connecting; `on_count` hears the counts as they come.
@@ -176,7 +221,7 @@ pub async fn session<T: Transport>(
     let mut opening = Service::Perf.preamble().to_vec();
     request.encode(&mut opening);
     let mut reader = open(&handle, &opening).await?;
-    if request.reverse {
+    if request.is_reverse() {
         if request.raw {
             await_raw(&mut reader).await?;
             handle.stop_decoding()?;
@@ -185,6 +230,24 @@ pub async fn session<T: Transport>(
     } else {
         source::source(&handle, reader, request, streams, on_count).await
     }
+}
+
+/// A measurement of both directions, after connecting; `on_counts` hears the counts as they come.
+///
+/// # Errors
+/// The connection broke or has no streams, or the server left the protocol.
+pub async fn both_session<T: Transport>(
+    connection: T,
+    request: &Request,
+    on_counts: impl FnMut(&Both),
+) -> Result<Both, TransferError> {
+    let handle = Handle::new(connection);
+    // Before the server can open streams.
+    let streams = streams_beside(&handle, request)?;
+    let mut opening = Service::Perf.preamble().to_vec();
+    request.encode(&mut opening);
+    let reader = open(&handle, &opening).await?;
+    bidir::measure(&handle, reader, (request, Side::Client), streams, on_counts).await
 }
 
 /// Waits for the server to say that raw data follows.
@@ -198,6 +261,16 @@ async fn await_raw<T: Transport>(reader: &mut BufReader<Handle<T>>) -> Result<()
 
 /// The measurement for programs. `total` is of all of it, each of `intervals` of its own time alone.
 pub(super) fn summary(peer: &str, request: &Request, measured: &Measured, intervals: &Intervals) -> serde_json::Value {
+    let mut object = of_direction(measured, intervals);
+    object["peer"] = json!(peer);
+    object["reverse"] = json!(request.is_reverse());
+    object["raw"] = json!(request.raw);
+    object["streams"] = json!(request.streams.max(1));
+    object
+}
+
+/// One direction for programs.
+pub(super) fn of_direction(measured: &Measured, intervals: &Intervals) -> serde_json::Value {
     let intervals: Vec<_> = intervals
         .finished
         .iter()
@@ -208,10 +281,7 @@ pub(super) fn summary(peer: &str, request: &Request, measured: &Measured, interv
             object
         })
         .collect();
-    let mut object = json!({
-        "peer": peer, "reverse": request.reverse, "raw": request.raw, "streams": request.streams.max(1),
-        "total": of_path(measured), "intervals": intervals,
-    });
+    let mut object = json!({ "total": of_path(measured), "intervals": intervals });
     add_goodput(&mut object, measured);
     object
 }

@@ -10,6 +10,7 @@ use tokio::io::BufReader;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use super::Side;
 use super::client::INTERVAL_S;
 use super::noise::Noise;
 use crate::limits::REPORT_INTERVAL;
@@ -18,15 +19,6 @@ use crate::output;
 use crate::progress::SILENCE_SHOWN;
 use crate::transfer::error::TransferError;
 use crate::transport::{Handle, Transport};
-
-/// Which side this is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// It has asked.
-    Client,
-    /// It was asked.
-    Server,
-}
 
 /// The messages of the connection.
 ///

@@ -1,5 +1,6 @@
 //! `dfcp perf`: how fast a path is, as counted by the side that receives. Specified in `spec/file-transfer.md`.
 
+pub mod bidir;
 pub mod client;
 pub mod local;
 pub mod messages;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::files::ToSender;
-use dfcp_framing::perf::Request;
+use dfcp_framing::perf::{Direction, Request};
 use serde::Serialize;
 use tokio::io::BufReader;
 use tokio::time::timeout;
@@ -24,6 +25,15 @@ use crate::progress::SILENCE_SHOWN;
 use crate::transfer::error::TransferError;
 use crate::transfer::reading::read_frame;
 use crate::transport::{FoundRate, Handle, Losses, PathSample, Streams, Transport};
+
+/// Which side this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// It has asked.
+    Client,
+    /// It was asked.
+    Server,
+}
 
 /// A measurement, so far or at its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -95,11 +105,17 @@ impl Measured {
 /// # Errors
 /// The connection has no streams.
 fn streams_for<T: Transport>(handle: &Handle<T>, request: &Request) -> Result<Option<Arc<dyn Streams>>, TransferError> {
-    if request.streams == 0 {
-        return Ok(None);
-    }
-    let without = || TransferError::Unsuited("a classic connection has no streams: leave --streams away".to_owned());
-    handle.streams().ok_or_else(without).map(Some)
+    if request.streams == 0 { Ok(None) } else { streams_beside(handle, request).map(Some) }
+}
+
+/// The streams beside the first one.
+///
+/// # Errors
+/// The connection has none.
+fn streams_beside<T: Transport>(handle: &Handle<T>, request: &Request) -> Result<Arc<dyn Streams>, TransferError> {
+    let flag = if request.direction == Direction::Both { "--bidir" } else { "--streams" };
+    let without = || TransferError::Unsuited(format!("a classic connection has no streams: leave {flag} away"));
+    handle.streams().ok_or_else(without)
 }
 
 async fn next_frame<T: Transport>(

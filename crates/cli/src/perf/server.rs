@@ -8,13 +8,14 @@ use dfcp_framing::files::ToSender;
 use dfcp_framing::frame::{Service, kind, with_header};
 use dfcp_framing::limits::{DATA_BYTES_MAX, PERF_STREAMS_MAX};
 use dfcp_framing::messages;
-use dfcp_framing::perf::Request;
+use dfcp_framing::perf::{Direction, Request};
 use serde_json::json;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
-use super::messages::{self as of_messages, Side};
-use super::{Measured, sink, source, streams_for};
+use super::bidir::{self, Both};
+use super::messages as of_messages;
+use super::{Measured, Side, sink, source, streams_for};
 use crate::admission::{Admission, Ways};
 use crate::args::{Parameters, PerfServerArgs};
 use crate::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
@@ -89,6 +90,8 @@ pub async fn run(mut args: PerfServerArgs, stop: Stop) -> anyhow::Result<()> {
 pub enum Outcome {
     /// Data.
     Data(Request, Box<Measured>),
+    /// Data in both directions.
+    Both(Request, Box<Both>),
     /// Messages.
     Messages(messages::Request, Box<Figures>),
 }
@@ -131,16 +134,19 @@ pub async fn session<T: Transport>(connection: T, parameters: &Parameters) -> Re
             return Err(TransferError::Unsuited(why));
         }
     };
-    if request.raw && request.reverse {
+    if request.raw && request.is_reverse() {
         with_header(kind::PERF_RAW, &mut answer, |_| {});
     }
     let mut writer = handle.clone();
     writer.write_all(&answer).await.map_err(TransferError::Connection)?;
     writer.flush().await.map_err(TransferError::Connection)?;
-    let measured = if request.reverse {
-        source::source(&handle, reader, &request, streams, |_| {}).await?
-    } else {
-        sink::sink(&handle, reader, &request, streams, |_| {}).await?
+    let measured = match (request.direction, streams) {
+        (Direction::Both, Some(streams)) => {
+            let both = bidir::measure(&handle, reader, (&request, Side::Server), streams, |_| {}).await?;
+            return Ok(Outcome::Both(request, Box::new(both)));
+        }
+        (Direction::ToClient, streams) => source::source(&handle, reader, &request, streams, |_| {}).await?,
+        (_, streams) => sink::sink(&handle, reader, &request, streams, |_| {}).await?,
     };
     Ok(Outcome::Data(request, Box::new(measured)))
 }
@@ -178,7 +184,7 @@ async fn close_with<T: Transport>(mut writer: Handle<T>, answer: &[u8]) {
 fn prepare<T: Transport>(handle: &Handle<T>, request: &Request, parameters: &Parameters) -> Result<(), String> {
     let unsuited = |why: &str| Err(why.to_owned());
     match request {
-        Request { raw, reverse, .. } if parameters.is_coding_off() && !(*raw && *reverse) => unsuited(
+        Request { raw, .. } if parameters.is_coding_off() && !(*raw && request.is_reverse()) => unsuited(
             "the server was started with --set coding=0, so that nothing it says but data gets through: give the client \
              --reverse --set decoding=0",
         ),
@@ -186,7 +192,7 @@ fn prepare<T: Transport>(handle: &Handle<T>, request: &Request, parameters: &Par
             "the server was started with --set decoding=0 and counts data without decoding it: give the client --set \
              decoding=0, too",
         ),
-        Request { raw: true, reverse: false, .. } => {
+        Request { raw: true, direction: Direction::ToServer, .. } => {
             handle.stop_decoding().map_err(|error| TransferError::AlwaysDecoded(error).to_string())
         }
         _ => Ok(()),
@@ -198,8 +204,14 @@ fn record(told: &monitor::Session, outcome: &Result<Outcome, TransferError>) {
     match outcome {
         Ok(Outcome::Data(request, measured)) => told.end(
             monitor::Outcome::Complete,
-            json!({ "reverse": request.reverse, "bytes": measured.bytes, "goodput_bps": measured.goodput_bps() }),
+            json!({ "reverse": request.is_reverse(), "bytes": measured.bytes, "goodput_bps": measured.goodput_bps() }),
         ),
+        Ok(Outcome::Both(_, both)) => {
+            let of = |measured: &Measured| json!({ "bytes": measured.bytes, "goodput_bps": measured.goodput_bps() });
+            let (to_server, to_client) = (of(&both.to_server), of(&both.to_client));
+            let figures = json!({ "bidir": true, "to_server": to_server, "to_client": to_client });
+            told.end(monitor::Outcome::Complete, figures);
+        }
         Ok(Outcome::Messages(request, figures)) => {
             told.end(monitor::Outcome::Complete, json!({ "reverse": request.reverse, "messages": figures }));
         }
@@ -211,14 +223,26 @@ fn report(peer: &str, outcome: &Result<Outcome, TransferError>, json: bool) {
     let direction = |reverse| if reverse { "sent to" } else { "received from" };
     match outcome {
         Ok(Outcome::Data(request, measured)) if json => output::json(&json!({
-            "event": "measured", "peer": peer, "reverse": request.reverse, "raw": request.raw, "streams": request.streams.max(1), "measured": measured,
+            "event": "measured", "peer": peer, "reverse": request.is_reverse(), "raw": request.raw, "streams": request.streams.max(1), "measured": measured,
             "goodput_bps": measured.goodput_bps(), "waste": measured.path.and_then(|path| path.waste()),
         })),
         Ok(Outcome::Data(request, measured)) => {
-            let direction = direction(request.reverse);
+            let direction = direction(request.is_reverse());
             output::line(&format!("{direction} {peer}: {}", measured.describe(true).trim_start()));
             if let Some(advice) = measured.path.and_then(|path| path.advice()) {
                 output::line(&advice);
+            }
+        }
+        Ok(Outcome::Both(request, both)) if json => output::json(&json!({
+            "event": "measured", "peer": peer, "bidir": true, "streams": request.streams,
+            "to_server": of_direction(&both.to_server), "to_client": of_direction(&both.to_client),
+        })),
+        Ok(Outcome::Both(_, both)) => {
+            for (is_sent, measured) in [(false, &both.to_server), (true, &both.to_client)] {
+                output::line(&format!("{} {peer}: {}", direction(is_sent), measured.describe(true).trim_start()));
+                if let Some(advice) = measured.path.and_then(|path| path.advice()) {
+                    output::line(&advice);
+                }
             }
         }
         Ok(Outcome::Messages(request, figures)) if json => {
@@ -232,4 +256,11 @@ fn report(peer: &str, outcome: &Result<Outcome, TransferError>, json: bool) {
         }
         Err(error) => output::always(&format!("{peer}: {error}")),
     }
+}
+
+/// One of both directions for programs.
+fn of_direction(measured: &Measured) -> serde_json::Value {
+    json!({
+        "measured": measured, "goodput_bps": measured.goodput_bps(), "waste": measured.path.and_then(|path| path.waste()),
+    })
 }

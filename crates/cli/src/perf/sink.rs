@@ -1,7 +1,7 @@
 //! The side of a measurement which receives and counts, whether it is the client or the server. Its clock is the
 //! measurement's: it starts with the first byte of data.
 
-mod streams;
+pub(super) mod streams;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub async fn sink<T: Transport>(
     beside: Option<Arc<dyn Streams>>,
     on_count: impl FnMut(&Measured),
 ) -> Result<Measured, TransferError> {
-    let tally = Arc::new(Shared(Mutex::new(Tally { duration: request.duration, ..Tally::default() })));
+    let tally = Arc::new(Shared::new(request.duration));
     let (ended_in, ended_out) = oneshot::channel();
     let mut absorb = Box::pin(async {
         if let Some(beside) = &beside {
@@ -66,14 +66,16 @@ pub async fn sink<T: Transport>(
     Ok(Measured { bytes: count.bytes, seconds: count.seconds(), path, ..Measured::default() }.whole())
 }
 
+/// What has come.
 #[derive(Debug, Default)]
-struct Tally {
+pub(super) struct Tally {
     duration: Duration,
     bytes: u64,
     /// When the first byte came and when the last one that counts.
     span: Option<(Instant, Instant)>,
     is_ended: bool,
-    path: Option<PathSample>,
+    /// The peer's figures.
+    pub(super) path: Option<PathSample>,
 }
 
 impl Tally {
@@ -83,7 +85,7 @@ impl Tally {
 
     /// The next full interval since the first byte (or before it, since `started`), at most the deadline. So interim
     /// counts are those of whole intervals.
-    fn report_due(&self, started: Instant) -> Instant {
+    pub(super) fn report_due(&self, started: Instant) -> Instant {
         let now = Instant::now();
         let since = self.span.map_or(started, |(first, _)| first);
         let begun_ns = (now - since).as_nanos() % REPORT_INTERVAL.as_nanos();
@@ -102,11 +104,18 @@ impl Tally {
         }
     }
 
-    fn end(&mut self, now: Instant) {
+    /// Nothing more comes.
+    pub(super) fn end(&mut self, now: Instant) {
         self.is_ended = !self.is_time_up(now);
     }
 
-    fn count(&self, now: Instant) -> Count {
+    /// Time since the last byte that counts, or before the first one since `started`.
+    pub(super) fn silence(&self, now: Instant, started: Instant) -> Duration {
+        now - self.span.map_or(started, |(_, last)| last)
+    }
+
+    /// What to tell the peer now.
+    pub(super) fn count(&self, now: Instant) -> Count {
         let (first, last) = self.span.unwrap_or((now, now));
         let (stage, elapsed) = match self.is_ended {
             true => (Stage::Ended, last - first),
@@ -117,10 +126,16 @@ impl Tally {
     }
 }
 
-struct Shared(Mutex<Tally>);
+/// A [`Tally`] which several tasks add to.
+pub(super) struct Shared(Mutex<Tally>);
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Tally> {
+    /// Nothing has come yet; what comes in `duration` from its first byte on counts.
+    pub(super) fn new(duration: Duration) -> Self {
+        Self(Mutex::new(Tally { duration, ..Tally::default() }))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Tally> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -145,7 +160,7 @@ async fn report<T: Transport>(
         }
         let (count, path, silence) = {
             let (tally, now) = (tally.lock(), Instant::now());
-            (tally.count(now), tally.path, now - tally.span.map_or(started, |(_, last)| last))
+            (tally.count(now), tally.path, tally.silence(now, started))
         };
         let mut bytes = Vec::new();
         count.encode(&mut bytes);

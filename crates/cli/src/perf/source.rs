@@ -1,6 +1,6 @@
 //! The side of a measurement which sends, whether it is the client or the server.
 
-mod streams;
+pub(super) mod streams;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,7 +52,7 @@ pub async fn source<T: Transport>(
         }
     });
     let counted = {
-        let mut listen = Box::pin(listen(handle, &mut reader, &progress, on_count));
+        let mut listen = Box::pin(listen(handle, &mut reader, (request, &progress), on_count));
         tokio::select! {
             counted = &mut listen => counted?,
             emitted = &mut emit => match emitted {
@@ -81,15 +81,15 @@ pub async fn source<T: Transport>(
 
 /// What the two directions tell each other.
 #[derive(Debug, Default)]
-struct Progress {
+pub(super) struct Progress {
     /// Bytes of data in frames begun.
     data_bytes: AtomicU64,
     /// No data follows.
-    is_ended: AtomicBool,
+    pub(super) is_ended: AtomicBool,
     /// All is written and confirmed.
     is_closed: AtomicBool,
     /// The peer wants no more.
-    is_time_up: AtomicBool,
+    pub(super) is_time_up: AtomicBool,
     /// A count has come. The first one says that the peer is ready for data which it does not decode.
     counted: Notify,
 }
@@ -98,6 +98,22 @@ impl Progress {
     /// Whether the peer wants no more, or should have said so.
     fn is_over(&self, started: Instant, request: &Request) -> bool {
         self.is_time_up.load(Ordering::Relaxed) || started.elapsed() >= request.duration + PERF_OVERTIME_MAX
+    }
+
+    /// Checks the peer's count against what was sent, and against the bytes of the count before it.
+    ///
+    /// # Errors
+    /// The peer cannot have counted this.
+    pub(super) fn check(&self, count: &Count, before_bytes: u64, request: &Request) -> Result<(), ProtocolError> {
+        let sent_bytes = self.data_bytes.load(Ordering::Relaxed);
+        let is_sent = match count.stage {
+            Stage::Running | Stage::TimeUp => count.bytes <= sent_bytes,
+            Stage::Ended => self.is_ended.load(Ordering::Relaxed) && count.bytes == sent_bytes,
+        };
+        // The request has whole milliseconds, at least one.
+        let duration = request.duration.max(Duration::from_millis(1));
+        let is_within = Duration::from_micros(count.elapsed_us) <= duration;
+        if is_sent && is_within && count.bytes >= before_bytes { Ok(()) } else { Err(ProtocolError::Summary) }
     }
 
     /// Bytes written to all streams.
@@ -125,7 +141,7 @@ async fn meanwhile<F: Future>(next: F, mut tell: impl FnMut(Duration)) -> F::Out
 async fn listen<T: Transport>(
     handle: &Handle<T>,
     reader: &mut BufReader<Handle<T>>,
-    progress: &Progress,
+    (request, progress): (&Request, &Progress),
     mut on_count: impl FnMut(&Measured),
 ) -> Result<Measured, TransferError> {
     let mut body = Vec::new();
@@ -141,15 +157,8 @@ async fn listen<T: Transport>(
             other => return Err(unexpected(other, &body)),
         };
         let path = handle.path_sample();
+        progress.check(&count, measured.bytes, request)?;
         measured = Measured { bytes: count.bytes, seconds: count.seconds(), path, ..Measured::default() };
-        let sent_bytes = progress.data_bytes.load(Ordering::Relaxed);
-        let is_possible = match count.stage {
-            Stage::Running | Stage::TimeUp => count.bytes <= sent_bytes,
-            Stage::Ended => progress.is_ended.load(Ordering::Relaxed) && count.bytes == sent_bytes,
-        };
-        if !is_possible {
-            return Err(ProtocolError::Summary.into());
-        }
         progress.counted.notify_one();
         if count.stage != Stage::Running {
             return Ok(measured);
@@ -180,7 +189,7 @@ async fn emit<T: Transport>(mut handle: Handle<T>, request: &Request, progress: 
     let mut left_bytes = request.bytes_max.unwrap_or(u64::MAX);
     let mut path_due = REPORT_INTERVAL;
     let mut control = Vec::new();
-    let tells_path = request.reverse && !request.raw;
+    let tells_path = request.is_reverse() && !request.raw;
     while left_bytes > 0 && !progress.is_over(started, request) {
         if is_far_ahead(&handle, handle.written_bytes(), started.elapsed()) {
             sleep(LOOK_INTERVAL).await;
@@ -206,7 +215,7 @@ async fn emit<T: Transport>(mut handle: Handle<T>, request: &Request, progress: 
 async fn end<T: Transport>(mut handle: Handle<T>, request: &Request, progress: &Progress) -> std::io::Result<()> {
     progress.is_ended.store(true, Ordering::Relaxed);
     let mut control = Vec::new();
-    if request.reverse && !request.raw {
+    if request.is_reverse() && !request.raw {
         settle(&mut handle, progress, request).await?;
         write_path(&mut handle, &mut control).await?;
     }

@@ -6,8 +6,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::files::ToSender;
 use dfcp_framing::frame::{HEADER_BYTES, Service, kind};
-use dfcp_framing::perf::{Count, Request, Stage};
+use dfcp_framing::perf::{Count, Direction, Request, Stage};
 use proptest::prelude::*;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, WriteHalf, duplex};
 use tokio::sync::mpsc;
@@ -21,6 +22,7 @@ use crate::transfer::error::TransferError;
 use crate::transfer::receive::refuse;
 use crate::transport::{DataDatagrams, FoundRate, Losses, PathSample, Phase, Transport, Wasted};
 
+mod bidir;
 mod messages;
 mod parameters;
 mod streams;
@@ -41,7 +43,8 @@ fn data_of(served: Outcome) -> (Request, Measured) {
 
 /// Ends by its bytes, far before its duration.
 fn request(reverse: bool, bytes: u64) -> Request {
-    Request { reverse, raw: false, streams: 0, duration: Duration::from_secs(3600), bytes_max: Some(bytes) }
+    let (direction, duration) = (Direction::of(reverse), Duration::from_secs(3600));
+    Request { direction, raw: false, streams: 0, duration, bytes_max: Some(bytes) }
 }
 
 #[test]
@@ -186,6 +189,37 @@ fn nobody_receives_more_than_was_sent() {
     }
 }
 
+#[test]
+fn counts_do_not_shrink_and_do_not_outlast_the_measurement() {
+    let count = |bytes, elapsed_us| Count { stage: Stage::Running, bytes, elapsed_us };
+    let second = Duration::from_secs(1);
+    let request = Request { duration: second, ..request(false, 1000) };
+    for (claims, is_possible) in [
+        ([count(1000, 1), count(1000, 1_000_000)], true),
+        ([count(1000, 1), count(999, 2)], false),
+        ([count(0, 0), count(0, 1_000_001)], false),
+    ] {
+        let (here, mut there) = duplex(10_000);
+        let respond = async {
+            there.write_all(&Service::Perf.preamble()).await.unwrap();
+            let mut heard = Vec::new();
+            there.read_to_end(&mut heard).await.unwrap();
+            let mut says = Vec::new();
+            claims
+                .iter()
+                .chain([&Count { stage: Stage::Ended, ..claims[1] }])
+                .for_each(|claim| claim.encode(&mut says));
+            // A client which has found out enough does not listen any more.
+            let _ = there.write_all(&says).await;
+        };
+        let (client, ()) = run(async { tokio::join!(client::session(here, &request, |_| {}), respond) });
+        match client {
+            Ok(measured) => assert!(is_possible && measured.bytes == 1000, "{claims:?}: {measured:?}"),
+            Err(error) => assert!(!is_possible && matches!(error, TransferError::Protocol(_)), "{claims:?}: {error}"),
+        }
+    }
+}
+
 /// The writing end of a path which takes a block of 10 kB every 10 ms (8 Mbit/s) from a send buffer without limit, and
 /// acknowledges it at once. Everything happens in the time of a paused clock.
 struct Slow {
@@ -303,7 +337,8 @@ fn a_measurement_lasts_its_duration_and_counts_what_came_within() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let (client, server, state, took) = runtime.block_on(async {
             let (slow, other, state) = Slow::new();
-            let request = Request { reverse, raw, streams: 0, duration: Duration::from_secs(seconds), bytes_max: None };
+            let (direction, duration) = (Direction::of(reverse), Duration::from_secs(seconds));
+            let request = Request { direction, raw, streams: 0, duration, bytes_max: None };
             let started = tokio::time::Instant::now();
             let (client, server) = if reverse {
                 tokio::join!(client::session(other, &request, |_| {}), serve(slow))
@@ -334,7 +369,8 @@ fn a_measurement_lasts_its_duration_and_counts_what_came_within() {
 
 #[test]
 fn a_measurement_which_is_over_does_not_wait_for_a_source_without_end() {
-    let request = Request { reverse: true, raw: false, streams: 0, duration: Duration::from_secs(1), bytes_max: None };
+    let (direction, duration) = (Direction::ToClient, Duration::from_secs(1));
+    let request = Request { direction, raw: false, streams: 0, duration, bytes_max: None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let (here, mut there) = duplex(1000);
@@ -426,8 +462,7 @@ fn a_measurement_says_that_nothing_is_heard() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let lines = runtime.block_on(async {
             let (here, mut there) = duplex(1 << 20);
-            let request =
-                Request { reverse, raw: false, streams: 0, duration: Duration::from_secs(60), bytes_max: Some(50_000) };
+            let request = Request { duration: Duration::from_secs(60), ..request(reverse, 50_000) };
             let peer = async {
                 there.write_all(&Service::Perf.preamble()).await.unwrap();
                 let mut bytes = [&[kind::DATA, 0, 0, 0, 100][..], &[7; 100]].concat();

@@ -38,6 +38,16 @@ pub(crate) struct Beside {
 
 /// Both ends of a connection on which the one which is first may open `streams`, each with a buffer of its own.
 pub(crate) fn connection(streams: u32, buffer_bytes: usize) -> (Memory, Memory) {
+    ends([streams, 0], buffer_bytes)
+}
+
+/// Both ends of a connection on which each may open `streams`.
+pub(crate) fn connection_both_ways(streams: u32, buffer_bytes: usize) -> (Memory, Memory) {
+    ends([streams, streams], buffer_bytes)
+}
+
+/// Both ends, which may open so many streams.
+fn ends([near, far]: [u32; 2], buffer_bytes: usize) -> (Memory, Memory) {
     let (here, there) = duplex(buffer_bytes);
     let ((to_there, from_here), (to_here, from_there)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
     let end = |first, to_peer, from_peer, streams| Memory {
@@ -52,7 +62,7 @@ pub(crate) fn connection(streams: u32, buffer_bytes: usize) -> (Memory, Memory) 
         }),
         seal: None,
     };
-    (end(here, to_there, from_there, streams), end(there, to_here, from_here, 0))
+    (end(here, to_there, from_there, near), end(there, to_here, from_here, far))
 }
 
 #[derive(Debug)]

@@ -24,7 +24,7 @@ fn preambles_of_others_are_told_apart() {
     assert_eq!(Service::Files.check(newer), Err(ProtocolError::Version { got: 9, ours: 3 }));
     let mut older = Service::Perf.preamble();
     older[5] = 1;
-    assert_eq!(Service::Perf.check(older), Err(ProtocolError::Version { got: 1, ours: 6 }));
+    assert_eq!(Service::Perf.check(older), Err(ProtocolError::Version { got: 1, ours: 7 }));
     assert_eq!(Service::Files.check(*b"DFCPF\x03\0\0"), Ok(()));
     assert_eq!(Service::Files.check(*b"GET / HT"), Err(ProtocolError::Preamble { expected: "file transfer" }));
 }

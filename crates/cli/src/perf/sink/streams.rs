@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::kind;
 use dfcp_framing::limits::DATA_BYTES_MAX;
 use tokio::io::{AsyncReadExt, BufReader};
@@ -52,17 +53,35 @@ async fn take_frames<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Sh
     }
 }
 
-async fn count_all(beside: &dyn Streams, streams: u16, tally: &Arc<Shared>) -> Result<(), TransferError> {
+/// Accepts this many streams, and counts what comes over them until each has ended.
+///
+/// # Errors
+/// The connection broke, a stream was reset, or the peer opens too few or too many.
+pub(in crate::perf) async fn count_all(
+    beside: &dyn Streams,
+    streams: u16,
+    tally: &Arc<Shared>,
+) -> Result<(), TransferError> {
     // Dropped with this future, they read no more.
     let mut counting = JoinSet::new();
     for _ in 0..streams {
         let stream = timeout(SENDER_SILENCE_MAX, beside.accept()).await.map_err(silent)?;
         counting.spawn(count(stream.ok_or(TransferError::PeerClosed)?, Arc::clone(tally)));
     }
-    while let Some(counted) = counting.join_next().await {
-        counted.map_err(|error| TransferError::Connection(error.into()))??;
+    let mut surplus = pin!(beside.accept());
+    let mut is_open = true;
+    loop {
+        tokio::select! {
+            counted = counting.join_next() => match counted {
+                Some(counted) => counted.map_err(|error| TransferError::Connection(error.into()))??,
+                None => return Ok(()),
+            },
+            stream = &mut surplus, if is_open => match stream {
+                Some(_) => return Err(ProtocolError::TooManyStreams.into()),
+                None => is_open = false,
+            },
+        }
     }
-    Ok(())
 }
 
 /// All bytes of the stream are data.

@@ -1,6 +1,7 @@
 //! Data which goes over streams beside the first one.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,10 +18,37 @@ use crate::transport::{Handle, SendStream, Streams, Transport};
 /// Least that is written to a stream at once, bytes: with many streams, they are late by little together.
 const PIECE_BYTES_MIN: usize = 4 << 10;
 
-/// Opens the streams that `request` asks for and fills them until the peer says that the time is up or the bytes are used up. Once the peer
-/// has all of them, says so on the first one.
+/// Fills the streams that `request` asks for. Once the peer has all of them, says so on the first one.
 pub(super) async fn emit<T: Transport>(
     mut handle: Handle<T>,
+    beside: &dyn Streams,
+    request: &Request,
+    progress: &Arc<Progress>,
+) -> io::Result<()> {
+    let of_streams = handle.clone();
+    let mut filled = pin!(fill_all(&of_streams, beside, request, progress));
+    let mut control = Vec::new();
+    let mut ticks = interval_at(Instant::now() + REPORT_INTERVAL, REPORT_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            filled = &mut filled => {
+                filled?;
+                break;
+            }
+            _ = ticks.tick(), if request.is_reverse() => write_path(&mut handle, &mut control).await?,
+        }
+    }
+    end(handle, request, progress).await
+}
+
+/// Opens the streams that `request` asks for and fills them until the peer says that the time is up or the bytes are used up, and the peer has all
+/// of it.
+///
+/// # Errors
+/// The connection broke, or the peer takes no streams or no more of one.
+pub(in crate::perf) async fn fill_all<T: Transport>(
+    handle: &Handle<T>,
     beside: &dyn Streams,
     request: &Request,
     progress: &Arc<Progress>,
@@ -34,19 +62,10 @@ pub(super) async fn emit<T: Transport>(
         let (progress, left_bytes) = (Arc::clone(progress), Arc::clone(&left_bytes));
         filling.spawn(fill(stream, handle.clone(), *request, progress, left_bytes));
     }
-    let mut control = Vec::new();
-    let mut ticks = interval_at(Instant::now() + REPORT_INTERVAL, REPORT_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    loop {
-        tokio::select! {
-            filled = filling.join_next() => match filled {
-                Some(filled) => filled.map_err(io::Error::other)??,
-                None => break,
-            },
-            _ = ticks.tick(), if request.reverse => write_path(&mut handle, &mut control).await?,
-        }
+    while let Some(filled) = filling.join_next().await {
+        filled.map_err(io::Error::other)??;
     }
-    end(handle, request, progress).await
+    Ok(())
 }
 
 /// Writes data to one stream, as much as there is time for or as is left for all, and waits until the peer has it.

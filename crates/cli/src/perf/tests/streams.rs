@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dfcp::{Config, Listener, PeerKey, Rate, Stream, StreamLimits};
+use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::{Service, kind};
 use dfcp_framing::limits::PERF_STREAMS_MAX;
 use dfcp_framing::perf::{Count, Request, Stage};
@@ -12,7 +13,7 @@ use super::{client, request, run, serve};
 use crate::transfer::error::TransferError;
 
 /// Both ends of a connection on which each may open as many streams as a measurement can have.
-async fn connection() -> (Stream, Stream) {
+pub(super) async fn connection() -> (Stream, Stream) {
     let streams = StreamLimits { bidirectional: 0, one_way: PERF_STREAMS_MAX.into() };
     let config = Config::sealed(PeerKey::Any).with_rate(Rate::Fixed { rate_bps: 200_000_000 }).with_streams(streams);
     let listener = Listener::bind(([127, 0, 0, 1], 0).into(), config.clone()).unwrap();
@@ -44,7 +45,7 @@ fn both_sides_agree_on_what_arrived_over_streams_in_either_direction() {
 fn a_measurement_over_streams_ends_when_its_time_is_up() {
     for reverse in [false, true] {
         let duration = Duration::from_millis(700);
-        let request = Request { reverse, raw: false, streams: 5, duration, bytes_max: None };
+        let request = Request { duration, streams: 5, bytes_max: None, ..request(reverse, 0) };
         let mut interim = 0;
         let (client, server) = run(async {
             let (here, there) = connection().await;
@@ -72,10 +73,10 @@ fn a_connection_without_streams_is_told_so() {
     assert!(matches!(server, Err(TransferError::Unsuited(_))), "{server:?}");
 }
 
-/// Data on the first stream, a stream that is reset, and one that never comes.
+/// Data on the first stream, a stream that is reset, one that never comes, and one too many.
 #[test]
 fn a_client_that_does_not_keep_to_its_streams_is_an_error() {
-    for misdeed in ["data", "reset", "gone"] {
+    for misdeed in ["data", "reset", "gone", "more"] {
         let asked = Request { streams: 2, ..request(false, 1000) };
         let server = run(async {
             let (mut here, there) = connection().await;
@@ -94,6 +95,14 @@ fn a_client_that_does_not_keep_to_its_streams_is_an_error() {
                         stream.reset(3);
                         session.open_one_way().await?.shutdown().await?;
                     }
+                    "more" => {
+                        let mut two = [session.open_one_way().await?, session.open_one_way().await?];
+                        for stream in two.iter_mut().chain([&mut stream]) {
+                            stream.write_all(b"data").await?;
+                        }
+                        here.flush().await?;
+                        return here.read_to_end(&mut Vec::new()).await;
+                    }
                     _ => {
                         // The first stream can only end when no other is open.
                         stream.shutdown().await?;
@@ -107,6 +116,8 @@ fn a_client_that_does_not_keep_to_its_streams_is_an_error() {
             tokio::join!(serve(there), client).0
         });
         assert!(server.is_err(), "{misdeed}: {server:?}");
+        let is_surplus = matches!(server, Err(TransferError::Protocol(ProtocolError::TooManyStreams)));
+        assert_eq!(is_surplus, misdeed == "more", "{misdeed}: {server:?}");
     }
 }
 

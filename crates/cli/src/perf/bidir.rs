@@ -1,0 +1,105 @@
+//! Measurements of both directions at the same time, `perf client --bidir`. The data of each direction has streams of its own. Counts, figures and
+//! ends of both share the first stream, which has one reader and one writer on each side.
+
+mod account;
+mod both;
+mod first_stream;
+pub(super) mod shown;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use dfcp_framing::perf::Request;
+use tokio::io::BufReader;
+use tokio::time::{Instant, timeout};
+
+use self::account::Account;
+pub use self::both::Both;
+use super::{Side, sink, source};
+use crate::limits::{CLOSE_WAIT_MAX, PERF_TAIL_MAX, SENDER_SILENCE_MAX};
+use crate::transfer::error::TransferError;
+use crate::transport::{Handle, Streams, Transport};
+
+/// Sends and receives as asked until the data of both directions is counted, over streams `beside` the first one. `on_counts` hears the counts of
+/// every report interval.
+///
+/// # Errors
+/// The connection broke or the peer left the protocol, before both directions were counted.
+pub async fn measure<T: Transport>(
+    handle: &Handle<T>,
+    reader: BufReader<Handle<T>>,
+    (request, side): (&Request, Side),
+    beside: Arc<dyn Streams>,
+    on_counts: impl FnMut(&Both),
+) -> Result<Both, TransferError> {
+    let account = Account::new(handle, request, side);
+    let mut work = Box::pin(async {
+        let own = async {
+            tokio::try_join!(
+                fill(&account, &*beside),
+                absorb(&account, &*beside),
+                first_stream::tell(&account, on_counts)
+            )
+            .map(|((), (), ())| ())
+        };
+        together(own, first_stream::hear(&account, reader)).await
+    });
+    let worked = tokio::select! {
+        biased;
+        () = account.counted() => {
+            // The figures become exact when all is acknowledged; the counts stand whether or not that comes to pass.
+            timeout(PERF_TAIL_MAX, &mut work).await.unwrap_or(Err(TransferError::Silent { seconds: PERF_TAIL_MAX.as_secs() }))
+        }
+        worked = &mut work => worked,
+    };
+    match (account.total(), worked) {
+        (Some(total), worked) => {
+            if let Err(error) = worked {
+                tracing::debug!(%error, "the measurement was not closed in order");
+            }
+            Ok(total)
+        }
+        (None, worked) => Err(worked.err().unwrap_or(TransferError::PeerClosed)),
+    }
+}
+
+/// Runs both to their ends. The error of `own` stands unless the peer says why it has broken off.
+async fn together(
+    own: impl Future<Output = Result<(), TransferError>>,
+    heard: impl Future<Output = Result<(), TransferError>>,
+) -> Result<(), TransferError> {
+    let (mut own, mut heard) = (pin!(own), pin!(heard));
+    tokio::select! {
+        done = &mut own => match done {
+            Ok(()) => heard.await,
+            Err(error) => match timeout(CLOSE_WAIT_MAX, heard).await {
+                Ok(Err(reason @ TransferError::Refused(_))) => Err(reason),
+                _ => Err(error),
+            },
+        },
+        done = &mut heard => {
+            done?;
+            own.await
+        }
+    }
+}
+
+/// Sends this side's data, until the peer has all of it.
+async fn fill<T: Transport>(account: &Account<'_, T>, beside: &dyn Streams) -> Result<(), TransferError> {
+    let filled = source::streams::fill_all(account.handle, beside, account.request, &account.progress).await;
+    filled.map_err(TransferError::Connection)?;
+    account.progress.is_ended.store(true, Ordering::Relaxed);
+    account.changed.notify_one();
+    Ok(())
+}
+
+/// Counts the peer's data, up to its end on every stream.
+async fn absorb<T: Transport>(account: &Account<'_, T>, beside: &dyn Streams) -> Result<(), TransferError> {
+    sink::streams::count_all(beside, account.request.streams, &account.tally).await?;
+    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+    timeout(SENDER_SILENCE_MAX, account.ended.notified()).await.map_err(silent)?;
+    account.tally.lock().end(Instant::now());
+    account.changed.notify_one();
+    Ok(())
+}

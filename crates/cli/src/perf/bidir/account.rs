@@ -1,0 +1,128 @@
+//! State of both directions, which the reader and the writer of the first stream share.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use dfcp_framing::error::ProtocolError;
+use dfcp_framing::perf::{Count, Request, Stage};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::Both;
+use crate::limits::{PERF_OVERTIME_MAX, RECEIVER_SILENCE_MAX};
+use crate::perf::sink::Shared;
+use crate::perf::source::Progress;
+use crate::perf::{Measured, Side};
+use crate::transport::{Handle, Transport};
+
+/// What this side knows of both directions.
+pub(super) struct Account<'a, T> {
+    pub(super) handle: &'a Handle<T>,
+    pub(super) request: &'a Request,
+    pub(super) side: Side,
+    pub(super) started: Instant,
+    /// This side's data.
+    pub(super) progress: Arc<Progress>,
+    /// The peer's data.
+    pub(super) tally: Arc<Shared>,
+    /// The peer has sent END.
+    pub(super) ended: Notify,
+    /// One of the directions has come to its end, so that there is something to tell.
+    pub(super) changed: Notify,
+    counts: Mutex<Counts>,
+    counted: Notify,
+}
+
+/// Counts of the two receiving sides.
+struct Counts {
+    /// The peer's, of this side's data.
+    heard: Count,
+    heard_at: Instant,
+    /// This side's last one, of the peer's data.
+    told: Option<Count>,
+}
+
+impl<'a, T: Transport> Account<'a, T> {
+    /// Nothing is sent and nothing has come.
+    pub(super) fn new(handle: &'a Handle<T>, request: &'a Request, side: Side) -> Self {
+        let started = Instant::now();
+        Self {
+            handle,
+            request,
+            side,
+            started,
+            progress: Arc::new(Progress::default()),
+            tally: Arc::new(Shared::new(request.duration)),
+            ended: Notify::new(),
+            changed: Notify::new(),
+            counts: Mutex::new(Counts { heard: Count::default(), heard_at: started, told: None }),
+            counted: Notify::new(),
+        }
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in a count of the peer; true if it is the final one.
+    ///
+    /// # Errors
+    /// The peer cannot have counted this.
+    pub(super) fn hear(&self, count: Count) -> Result<bool, ProtocolError> {
+        let mut counts = self.counts();
+        self.progress.check(&count, counts.heard.bytes, self.request)?;
+        (counts.heard, counts.heard_at) = (count, Instant::now());
+        let is_final = count.stage != Stage::Running;
+        if is_final {
+            self.progress.is_time_up.store(true, Ordering::Relaxed);
+            self.counted.notify_one();
+        }
+        Ok(is_final)
+    }
+
+    /// The moment by which the peer's next count must be there. A peer that goes on counting for ever is no better than a silent one.
+    pub(super) fn count_due(&self) -> Instant {
+        let last = self.started + self.request.duration + PERF_OVERTIME_MAX + RECEIVER_SILENCE_MAX;
+        last.min(self.counts().heard_at + RECEIVER_SILENCE_MAX)
+    }
+
+    /// The peer has this side's final count.
+    pub(super) fn told(&self, count: Count) {
+        self.counts().told = Some(count);
+        self.counted.notify_one();
+    }
+
+    /// Waits for the final counts of both directions.
+    pub(super) async fn counted(&self) {
+        while self.total().is_none() {
+            self.counted.notified().await;
+        }
+    }
+
+    /// All that is known now.
+    pub(super) fn so_far(&self) -> Both {
+        let now = Instant::now();
+        let counts = self.counts();
+        let silence = if counts.heard.stage == Stage::Running { now - counts.heard_at } else { Duration::ZERO };
+        let sent = Measured { silence, ..measured(&counts.heard, self.handle.path_sample()) };
+        let tally = self.tally.lock();
+        let count = counts.told.unwrap_or_else(|| tally.count(now));
+        let silence = if count.stage == Stage::Running { tally.silence(now, self.started) } else { Duration::ZERO };
+        Both::new(self.side, sent, Measured { silence, ..measured(&count, tally.path) })
+    }
+
+    /// Both directions to their ends; `None` before both are counted.
+    pub(super) fn total(&self) -> Option<Both> {
+        let counts = self.counts();
+        let (heard, told) = (counts.heard, counts.told?);
+        (heard.stage != Stage::Running).then(|| {
+            let sent = measured(&heard, self.handle.path_sample()).whole();
+            Both::new(self.side, sent, measured(&told, self.tally.lock().path).whole())
+        })
+    }
+}
+
+fn measured(count: &Count, path: Option<crate::transport::PathSample>) -> Measured {
+    Measured { bytes: count.bytes, seconds: count.seconds(), path, ..Measured::default() }
+}
