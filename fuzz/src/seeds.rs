@@ -139,7 +139,7 @@ fn wire() -> Vec<Named> {
     let (words, group) = ([0, 0, 0, 9, 0, 0, 0, 5, 0, 0, 1, 0], [0, 4, 0, 8]);
     let probe = Header { flags: Flags::ACK, s1: 8, ..plain };
     let (query, unknown) = (Header { s1: 11, ..probe }, Header { flags: Flags::RST, s1: 5, ..plain });
-    let ticket = [&parameters()[..], &[23, 0, 32], &filler(3, 32)].concat();
+    let ticket = Header { s1: 12, ..probe };
     vec![
         ("wire_segment", "syn", syn),
         ("wire_segment", "data", raw::write(&plain, &[], &filler(1, 100))),
@@ -150,12 +150,12 @@ fn wire() -> Vec<Named> {
         ("wire_segment", "path-probe", raw::write(&probe, &[], &[0; 100])),
         ("wire_segment", "session-query", raw::write(&query, &[], &filler(3, 32))),
         ("wire_segment", "session-unknown", raw::write(&unknown, &[], &filler(3, 16))),
+        ("wire_segment", "reset-ticket", raw::write(&ticket, &[], &filler(3, 32))),
         ("wire_segment", "report", raw::write(&Header { flags: Flags::FBK, ..plain }, &[], &report())),
         ("wire_segment", "classic", raw::write(&classic, &block_length_1000, &filler(2, 60))),
         ("wire_options", "modern", area),
         ("wire_options", "classic", vec![0, 5, 4, 0, 0, 3, 0xE8]),
         ("wire_handshake", "all", parameters()),
-        ("wire_handshake", "reset-ticket", ticket),
         ("wire_handshake", "unknown", [&parameters()[..], &[100, 0, 2, 1, 2]].concat()),
         ("wire_feedback", "runs", report()),
         ("wire_feedback", "features", report_of_features()),

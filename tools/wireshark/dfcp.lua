@@ -49,6 +49,8 @@ local MODERN = {
     ["ACK of a path probe"] = { words = { 6, 6 }, s1 = "ack", s2 = "echo" },
     ["gone"] = { words = { 6, 7 }, s1 = "ack" },
     ["session query"] = { words = { 6, 6 }, block = "the connection id of the one who asks", s1 = "ack" },
+    ["reset ticket"] = { words = { 6, 6 }, s1 = "ack" },
+    ["ACK of a reset ticket"] = { words = { 6, 6 }, s1 = "ack" },
     ["ACK with a Noise message"] = { words = { 6, 6 } },
 }
 local BY_FLAGS = { [0] = "data", [FIN] = "FIN", [SYN] = "SYN", [RST] = "RST", [SYN + ACK] = "SYNACK", [FIN + ACK] = "FINACK" }

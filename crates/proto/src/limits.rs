@@ -291,17 +291,23 @@ pub const SESSION_QUERY_AFTER_MIN: Duration = Duration::from_millis(200);
 /// The least time between two such questions: a peer that is back is noticed within 1 s.
 pub const SESSION_QUERY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The same once they have been asked for [`SESSION_QUERY_OFTEN`].
+/// The same after [`SESSION_QUERIES_OFTEN`] of them.
 pub const SESSION_QUERY_INTERVAL_LATER: Duration = Duration::from_secs(1);
 
-/// For so long they are asked at the shorter interval.
-pub const SESSION_QUERY_OFTEN: Duration = Duration::from_secs(60);
+/// So many are asked at the shorter interval: a minute of them.
+pub const SESSION_QUERIES_OFTEN: u8 = 120;
+
+/// A session that is over sooner tells no reset ticket (`spec/protocol.md` \[rst-9\]): it is as long as the least silence before a question.
+pub const RESET_TICKET_AFTER: Duration = Duration::from_millis(200);
+
+/// The time after which it is told again, if the peer has been heard and has not acknowledged it.
+pub const RESET_TICKET_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Bytes of the payload of such a question, so that its datagram is longer than the answer's.
 pub const SESSION_QUERY_PAYLOAD_BYTES: usize = 32;
 
 /// Bytes which one half-open sealed connection takes, all indices included.
-pub const HALF_OPEN_BYTES_MAX: usize = 768;
+pub const HALF_OPEN_BYTES_MAX: usize = 640;
 
 /// How long a half-open connection is spared when newcomers have proven their address and there is no room for them.
 pub const HALF_OPEN_SPARED: Duration = Duration::from_secs(2);

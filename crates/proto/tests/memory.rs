@@ -55,7 +55,7 @@ fn idle_connection_bytes(busy: bool) -> u64 {
 
 /// An idle sealed connection takes no more, itself included: what it needs for its handshake, for more data or on a bad
 /// path, it has only then.
-const IDLE_SEALED_BYTES_MAX: u64 = 6_100;
+const IDLE_SEALED_BYTES_MAX: u64 = 6_000;
 
 /// Lets a caller and the server speak for 30 ms.
 fn exchange(server: &mut Server, caller: &mut Caller, handle: &mut Option<Handle>) {

@@ -18,7 +18,7 @@ use liar::{LIMIT, Liar, MS, theirs};
 use support::{Server, decode};
 
 /// What a session keeps besides when its streams are gone: how the last of them ended, and queues which are short again. With an idle
-/// session's 5.9 KiB it is less than `CONNECTION_BYTES_MAX`.
+/// session's 5.8 KiB it is less than `CONNECTION_BYTES_MAX`.
 const SLACK_BYTES: u64 = 10 << 10;
 
 /// What an attack has cost.

@@ -58,8 +58,6 @@ pub struct Payload<'a> {
     pub echo: Option<u32>,
     /// The features chosen of those which the SYN offers.
     pub features: Option<Features>,
-    /// What its sender will answer if it has lost the session, and the proof that it has: only inside the encryption.
-    pub reset_ticket: Option<[u8; 32]>,
     /// Noise pattern id and message.
     pub noise: Option<(u8, &'a [u8])>,
 }
@@ -79,14 +77,10 @@ const ECHO: u8 = 19;
 const FEATURES: u8 = 20;
 const STREAMS_BIDIRECTIONAL: u8 = 21;
 const STREAMS_ONE_WAY: u8 = 22;
-const RESET_TICKET: u8 = 23;
 const NOISE: u8 = 128;
 
 /// The longest cookie and the longest list of ciphers.
 const SHORT_VALUE_BYTES_MAX: usize = 64;
-
-/// Bytes of a reset ticket: a question of 16, and the token of 16 that answers it.
-pub const RESET_TICKET_BYTES: usize = 32;
 
 /// Bytes of a parameter besides its value.
 pub const PARAMETER_HEADER_BYTES: usize = 3;
@@ -185,7 +179,6 @@ impl<'a> Payload<'a> {
         put(&mut writer, FEATURES, self.features.map(|features| features.bits().to_be_bytes()))?;
         put(&mut writer, STREAMS_BIDIRECTIONAL, self.streams_bidirectional.map(u32::to_be_bytes))?;
         put(&mut writer, STREAMS_ONE_WAY, self.streams_one_way.map(u32::to_be_bytes))?;
-        put(&mut writer, RESET_TICKET, self.reset_ticket)?;
         if let Some((pattern, message)) = self.noise {
             put_header(&mut writer, NOISE, 1 + message.len())?;
             writer.put(&[pattern])?;
@@ -242,7 +235,6 @@ impl<'a> Payload<'a> {
                 self.streams_bidirectional = Some(u32::from_be_bytes(exact(value, "bidirectional streams")?));
             }
             STREAMS_ONE_WAY => self.streams_one_way = Some(u32::from_be_bytes(exact(value, "one-way streams")?)),
-            RESET_TICKET => self.reset_ticket = Some(exact(value, "reset ticket")?),
             NOISE => {
                 let length = DecodeError::ParameterLength { field: "Noise message", got: 0, expected: 1 };
                 let (&pattern, message) = value.split_first().ok_or(length)?;

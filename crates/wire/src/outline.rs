@@ -54,6 +54,10 @@ pub enum SegmentKind {
     NoiseAck,
     /// Asks whether the peer has lost the session.
     SessionQuery,
+    /// Tells the peer what to ask if this side falls silent.
+    ResetTicket,
+    /// Acknowledges that.
+    AckOfResetTicket,
 }
 
 impl SegmentKind {
@@ -83,6 +87,8 @@ impl SegmentKind {
             Self::Gone => "gone",
             Self::NoiseAck => "ack_with_noise_message",
             Self::SessionQuery => "session_query",
+            Self::ResetTicket => "reset_ticket",
+            Self::AckOfResetTicket => "ack_of_reset_ticket",
         }
     }
 }
@@ -182,6 +188,8 @@ const fn acknowledgement(s1: u32, is_sealed: bool, has_payload: bool) -> Result<
         9 => SegmentKind::AckOfPathProbe,
         10 => SegmentKind::Gone,
         11 if !is_sealed => SegmentKind::SessionQuery,
+        12 => SegmentKind::ResetTicket,
+        13 => SegmentKind::AckOfResetTicket,
         s1 => return Err(DecodeError::AckKind { s1 }),
     })
 }

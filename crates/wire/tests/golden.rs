@@ -20,7 +20,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Every kind of segment must have its vector.
-const NAMES: [&str; 51] = [
+const NAMES: [&str; 53] = [
     "syn_classic",
     "synack_classic",
     "ack_classic",
@@ -67,6 +67,8 @@ const NAMES: [&str; 51] = [
     "ack_of_path_probe_modern",
     "ack_gone_modern",
     "ack_session_query_modern",
+    "ack_reset_ticket_modern_sealed",
+    "ack_of_reset_ticket_modern",
     "rst_modern",
     "rst_not_admitted_modern",
     "rst_application_modern",
@@ -556,6 +558,8 @@ fn typed_modern(name: &str) -> (Envelope, Segment) {
         }
         "ack_gone_modern" => (to_initiator, 95, None, Segment::Ack(Ack::Gone { stream: id(8) })),
         "ack_session_query_modern" => (to_acceptor, 4, None, Segment::Ack(Ack::SessionQuery { from: 0xC0A1_E5D2 })),
+        "ack_reset_ticket_modern_sealed" => (to_initiator, 14, Some(0), Segment::Ack(Ack::ResetTicket)),
+        "ack_of_reset_ticket_modern" => (to_acceptor, 61, Some(0), Segment::Ack(Ack::OfResetTicket)),
         "ack_path_challenge_modern" => (to_acceptor, 5_000, Some(1), Segment::Ack(Ack::PathChallenge { token })),
         "ack_path_response_modern" => (to_initiator, 41, Some(0), Segment::Ack(Ack::PathResponse { token })),
         "data_modern" => (to_acceptor, 2, None, Segment::Data(data(0, 0, 0, 1, 51, true))),
@@ -663,6 +667,8 @@ fn kind_of(name: &str) -> &'static str {
         ("ack_path_response", "path_response"),
         ("ack_path_probe", "path_probe"),
         ("ack_reset_stream", "reset_of_stream"),
+        ("ack_reset_ticket", "reset_ticket"),
+        ("ack_of_reset_ticket", "ack_of_reset_ticket"),
         ("ack_of_reset", "ack_of_reset"),
         ("ack_stop_sending", "stop_sending"),
         ("ack_gone", "gone"),

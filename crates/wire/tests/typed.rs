@@ -59,6 +59,8 @@ fn acks() -> impl Strategy<Value = Ack> {
         (streams(), any::<u32>()).prop_map(|(stream, error)| Ack::StopSending { stream, error }),
         streams().prop_map(|stream| Ack::Gone { stream }),
         any::<u32>().prop_map(|from| Ack::SessionQuery { from }),
+        Just(Ack::ResetTicket),
+        Just(Ack::OfResetTicket),
         Just(Ack::PathProbe),
         any::<u32>().prop_map(|echo| Ack::OfPathProbe { echo }),
         any::<u32>().prop_map(|echo| Ack::OfSynAck { echo }),
@@ -178,6 +180,8 @@ fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
                 Ack::OfPathProbe { echo } => [0, 9, echo],
                 Ack::Gone { .. } => [0, 10, 0],
                 Ack::SessionQuery { from } => [from, 11, 0],
+                Ack::ResetTicket => [0, 12, 0],
+                Ack::OfResetTicket => [0, 13, 0],
                 Ack::OfSynAck { echo } => [0, 2, echo],
                 Ack::PathChallenge { token } => [upper(token), 3, token as u32],
                 Ack::PathResponse { token } => [upper(token), 4, token as u32],
@@ -401,7 +405,7 @@ fn every_combination_of_flags_has_a_kind_or_is_refused() {
 
 #[test]
 fn values_without_a_meaning_are_refused_or_read_as_none() {
-    for s1 in [12, u32::MAX] {
+    for s1 in [14, u32::MAX] {
         assert_eq!(read_both(Flags::ACK, s1, 0), [Err(DecodeError::AckKind { s1 }); 2]);
     }
     // A peer that is asked has lost the keys.

@@ -1,4 +1,4 @@
-//! An end that has lost a session, and what its peer makes of that (`spec/protocol.md` [rst-7] and [rst-8]).
+//! An end that has lost a session, and what its peer makes of that (`spec/protocol.md` [rst-7] to [rst-9]).
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::cell::RefCell;
@@ -9,7 +9,7 @@ use dfcp_proto::{Accept, Config, ConnectionError, Rate, ResetKey, Security, Stat
 use dfcp_testkit::{DelayLine, Job, Node, Packet, Pattern, Testbed, Trust, client_address, seed32, server_address};
 use dfcp_time::Time;
 use dfcp_wire::segment::{Ack, Address, Reset, ResetReason, Segment};
-use dfcp_wire::{DATAGRAM_BYTES_MAX, Unverified};
+use dfcp_wire::{DATAGRAM_BYTES_MAX, Outline, SegmentKind, Unverified};
 
 /// The path's, both ways.
 const RTT: Duration = Duration::from_millis(10);
@@ -366,4 +366,130 @@ fn an_answer_ends_no_later_session() {
     restart.inject(answer);
     restart.run_for(Duration::from_millis(100));
     assert!(restart.is_open());
+}
+
+/// What was sent of tickets and their acknowledgements: when, from whom.
+type Told = Rc<RefCell<Vec<(Time, bool, SegmentKind)>>>;
+
+impl Restart {
+    /// Records what is told of tickets, and loses as much of it as `is_lost` says.
+    fn watch_tickets(&mut self, mut is_lost: impl FnMut(bool, SegmentKind) -> bool + 'static) -> Told {
+        let told = Told::default();
+        let seen = Rc::clone(&told);
+        let mut before = std::mem::replace(&mut self.bed.tap, Box::new(|_, packet| vec![packet]));
+        self.bed.tap = Box::new(move |now, packet| {
+            let kind = Outline::of(&packet.bytes).unwrap().kind;
+            let is_servers = packet.from == server_address();
+            if matches!(kind, SegmentKind::ResetTicket | SegmentKind::AckOfResetTicket) {
+                seen.borrow_mut().push((now, is_servers, kind));
+                if is_lost(is_servers, kind) {
+                    return Vec::new();
+                }
+            }
+            before(now, packet)
+        });
+        told
+    }
+}
+
+/// [rst-9]
+#[test]
+fn each_side_tells_its_ticket_once_when_the_session_is_200_ms_old() {
+    for trust in SEALED {
+        let mut restart = Restart::new(trust, Duration::from_secs(600), key(5));
+        let told = restart.watch_tickets(|_, _| false);
+        restart.run_for(Duration::from_secs(300));
+        for is_servers in [false, true] {
+            let of = |kind| {
+                let told = told.borrow();
+                let times: Vec<Time> =
+                    told.iter().filter(|it| (it.1, it.2) == (is_servers, kind)).map(|it| it.0).collect();
+                assert_eq!(times.len(), 1, "{trust:?} {is_servers} {kind:?}");
+                times[0].since(Time::from_s(1))
+            };
+            let [told_ms, acknowledged_ms] =
+                [SegmentKind::ResetTicket, SegmentKind::AckOfResetTicket].map(|kind| of(kind).as_millis());
+            assert!((200..=200 + 3 * RTT.as_millis()).contains(&told_ms), "{trust:?} {told_ms}");
+            assert!((200..=200 + 4 * RTT.as_millis()).contains(&acknowledged_ms), "{trust:?} {acknowledged_ms}");
+        }
+    }
+}
+
+#[test]
+fn a_session_that_is_over_in_200_ms_tells_no_ticket_and_one_without_seals_never_does() {
+    for (trust, job) in
+        [(Trust::Pinned, Job::send(1)), (Trust::FirstContact, Job::send(1)), (Trust::Unsealed, endless())]
+    {
+        let mut restart = Restart::new(trust, Duration::from_secs(600), key(5));
+        restart.bed.client.job = job;
+        restart.bed.server.job = Job::send(0);
+        let told = restart.watch_tickets(|_, _| false);
+        restart.run_for(Duration::from_secs(60));
+        assert_eq!(told.borrow().len(), 0, "{trust:?}");
+    }
+}
+
+#[test]
+fn tickets_and_acknowledgements_that_are_lost_are_told_again() {
+    for lost in [SegmentKind::ResetTicket, SegmentKind::AckOfResetTicket] {
+        let mut restart = Restart::new(Trust::Pinned, Duration::from_secs(600), key(5));
+        let mut left = 3;
+        // The server's ticket, or what acknowledges that.
+        let told = restart.watch_tickets(move |is_servers, kind| {
+            let is_lost = left > 0 && kind == lost && is_servers == (lost == SegmentKind::ResetTicket);
+            left -= u32::from(is_lost);
+            is_lost
+        });
+        restart.run_for(Duration::from_secs(20));
+        let count = told.borrow().iter().filter(|it| it.1 && it.2 == SegmentKind::ResetTicket).count();
+        assert_eq!(count, 4, "{lost:?}");
+        restart.start(key(5));
+        assert_eq!(restart.end(Duration::from_secs(2)).unwrap().1, ConnectionError::PeerLostSession);
+    }
+}
+
+/// The window in which a loss is not noticed at once: before the ticket has come, a fifth of a second and half a round trip.
+#[test]
+fn a_session_that_is_lost_before_its_ticket_came_ends_by_silence() {
+    for (age_ms, expected) in [(150, ConnectionError::TimedOut), (250, ConnectionError::PeerLostSession)] {
+        let mut restart = Restart::new(Trust::Pinned, Duration::from_secs(20), key(5));
+        restart.run_for(Duration::from_millis(age_ms));
+        assert!(restart.is_open(), "{age_ms}");
+        restart.start(key(5));
+        assert_eq!(restart.end(Duration::from_secs(60)).unwrap().1, expected, "{age_ms}");
+        assert_eq!(restart.questions.borrow().is_empty(), expected == ConnectionError::TimedOut, "{age_ms}");
+    }
+}
+
+/// An attacker who writes a ticket of its own, in the clear: it would know the answer.
+#[test]
+fn a_ticket_in_the_clear_is_none() {
+    let mut restart = Restart::new(Trust::Pinned, Duration::from_secs(600), key(5));
+    restart.run_for(Duration::from_secs(2));
+    restart.kill();
+    restart.run_for(Duration::from_secs(1));
+    let (_, question) = restart.questions.borrow()[0].clone();
+    let Some((Segment::Ack(Ack::SessionQuery { from: client_id }), asked)) = segment_of(&question.bytes) else {
+        panic!("no question")
+    };
+    restart.bed.server.is_off = false;
+    restart.run_for(Duration::from_secs(1));
+    let forged = ResetKey::from_bytes(&[99; 32]).at_port(9_000).issue(client_id, &[1; 32]);
+    let mut out = [0; DATAGRAM_BYTES_MAX];
+    for segment in [Ack::ResetTicket, Ack::OfResetTicket] {
+        let mut draft = Segment::Ack(segment).begin_clear(Address::Connection(client_id), 0, &mut out);
+        draft.payload(32).unwrap().copy_from_slice(&forged.to_bytes());
+        let length = draft.finish();
+        restart.inject(out[..length].to_vec());
+        restart.run_for(RTT);
+    }
+    restart.kill();
+    restart.run_for(Duration::from_secs(1));
+    let (_, latest) = restart.questions.borrow().last().unwrap().clone();
+    assert_eq!(segment_of(&latest.bytes).unwrap().1, asked);
+    restart.inject(reset(client_id, &forged.to_bytes()[16..]));
+    restart.run_for(RTT);
+    assert!(restart.is_open());
+    restart.start(key(5));
+    assert_eq!(restart.end(Duration::from_secs(2)).unwrap().1, ConnectionError::PeerLostSession);
 }

@@ -11,7 +11,7 @@ local PATTERNS = { [1] = "XX", [2] = "IK", [3] = "NNpsk0" }
 local REASONS = { [0] = "none told", [1] = "key not admitted", [2] = "first message not read", [3] = "the application's, in S2", [4] = "path too narrow", [5] = "session unknown" }
 local ACKS = {
     [0] = "keep-alive", "ACK of a FIN", "ACK of a SYNACK", "path challenge", "path response", "reset of a stream", "ACK of a reset",
-    "stop sending", "path probe", "ACK of a path probe", "gone", "session query",
+    "stop sending", "path probe", "ACK of a path probe", "gone", "session query", "reset ticket", "ACK of a reset ticket",
 }
 
 local F = {}
@@ -92,7 +92,6 @@ define("uint8", "handshake.cipher", "Cipher", base.DEC, CIPHERS)
 define("uint8", "handshake.noise_pattern", "Noise pattern", base.DEC, PATTERNS)
 define("bytes", "handshake.noise_message", "Noise message")
 define("bytes", "handshake.cookie", "Cookie")
-define("bytes", "handshake.reset_ticket", "Reset ticket")
 
 define_numbers("uint32", "report.", "highest_datagram=Highest datagram;datagrams_received=Datagrams received;hold_us=Hold (µs)")
 define_numbers("uint32", "report.", "memory_kib=Memory (KiB);streams_bidirectional=Bidirectional streams;streams_one_way=One-way streams")

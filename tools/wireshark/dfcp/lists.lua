@@ -104,10 +104,6 @@ local PARAMETERS = { name = "handshake", label = "parameter", length_bytes = 2, 
     [20] = { "features", 4, 4, show_features("handshake") },
     [21] = { "bidirectional streams", 4, 4, show_number("handshake.streams_bidirectional") },
     [22] = { "one-way streams", 4, 4, show_number("handshake.streams_one_way") },
-    [23] = { "reset ticket", 32, 32, function(value, item)
-        local range = value:rest()
-        if range then item:add(F["handshake.reset_ticket"], range) end
-    end },
     [128] = { "Noise", 1, 65535, function(value, item)
         local pattern = value:take(1)
         if not pattern then return end

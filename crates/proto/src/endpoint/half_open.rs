@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dfcp_secure::{
     AddressPrefix, Cipher, CookieJar, EndpointResetKey, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern,
-    ResetTicket, ResponderKeys, StaticKey,
+    ResponderKeys, StaticKey,
 };
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, Payload};
@@ -98,8 +98,6 @@ struct HalfOpen {
     symbol_size: u16,
     features: Features,
     cipher: Cipher,
-    /// What the first message told to ask its sender later.
-    ticket: Option<ResetTicket>,
     /// How often a proof was none.
     failures: u8,
     /// What this takes, as counted when it was made.
@@ -268,10 +266,10 @@ impl HalfOpens {
             }
         }
         let remote = half_open.remote.into();
-        let (has_datagram, established, ticket) = match proof {
+        let (has_datagram, established) = match proof {
             Proof::None | Proof::Failed => return None,
-            Proof::Message(established, ticket) => (false, established, ticket),
-            Proof::Datagram => (true, half_open.waits.take_established()?, half_open.ticket.take()),
+            Proof::Message(established) => (false, established),
+            Proof::Datagram => (true, half_open.waits.take_established()?),
         };
         let half_open = *self.remove(id)?;
         let proven = Proven {
@@ -284,7 +282,7 @@ impl HalfOpens {
             established,
             cipher: half_open.cipher,
             answered_at: half_open.answered_at,
-            ticket,
+            ticket: Box::new(self.reset_key.issue(id, &seed)),
         };
         let session = Box::new(Session::accept_sealed(now, Arc::clone(config), remote, seed, proven));
         Some(Opened { session, has_datagram })
@@ -318,7 +316,7 @@ enum Proof {
     /// A forgery, or damaged.
     Failed,
     /// The third message.
-    Message(Established, Option<ResetTicket>),
+    Message(Established),
     /// A sealed datagram that opens.
     Datagram,
 }
@@ -331,13 +329,8 @@ fn read_third(third: &mut dfcp_secure::HalfOpen, keys: &ResponderKeys, header: &
     if received.segment != Segment::Ack(Ack::Noise) || pattern != Pattern::FirstContact.id() {
         return Proof::None;
     }
-    let mut plain = [0; MESSAGE_BYTES_MAX];
-    match third.read_third(keys, message, &mut plain) {
-        Ok((established, length)) => {
-            // All that it may say: what cannot be read says nothing ([noise-2]).
-            let told = Payload::decode(&plain[..length]).ok().and_then(|payload| payload.reset_ticket);
-            Proof::Message(established, told.map(ResetTicket::from_bytes))
-        }
+    match third.read_third(keys, message, &mut [0; MESSAGE_BYTES_MAX]) {
+        Ok((established, _)) => Proof::Message(established),
         Err(HandshakeError::Length(_)) => Proof::None,
         Err(_) => Proof::Failed,
     }

@@ -33,8 +33,8 @@ pub(crate) struct Proven {
     pub(crate) admitted: bool,
     /// When the first SYNACK left.
     pub(crate) answered_at: Time,
-    /// What to ask the initiator when it falls silent.
-    pub(crate) ticket: Option<ResetTicket>,
+    /// To be told to the initiator.
+    pub(crate) ticket: Box<ResetTicket>,
 }
 
 impl Session {
@@ -56,7 +56,7 @@ impl Session {
         let (offer, local_id) = (common.own_offer(), common.link.local_id);
         let call = match common.config.credentials() {
             Some(credentials) => {
-                let ticket = reset_key.map(|key| key.issue(local_id, &seed));
+                let ticket = reset_key.map(|key| Box::new(key.issue(local_id, &seed)));
                 Some(Box::new(Call::new(&common.config, credentials, local_id, &offer, ticket, &mut common.random)?))
             }
             None => None,
@@ -118,7 +118,7 @@ impl Session {
             // comes, tells the initiator to stop repeating it.
             opening.handshake.start_timer(now);
         }
-        let agreed = Agreed { peer: PeerLimits::from(&proven.offer), third: None, ticket: proven.ticket };
+        let agreed = Agreed { peer: PeerLimits::from(&proven.offer), third: None, ticket: Some(proven.ticket) };
         let open = Open::new(now, &mut common, &mut opening, agreed);
         Self { common, phase: Phase::Open(Box::new(open)) }
     }

@@ -7,7 +7,7 @@ use dfcp_secure::{
     Cipher, HandshakeError, Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, Pattern, ResetTicket, StaticKey,
 };
 use dfcp_time::Time;
-use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, Payload, RESET_TICKET_BYTES};
+use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, Payload};
 use dfcp_wire::segment::{Clear, Received, ResetReason, Segment, SynOptions};
 use dfcp_wire::{EncodeError, Features, overhead_bytes};
 use rand_chacha::ChaCha20Rng;
@@ -36,8 +36,8 @@ pub(super) struct Call {
     noise: Initiator,
     first: Box<[u8]>,
     cookie: Option<Box<[u8]>>,
-    /// Our own, for the third message. Where there is none, the first one has it.
-    ticket: Option<ResetTicket>,
+    /// Our own, to be told once the session is open.
+    ticket: Option<Box<ResetTicket>>,
     /// An answer which is not authenticated says that the attempt is in vain; unless a genuine one comes until then, that
     /// is believed.
     doubt: Option<(Time, ConnectionError)>,
@@ -52,17 +52,16 @@ struct Answer {
     symbol_size: u16,
     features: Features,
     echo: u32,
-    ticket: Option<ResetTicket>,
 }
 
 impl Call {
-    /// Writes the first message. `ticket` is what the acceptor is to ask if it hears nothing of us any more.
+    /// Writes the first message. `ticket` is to be told to the acceptor.
     pub(super) fn new(
         config: &Config,
         credentials: &Credentials,
         local_id: u32,
         offer: &Offer,
-        ticket: Option<ResetTicket>,
+        ticket: Option<Box<ResetTicket>>,
         random: &mut SeekableRng<ChaCha20Rng>,
     ) -> Result<Self, ConfigError> {
         let (seed, key_seed) = (random.bytes(), random.bytes());
@@ -70,21 +69,12 @@ impl Call {
         let prologue = prologue(&syn_options(config.symbol_size, features(config)).to_bytes(), local_id);
         let mut noise = Initiator::new(keys, &prologue, seed).map_err(|_| ConfigError::Handshake)?;
         let ciphers: Vec<u8> = credentials.ciphers.list().into_iter().map(Cipher::id).collect();
-        // The first message of this pattern is public, and its third is not.
-        let is_public = noise.pattern() == Pattern::FirstContact;
-        let told = ticket.as_ref().filter(|_| !is_public).map(ResetTicket::to_bytes);
-        let payload = Payload { ciphers: Some(&ciphers), reset_ticket: told, ..Payload::default() }.with_offer(offer);
+        let payload = Payload { ciphers: Some(&ciphers), ..Payload::default() }.with_offer(offer);
         let mut plain = [0; 128];
         let length = payload.encode(&mut plain).map_err(|_| ConfigError::Handshake)?;
         let mut first = [0; MESSAGE_BYTES_MAX];
         let length = noise.write_first(&plain[..length], &mut first).map_err(|_| ConfigError::Handshake)?;
-        Ok(Self {
-            noise,
-            first: first[..length].into(),
-            cookie: None,
-            ticket: ticket.filter(|_| is_public),
-            doubt: None,
-        })
+        Ok(Self { noise, first: first[..length].into(), cookie: None, ticket, doubt: None })
     }
 
     /// What is not authenticated, and when it is believed.
@@ -151,10 +141,7 @@ impl Call {
             return Ok(None);
         }
         let mut third = [0; MESSAGE_BYTES_MAX];
-        let mut plain = [0; PARAMETER_HEADER_BYTES + RESET_TICKET_BYTES];
-        let payload = Payload { reset_ticket: self.ticket.as_ref().map(ResetTicket::to_bytes), ..Payload::default() };
-        let told = payload.encode(&mut plain).map_err(|_| HandshakeError::Length(RESET_TICKET_BYTES))?;
-        let length = self.noise.write_third(&plain[..told], &mut third)?;
+        let length = self.noise.write_third(&[], &mut third)?;
         Ok(Some(third[..length].into()))
     }
 }
@@ -170,8 +157,7 @@ fn accepted((config, credentials): (&Config, &Credentials), offered_size: u16, p
     if !(SYMBOL_SIZE_MIN..=offered_size.min(symbol_size_max(true))).contains(&symbol_size) {
         return None;
     }
-    let ticket = inner.reset_ticket.map(ResetTicket::from_bytes);
-    Some(Answer { third: None, cipher, peer_id, offer, symbol_size, features, echo, ticket })
+    Some(Answer { third: None, cipher, peer_id, offer, symbol_size, features, echo })
 }
 
 /// Why a second message was not taken.
@@ -267,6 +253,6 @@ impl Opening {
             self.handshake.owe(0);
             self.handshake.owe(0);
         }
-        Ok(Agreed { peer: PeerLimits::from(&answer.offer), third: answer.third, ticket: answer.ticket })
+        Ok(Agreed { peer: PeerLimits::from(&answer.offer), third: answer.third, ticket: call.ticket })
     }
 }

@@ -45,8 +45,8 @@ pub(super) struct Agreed {
     pub(super) peer: PeerLimits,
     /// The third message of a sealed handshake, to be repeated until the acceptor shows that it has come.
     pub(super) third: Option<Box<[u8]>>,
-    /// What the peer has told to ask it when it falls silent; `None` without seals.
-    pub(super) ticket: Option<ResetTicket>,
+    /// To be told to the peer; `None` without seals.
+    pub(super) ticket: Option<Box<ResetTicket>>,
 }
 
 impl Agreed {

@@ -21,7 +21,14 @@ impl Session {
         }
         if matches!(
             segment,
-            Segment::Ack(Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise | Ack::SessionQuery { .. })
+            Segment::Ack(
+                Ack::PathChallenge { .. }
+                    | Ack::PathResponse { .. }
+                    | Ack::Noise
+                    | Ack::SessionQuery { .. }
+                    | Ack::ResetTicket
+                    | Ack::OfResetTicket
+            )
         ) {
             // Only keys give these a meaning ([path-1]): anybody can write them.
             return Err(Dropped::Unexpected.into());

@@ -131,6 +131,8 @@ pub enum Timer {
     KeepAlive,
     /// A silent peer is to be asked whether it has lost the session.
     Query,
+    /// The peer is to be told the reset ticket.
+    Ticket,
     /// Data may be sent.
     Data,
     /// A new address is to be challenged, or a challenge to be answered.

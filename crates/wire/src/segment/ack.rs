@@ -81,7 +81,15 @@ pub enum Ack {
         /// The connection id of the one who asks, to which the answer goes.
         from: u32,
     },
+    /// Tells the peer the reset ticket in the payload (`spec/security.md` \[reset-1\]): what to ask if this side falls silent. Only where it is
+    /// sealed does it mean anything.
+    ResetTicket,
+    /// Acknowledges a [`ResetTicket`](Self::ResetTicket).
+    OfResetTicket,
 }
+
+/// Bytes of the payload of [`Ack::ResetTicket`]: a question of 16, and the token of 16 that answers it.
+pub const RESET_TICKET_BYTES: usize = 32;
 
 const KEEP_ALIVE: u32 = 0;
 const OF_FIN: u32 = 1;
@@ -95,6 +103,8 @@ const PATH_PROBE: u32 = 8;
 const OF_PATH_PROBE: u32 = 9;
 const GONE: u32 = 10;
 pub(super) const SESSION_QUERY: u32 = 11;
+const RESET_TICKET: u32 = 12;
+const OF_RESET_TICKET: u32 = 13;
 
 impl Ack {
     pub(super) const fn fields(self) -> Fields {
@@ -111,6 +121,8 @@ impl Ack {
             Self::OfPathProbe { echo } => (0, OF_PATH_PROBE, echo),
             Self::Gone { .. } => (0, GONE, 0),
             Self::SessionQuery { from } => (from, SESSION_QUERY, 0),
+            Self::ResetTicket => (0, RESET_TICKET, 0),
+            Self::OfResetTicket => (0, OF_RESET_TICKET, 0),
         };
         Fields { flags: Flags::ACK, block_id, s1, s2, stream: self.stream() }
     }
@@ -130,6 +142,8 @@ impl Ack {
             | Self::PathProbe
             | Self::OfPathProbe { .. }
             | Self::SessionQuery { .. }
+            | Self::ResetTicket
+            | Self::OfResetTicket
             | Self::Noise => StreamId::FIRST,
         }
     }
@@ -163,6 +177,8 @@ impl Ack {
             SESSION_QUERY if trailer == Trailer::Crc => {
                 fields.without_stream().map(|_| Self::SessionQuery { from: block_id })
             }
+            RESET_TICKET => fields.without_stream().map(|_| Self::ResetTicket),
+            OF_RESET_TICKET => fields.without_stream().map(|_| Self::OfResetTicket),
             s1 => Err(DecodeError::AckKind { s1 }),
         }
     }

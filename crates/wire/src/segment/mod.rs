@@ -18,7 +18,7 @@ mod report;
 mod reset;
 mod syn;
 
-pub use ack::Ack;
+pub use ack::{Ack, RESET_TICKET_BYTES};
 pub use data::Data;
 pub use envelope::{Address, Envelope, KeyEpoch};
 pub use fin::Fin;

@@ -1,10 +1,10 @@
 //! First messages: which of them are answered, and what it may cost to find out.
 
 use dfcp_secure::{
-    Answered, Cipher, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, ResetTicket, Responder, address_bytes,
+    Answered, Cipher, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Responder, address_bytes,
 };
 use dfcp_time::Time;
-use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, PARAMETERS_BYTES, Payload, RESET_TICKET_BYTES};
+use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, PARAMETERS_BYTES, Payload};
 use dfcp_wire::segment::ResetReason;
 use dfcp_wire::{DatagramBuffer, Features, overhead_bytes};
 use rand_chacha::ChaCha20Rng;
@@ -18,8 +18,8 @@ use crate::limits;
 use crate::session::handshake::{features, symbol_size_max};
 use crate::session::noise::prologue;
 
-/// The payload of a second message: an id and an offer, and a cipher, a symbol size, an echo, features and a reset ticket.
-const REPLY_BYTES: usize = PARAMETERS_BYTES + 5 * PARAMETER_HEADER_BYTES + 1 + 2 + 4 + 4 + RESET_TICKET_BYTES;
+/// The payload of a second message: an id and an offer, and a cipher, a symbol size, an echo and features.
+const REPLY_BYTES: usize = PARAMETERS_BYTES + 4 * PARAMETER_HEADER_BYTES + 1 + 2 + 4 + 4;
 
 /// A first message for which there would be room.
 struct First<'a> {
@@ -63,7 +63,6 @@ struct Agreed {
     cipher: Cipher,
     symbol_size: u16,
     features: Features,
-    ticket: Option<ResetTicket>,
 }
 
 /// The time step of cookies.
@@ -189,8 +188,7 @@ impl HalfOpens {
         let symbol_size = config.symbol_size.min(offered).min(symbol_size_max(true));
         let offered = syn.options.map_or(Features::NONE, |options| options.features);
         let features = offered.intersection(features(config));
-        let ticket = inner.reset_ticket.map(ResetTicket::from_bytes);
-        Ok(Agreed { responder, offer, cipher, symbol_size, features, ticket })
+        Ok(Agreed { responder, offer, cipher, symbol_size, features })
     }
 
     /// Opens a connection, or refuses to.
@@ -205,18 +203,16 @@ impl HalfOpens {
     ) -> Verdict {
         let &First { local_id, initiator_id, pattern, .. } = first;
         let bytes = first.half_open_bytes();
-        let Agreed { responder, offer, cipher, symbol_size, features, ticket } =
-            match self.read(config, syn, first, seed) {
-                Ok(agreed) => agreed,
-                Err(verdict) => return verdict,
-            };
+        let Agreed { responder, offer, cipher, symbol_size, features } = match self.read(config, syn, first, seed) {
+            Ok(agreed) => agreed,
+            Err(verdict) => return verdict,
+        };
         let reply = Payload {
             connection_id: Some(local_id),
             ciphers: Some(&[cipher.id()]),
             symbol_size: Some(symbol_size),
             echo: Some(syn.number),
             features: Some(features),
-            reset_ticket: Some(self.reset_key.issue(local_id, &seed).to_bytes()),
             ..Payload::default()
         };
         let mut plain = [0; MESSAGE_BYTES_MAX];
@@ -246,7 +242,6 @@ impl HalfOpens {
             symbol_size,
             features,
             cipher,
-            ticket,
             failures: 0,
             bytes: bytes as u16,
             retry_after_us: 0,

@@ -3,6 +3,7 @@
 
 mod feedback;
 pub(in crate::session) mod messages;
+mod own_ticket;
 mod packet_size;
 mod rate;
 mod reading;
@@ -32,6 +33,7 @@ use crate::path::rate_control::RateControl;
 use crate::session::common::Common;
 use crate::session::handshake::{Handshake, MESSAGES};
 use crate::session::open::messages::Messages;
+use crate::session::open::own_ticket::OwnTicket;
 use crate::session::open::reading::ReadingTime;
 use crate::session::open::session_query::SessionQuery;
 use crate::session::opening::{Agreed, Opening};
@@ -52,6 +54,9 @@ pub(super) struct Open {
     /// The third message of a sealed one, until the acceptor shows that it has come.
     third: Option<Box<[u8]>>,
     closing: Closing,
+    own_ticket: OwnTicket,
+    /// The peer has told its ticket, and is to hear that it has come.
+    owes_ticket_ack: bool,
     query: SessionQuery,
     pub(super) reporter: Reporter,
     reading: ReadingTime,
@@ -107,7 +112,9 @@ impl Open {
             handshake: std::mem::take(&mut opening.handshake),
             third,
             closing: Closing::default(),
-            query: SessionQuery::new(ticket),
+            own_ticket: OwnTicket::new(now, ticket),
+            owes_ticket_ack: false,
+            query: SessionQuery::default(),
             reporter: Reporter::default(),
             reading: ReadingTime::default(),
             pacer: Pacer::new(None),

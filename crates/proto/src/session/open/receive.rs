@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use dfcp_secure::epoch_of;
+use dfcp_secure::{ResetTicket, epoch_of};
 use dfcp_time::Time;
 use dfcp_wire::segment::{
     Ack, Clear, Data, Fin, KeyEpoch, Received, ReportHeader, Reset, ResetReason, Sealed, Segment,
@@ -74,8 +74,21 @@ impl Open {
                 Ok(())
             }
             Segment::Ack(Ack::PathResponse { token }) => self.take_path_response(now, common, token),
+            Segment::Ack(Ack::ResetTicket) => self.take_ticket(payload),
+            Segment::Ack(Ack::OfResetTicket) => {
+                self.own_ticket.on_acknowledged();
+                Ok(())
+            }
             _ => self.take_segment(now, common, &segment, number, payload),
         }
+    }
+
+    /// The peer tells what to ask if it falls silent (\[rst-9\]).
+    fn take_ticket(&mut self, payload: &[u8]) -> Result<(), Stop> {
+        let ticket = payload.try_into().map_err(|_| Dropped::Unexpected)?;
+        self.query.on_ticket(ResetTicket::from_bytes(ticket));
+        self.owes_ticket_ack = true;
+        Ok(())
     }
 
     /// A datagram in the clear in a sealed session. It means nothing, unless it proves that the peer has lost the session and was
@@ -261,7 +274,12 @@ impl Open {
             }
             Ack::PathProbe => self.on_size_probe(number),
             Ack::OfPathProbe { echo } => self.on_size_answer(now, common, echo),
-            Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise | Ack::SessionQuery { .. } => {
+            Ack::PathChallenge { .. }
+            | Ack::PathResponse { .. }
+            | Ack::Noise
+            | Ack::SessionQuery { .. }
+            | Ack::ResetTicket
+            | Ack::OfResetTicket => {
                 return Err(Dropped::Unexpected.into());
             }
         }

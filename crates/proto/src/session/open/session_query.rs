@@ -7,73 +7,56 @@ use dfcp_time::Time;
 
 use crate::limits;
 
-/// When to ask, and which answer is believed.
-#[derive(Debug)]
+/// When to ask, and which answer is believed. Every idle session has this.
+#[derive(Debug, Default)]
 pub(super) struct SessionQuery {
     /// What the peer has told to ask. Without it nothing is asked, and no answer believed.
     ticket: Option<ResetTicket>,
-    silence: Silence,
-    /// When something left that the peer has not answered, unless it was heard since.
-    unanswered_since: Time,
-    /// When the last question left, if one has.
-    asked_at: Time,
-}
-
-/// What has happened since the peer was heard. Apart from the times: every idle session has this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Silence {
-    /// Nothing has left that it answers.
-    None,
-    /// Something has.
-    Unanswered,
-    /// And it was asked whether it has lost the session.
-    Asked,
+    /// Questions since the peer was heard, up to one more than [`limits::SESSION_QUERIES_OFTEN`].
+    asked: u8,
+    /// When the next question is due. `None` as long as nothing has left that the peer answers, since it was heard.
+    due_at: Option<Time>,
 }
 
 impl SessionQuery {
-    pub(super) fn new(ticket: Option<ResetTicket>) -> Self {
-        Self { ticket, silence: Silence::None, unanswered_since: Time::ZERO, asked_at: Time::ZERO }
+    /// The peer has told its ticket.
+    pub(super) fn on_ticket(&mut self, ticket: ResetTicket) {
+        self.ticket = Some(ticket);
     }
 
-    /// Something has left that the peer answers, if it is there.
+    /// Something has left that the peer answers, if it is there. `rtt`: the round trip, asked for the first time only.
     #[inline]
-    pub(super) fn on_sent(&mut self, now: Time) {
-        if self.silence == Silence::None && self.ticket.is_some() {
-            (self.silence, self.unanswered_since) = (Silence::Unanswered, now);
+    pub(super) fn on_sent(&mut self, now: Time, rtt: impl FnOnce() -> Duration) {
+        if self.due_at.is_none() && self.ticket.is_some() {
+            self.due_at = Some(now + limits::SESSION_QUERY_AFTER_MIN.max(rtt() * 4));
         }
     }
 
     /// The peer has been heard: it has the session.
     #[inline]
     pub(super) fn on_heard(&mut self) {
-        self.silence = Silence::None;
+        (self.asked, self.due_at) = (0, None);
     }
 
     /// When the next question is due.
     #[inline]
-    pub(super) fn due_at(&self, rtt: Duration) -> Option<Time> {
-        match self.silence {
-            Silence::None => None,
-            Silence::Unanswered => Some(self.unanswered_since + limits::SESSION_QUERY_AFTER_MIN.max(rtt * 4)),
-            Silence::Asked => {
-                let is_early = self.asked_at.since(self.unanswered_since) < limits::SESSION_QUERY_OFTEN;
-                let interval =
-                    if is_early { limits::SESSION_QUERY_INTERVAL } else { limits::SESSION_QUERY_INTERVAL_LATER };
-                Some(self.asked_at + interval.max(rtt))
-            }
-        }
+    pub(super) fn due_at(&self) -> Option<Time> {
+        self.due_at
     }
 
     /// The question, if one is due.
     pub(super) fn take_due(&mut self, now: Time, rtt: Duration) -> Option<[u8; RESET_QUESTION_BYTES]> {
-        self.due_at(rtt).filter(|&at| now >= at)?;
-        (self.silence, self.asked_at) = (Silence::Asked, now);
+        self.due_at.filter(|&at| now >= at)?;
+        self.asked = (self.asked + 1).min(limits::SESSION_QUERIES_OFTEN + 1);
+        let is_early = self.asked <= limits::SESSION_QUERIES_OFTEN;
+        let interval = if is_early { limits::SESSION_QUERY_INTERVAL } else { limits::SESSION_QUERY_INTERVAL_LATER };
+        self.due_at = Some(now + interval.max(rtt));
         self.ticket.as_ref().map(ResetTicket::question)
     }
 
     /// Whether an answer is waited for. Else none is believed, however right it is.
     pub(super) fn is_asked(&self) -> bool {
-        self.silence == Silence::Asked
+        self.asked > 0
     }
 
     /// Whether this proves that the peer has lost the session.
@@ -91,7 +74,9 @@ mod tests {
     const RTT: Duration = Duration::from_millis(20);
 
     fn asking() -> SessionQuery {
-        SessionQuery::new(Some(ResetKey::from_bytes(&[7; 32]).at_port(9).issue(5, &[1; 32])))
+        let mut query = SessionQuery::default();
+        query.on_ticket(ResetKey::from_bytes(&[7; 32]).at_port(9).issue(5, &[1; 32]));
+        query
     }
 
     fn answer(query: &SessionQuery) -> Vec<u8> {
@@ -102,14 +87,14 @@ mod tests {
     #[test]
     fn questions_come_twice_a_second_and_after_a_minute_once() {
         let (mut query, start) = (asking(), Time::from_s(1));
-        assert_eq!(query.due_at(RTT), None, "nothing is unanswered");
-        query.on_sent(start);
+        assert_eq!(query.due_at(), None, "nothing is unanswered");
+        query.on_sent(start, || RTT);
         let mut asked = Vec::new();
         while asked.len() < 130 {
-            let at = query.due_at(RTT).unwrap();
+            let at = query.due_at().unwrap();
             assert_eq!(query.take_due(at - Duration::from_millis(1), RTT), None);
             assert!(query.take_due(at, RTT).is_some());
-            query.on_sent(at);
+            query.on_sent(at, || RTT);
             asked.push(at.since(start).as_millis());
         }
         assert_eq!(asked[..4], [200, 700, 1_200, 1_700]);
@@ -119,10 +104,10 @@ mod tests {
     #[test]
     fn a_long_path_is_given_its_time() {
         let (mut query, start, rtt) = (asking(), Time::from_s(1), Duration::from_millis(700));
-        query.on_sent(start);
-        assert_eq!(query.due_at(rtt), Some(start + 4 * rtt));
+        query.on_sent(start, || rtt);
+        assert_eq!(query.due_at(), Some(start + 4 * rtt));
         query.take_due(start + 4 * rtt, rtt);
-        assert_eq!(query.due_at(rtt), Some(start + 5 * rtt));
+        assert_eq!(query.due_at(), Some(start + 5 * rtt));
     }
 
     #[test]
@@ -130,18 +115,18 @@ mod tests {
         let (mut query, start) = (asking(), Time::from_s(1));
         let token = answer(&query);
         assert!(!query.is_answered_by(&token), "it was not asked");
-        query.on_sent(start);
+        query.on_sent(start, || RTT);
         query.take_due(start + Duration::from_secs(1), RTT);
         assert!(query.is_answered_by(&token) && !query.is_answered_by(&token[1..]));
         query.on_heard();
-        assert_eq!(query.due_at(RTT), None);
+        assert_eq!(query.due_at(), None);
         assert!(!query.is_answered_by(&token), "it has been heard since");
     }
 
     #[test]
     fn a_peer_that_told_nothing_is_never_asked() {
-        let mut query = SessionQuery::new(None);
-        query.on_sent(Time::from_s(1));
-        assert_eq!(query.due_at(RTT), None);
+        let mut query = SessionQuery::default();
+        query.on_sent(Time::from_s(1), || RTT);
+        assert_eq!(query.due_at(), None);
     }
 }

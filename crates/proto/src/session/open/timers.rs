@@ -21,7 +21,7 @@ const PATH_PROBE_MIN: Duration = Duration::from_millis(20);
 
 impl Open {
     pub(in crate::session) fn next_timeout(&self, now: Time, common: &Common) -> Option<(Time, Timer)> {
-        let owes_answer = self.handshake.owes() || self.closing.due_ack().is_some();
+        let owes_answer = self.handshake.owes() || self.closing.due_ack().is_some() || self.owes_ticket_ack;
         earliest([
             (self.idle_at(common), Timer::Idle),
             (self.handshake.next_timeout(), Timer::Handshake),
@@ -30,7 +30,8 @@ impl Open {
             (self.closing.next_timeout(), Timer::Closing),
             (self.report_due_at(common), Timer::Report),
             (self.keep_alive_at(common), Timer::KeepAlive),
-            (self.query_at(common), Timer::Query),
+            (self.query_at(), Timer::Query),
+            (self.own_ticket_at(common), Timer::Ticket),
             (self.data_at(now, common), Timer::Data),
             (self.size_probe_at(common), Timer::Data),
             (self.suspect_at(common), Timer::Data),
@@ -94,8 +95,15 @@ impl Open {
     }
 
     /// When a silent peer is to be asked whether it has lost the session.
-    pub(super) fn query_at(&self, common: &Common) -> Option<Time> {
-        self.query.due_at(common.rtt.smoothed()).filter(|_| self.state() != State::TimeWait)
+    #[inline]
+    pub(super) fn query_at(&self) -> Option<Time> {
+        self.query.due_at().filter(|_| self.state() != State::TimeWait)
+    }
+
+    /// When the peer is to be told this side's reset ticket: it can open nothing before the handshake's last message has come.
+    #[inline]
+    pub(super) fn own_ticket_at(&self, common: &Common) -> Option<Time> {
+        self.own_ticket.due_at(common.last_heard).filter(|_| self.third.is_none() && self.state().is_open())
     }
 
     /// When this side asks for what it lacks. A NAT that has given it another port lets nothing in until the peer has heard of that ([idle-2]).

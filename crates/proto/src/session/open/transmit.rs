@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use dfcp_secure::RESET_QUESTION_BYTES;
+use dfcp_secure::{RESET_QUESTION_BYTES, ResetTicket};
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, ReportWriter};
 use dfcp_wire::handshake::Payload;
-use dfcp_wire::segment::{self, Ack, Fin, ReportHeader, Segment, SynAck};
+use dfcp_wire::segment::{self, Ack, Fin, RESET_TICKET_BYTES, ReportHeader, Segment, SynAck};
 use dfcp_wire::{DatagramBuffer, EncodeError, Features, StreamId};
 use rand_chacha::rand_core::Rng;
 
@@ -32,6 +32,8 @@ enum Control {
     Report(ReportHeader, Report, Option<Clock>),
     /// A question to a peer that may have lost the session.
     Query([u8; RESET_QUESTION_BYTES]),
+    /// What the peer is to ask in its turn.
+    Ticket([u8; RESET_TICKET_BYTES]),
 }
 
 /// What a report says of our clock, if both ends have chosen that (\[report-16\]).
@@ -56,12 +58,17 @@ impl Clock {
 impl Control {
     /// Whether a peer that is there answers it.
     fn wants_answer(&self) -> bool {
-        let (Self::Bare(segment) | Self::Handshake(segment)) = self else { return false };
-        matches!(
-            segment,
-            Segment::Fin(_)
-                | Segment::Ack(Ack::OfSynAck { .. } | Ack::Noise | Ack::ResetStream { .. } | Ack::StopSending { .. })
-        )
+        match self {
+            Self::Bare(segment) | Self::Handshake(segment) => matches!(
+                segment,
+                Segment::Fin(_)
+                    | Segment::Ack(
+                        Ack::OfSynAck { .. } | Ack::Noise | Ack::ResetStream { .. } | Ack::StopSending { .. }
+                    )
+            ),
+            Self::Ticket(_) => true,
+            Self::Report(..) | Self::Query(_) => false,
+        }
     }
 }
 
@@ -76,7 +83,7 @@ impl Open {
         let mut remote = common.link.paths.active();
         let (length, data) = if let Some(control) = self.control(now, common, &mut remote) {
             if control.wants_answer() {
-                self.query.on_sent(now);
+                self.query.on_sent(now, || common.rtt.smoothed());
             }
             if remote != common.link.paths.active() {
                 common.streams.send.flight.on_sent_elsewhere(common.link.numbers.end());
@@ -87,10 +94,10 @@ impl Open {
             let sent = common.on_sent(now, probe.length, None, remote);
             return Ok(Some(Transmit { is_alone: true, ..sent }));
         } else if let Some(data) = self.data_segment(now, common, out)? {
-            self.query.on_sent(now);
+            self.query.on_sent(now, || common.rtt.smoothed());
             (data.length, Some(data))
         } else if let Some(segment) = self.keep_alive_segment(now, common) {
-            self.query.on_sent(now);
+            self.query.on_sent(now, || common.rtt.smoothed());
             let numbered = common.link.begin(&segment, out);
             if let Some(messages) = &mut common.messages {
                 messages.send.on_asked(now, numbered.number);
@@ -118,6 +125,7 @@ impl Open {
             .or_else(|| path_segment(now, common, remote).map(Control::Bare))
             .or_else(|| self.query(now, common))
             .or_else(|| self.next_size_answer().map(Control::Bare))
+            .or_else(|| self.ticket(now, common))
             .or_else(|| self.report(now, common))
             .or_else(|| self.fin_ack_segment(common).map(Control::Bare))
             .or_else(|| self.fin_segment(now, common).map(Control::Bare))
@@ -140,8 +148,12 @@ impl Open {
             }
             Control::Query(question) => {
                 let segment = Segment::Ack(Ack::SessionQuery { from: common.link.local_id });
-                let payload = |out: &mut [u8]| write_question(question, out);
+                let payload = |out: &mut [u8]| write_padded(question, limits::SESSION_QUERY_PAYLOAD_BYTES, out);
                 Ok(common.link.write_with_payload(&segment, out, payload)?.1)
+            }
+            Control::Ticket(ticket) => {
+                let payload = |out: &mut [u8]| write_padded(ticket, ticket.len(), out);
+                Ok(common.link.write_with_payload(&Segment::Ack(Ack::ResetTicket), out, payload)?.1)
             }
         }
     }
@@ -270,8 +282,17 @@ impl Open {
     }
 
     fn query(&mut self, now: Time, common: &Common) -> Option<Control> {
-        self.query_at(common).filter(|&at| now >= at)?;
+        self.query_at().filter(|&at| now >= at)?;
         self.query.take_due(now, common.rtt.smoothed()).map(Control::Query)
+    }
+
+    /// This side's reset ticket, or the acknowledgement of the peer's.
+    fn ticket(&mut self, now: Time, common: &Common) -> Option<Control> {
+        if std::mem::take(&mut self.owes_ticket_ack) {
+            return Some(Control::Bare(Segment::Ack(Ack::OfResetTicket)));
+        }
+        self.own_ticket_at(common)?;
+        self.own_ticket.take_due(now, common.last_heard).map(ResetTicket::to_bytes).map(Control::Ticket)
     }
 
     fn keep_alive_segment(&mut self, now: Time, common: &Common) -> Option<Segment> {
@@ -369,17 +390,17 @@ fn path_segment(now: Time, common: &mut Common, remote: &mut SocketAddr) -> Opti
     }))
 }
 
-/// Answers to what the peer has said of streams, and what ours have to say of their ends.
-/// The question, padded: its datagram must be longer than the answer's.
-fn write_question(question: &[u8; RESET_QUESTION_BYTES], out: &mut [u8]) -> Result<usize, EncodeError> {
-    let bytes = limits::SESSION_QUERY_PAYLOAD_BYTES;
+/// A payload of so many bytes. That of a question is padded, so that its datagram is longer than the answer's.
+fn write_padded(content: &[u8], bytes: usize, out: &mut [u8]) -> Result<usize, EncodeError> {
     let have = out.len();
     let room = out.get_mut(..bytes).ok_or(EncodeError::BufferTooSmall { have, need: bytes })?;
-    room.fill(0);
-    room[..RESET_QUESTION_BYTES].copy_from_slice(question);
+    let (front, padding) = room.split_at_mut(content.len().min(bytes));
+    front.copy_from_slice(&content[..front.len()]);
+    padding.fill(0);
     Ok(bytes)
 }
 
+/// Answers to what the peer has said of streams, and what ours have to say of their ends.
 fn stream_segment(now: Time, common: &mut Common) -> Option<Segment> {
     let answer = common.streams.recv.next_answer(now).map(Segment::Ack);
     answer.or_else(|| common.streams.send.next_ending(now, &common.rtt))

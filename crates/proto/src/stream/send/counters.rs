@@ -2,7 +2,7 @@
 
 use crate::proof::Layout;
 use crate::stats::SentSymbols;
-use crate::stream::send::symbol::{Reason, Symbol};
+use crate::stream::send::symbol::Reason;
 
 #[derive(Debug, Default)]
 pub(crate) struct SendCounters {
@@ -19,9 +19,9 @@ pub(crate) struct SendCounters {
 }
 
 impl SentSymbols {
-    pub(crate) fn count(&mut self, symbol: Symbol) {
-        *match symbol.reason {
-            Reason::Round if symbol.counts_as_source() => &mut self.source,
+    /// Counts a symbol which does not count as a source symbol.
+    pub(crate) fn count_other(&mut self, reason: Reason) {
+        *match reason {
             Reason::Round => &mut self.repair,
             Reason::Proactive => &mut self.proactive,
             Reason::Probe => &mut self.probe,

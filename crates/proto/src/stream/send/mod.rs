@@ -414,11 +414,13 @@ impl SendStream {
             Reason::Proactive => {}
             Reason::Probe => self.ask_at = None,
         }
-        shared.counters.sent.count(symbol);
+        // Nearly all are source symbols.
         if symbol.counts_as_source() {
+            shared.counters.sent.source += 1;
             self.sent_source += 1;
         } else {
-            self.sent_others.get_or_insert_default().count(symbol);
+            shared.counters.sent.count_other(symbol.reason);
+            self.sent_others.get_or_insert_default().count_other(symbol.reason);
         }
     }
 
