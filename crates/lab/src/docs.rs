@@ -7,6 +7,55 @@ use crate::expand::Level;
 use crate::metrics::METRICS;
 use crate::plan::{NUMBERED, PARAMETERS, Series, Source, Tag};
 
+/// The keys by which plans name the documents (`source`).
+const DOCUMENTS: [(&str, &str); 6] = [
+    (
+        "TH",
+        "Sz. Solymos: Development of an Efficient Transport Protocol based on Digital Fountain. Students' thesis, BME, 2014",
+    ),
+    (
+        "FC",
+        "S. Molnár, Z. Móczár, B. Sonkoly: Fountain Code or Congestion Control Based Transfer: Evaluation on Different Testing Platforms, 2013",
+    ),
+    ("FL", "S. Molnár, Z. Móczár, B. Sonkoly: How to Transfer Flows Efficiently via the Internet? ICNC 2014"),
+    ("DY", "Z. Móczár, S. Molnár: On the Dynamic Behavior of Digital Fountain Based Communication. GLOBECOM 2015"),
+    (
+        "PH",
+        "Z. Móczár: New Methods for Efficient Data Transport in Future Networks. Summary of the dissertation, BME, 2015",
+    ),
+    ("DI", "The dissertation that PH summarises, of which only excerpts were at hand"),
+];
+
+/// Traps: statements of the documents that mislead, by the numbers under which plans and reasons name them.
+const TRAPS: [(&str, &str); 8] = [
+    (
+        "N1",
+        "As it is printed, the adaptation error of the sum equals that of the flows if their shares are equal, but table II of DY has other values. The plans take how far the sum of goodputs is from the sum of fair shares.",
+    ),
+    (
+        "N2",
+        "Dead packets: a packet that the second bottleneck drops has taken capacity of the first one. With senders at full rate a full link is not a useful one.",
+    ),
+    ("N3", "The round-trip time of the loss sweeps is not given, and the ratios between DFCP and TCP depend on it."),
+    (
+        "N5",
+        "TCP's 200 Mbit/s at 100 ms are 2.5 MB in flight, the socket buffers of Linux 2.6.26. Congestion control is not the limit.",
+    ),
+    (
+        "N6",
+        "Behind a fair queue two CUBIC flows share equally unless one cannot fill its half. Unequal shares there follow from N5.",
+    ),
+    (
+        "N7",
+        "A flow completion time from the first packet of data to the last leaves out the handshake. For short flows that decides the ratio to TCP.",
+    ),
+    (
+        "N9",
+        "A window of 1000 blocks, 63.5 MB, cannot fill 10 Gbit/s at 100 ms, so one flow's goodput there is no measure of the link.",
+    ),
+    ("N12", "The networks of the claim that S13 judges are not described."),
+];
+
 /// The page as Markdown.
 #[must_use]
 pub fn experiments_page(sources: &[Source]) -> String {
@@ -17,6 +66,13 @@ pub fn experiments_page(sources: &[Source]) -> String {
          `dfcp lab run S1`, all in short with `dfcp lab run all --quick`. How to write a plan: [plans.md](plans.md).\n\n\
          Claims are marked N for a number given in the text, Q for a statement, D for a derivation of ours.\n",
     );
+    page.push_str("\n## Documents\n\n| key | document |\n|---|---|\n");
+    rows(&mut page, &DOCUMENTS);
+    page.push_str(
+        "\n## Traps\n\nStatements of the documents that mislead. Notes and reasons refer to them by number.\n\n",
+    );
+    page.push_str("| trap | what it is |\n|---|---|\n");
+    rows(&mut page, &TRAPS);
     for source in sources {
         plan(&mut page, source);
     }

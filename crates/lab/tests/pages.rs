@@ -10,6 +10,28 @@ fn the_page_of_experiments_is_that_of_the_plans() {
     );
 }
 
+/// Keys of documents and numbers of traps have a row in the page's tables.
+#[test]
+fn the_page_of_experiments_explains_its_abbreviations() {
+    let sources = dfcp_lab::plan::builtin().unwrap();
+    let page = dfcp_lab::experiments_page(&sources);
+    let words = |text: &str| text.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect::<Vec<_>>();
+    let documents = sources
+        .iter()
+        .flat_map(|source| words(&source.plan.source))
+        .filter(|word| word.len() == 2 && word != "II" && word.bytes().all(|letter| letter.is_ascii_uppercase()));
+    let traps = words(&page).into_iter().filter(|word| {
+        word.strip_prefix('N')
+            .is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
+    });
+    for key in documents.chain(traps) {
+        assert!(
+            page.contains(&format!("\n| `{key}` | ")),
+            "{key} stands in docs/experiments.md without an explanation"
+        );
+    }
+}
+
 /// The worked example is a plan that works.
 #[test]
 fn the_example_of_the_guide_is_a_plan() {

@@ -1,4 +1,7 @@
 //! What drives an endpoint: it receives, serves connections, sends, and waits, on a thread of its own or as a task.
+//!
+//! One turn takes in what has arrived, drains wake-ups and expired timers, serves the connections and sends. As a task it lets
+//! the application's tasks that it has woken run before it serves, so that their answers leave with what is due anyway.
 
 use std::sync::Arc;
 use std::{io, thread};

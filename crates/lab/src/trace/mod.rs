@@ -1,4 +1,6 @@
 //! What happened in one run: its flows and queues over time, and its packets.
+//!
+//! Every platform writes its tables by [`Tables`]. Captures are of the simulator alone.
 
 mod choose;
 mod columns;

@@ -3,6 +3,9 @@
 //! * [`plan`]: how few datagrams suffice.
 //! * [`rows`]: how messages lie in memory to be coded.
 //! * [`recv`], [`send`]: the two ends.
+//!
+//! Streams and pacing are unknown here: a session (`session/open/messages.rs`) describes its path by a
+//! [`PathView`](send::PathView).
 
 pub(crate) mod plan;
 pub(crate) mod recv;

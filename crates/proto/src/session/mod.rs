@@ -1,6 +1,9 @@
 //! What two endpoints share: a session of the modern profile. It is in one of three phases, each of which owns what exists
 //! only in it: [`Opening`], [`Open`], [`Closed`]. What a session has in all of them is [`Common`].
 //!
+//! A phase gets the common part as an argument and never changes the phase: it returns what has been agreed ([`Agreed`]) or
+//! how the session ends ([`End`]), and this module alone goes from one phase to the next.
+//!
 //! # Run loop
 //!
 //! Hand in what happened (`handle_datagram`, `handle_timeout`, or the application's `write`, `read`, `shutdown`, …),
