@@ -5,7 +5,9 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 use support::{Running, Said, Site, own_loopback};
 
@@ -106,37 +108,37 @@ fn parameters_of_the_thesis_reach_a_classic_measurement() {
     assert!(!server.succeeded());
 }
 
+fn value(line: &str) -> serde_json::Value {
+    serde_json::from_str(line).unwrap()
+}
+
 #[test]
 fn both_directions_of_a_measurement_are_shown_at_both_ends() {
     let site = Site::new();
     let (printed, log) = (site.path("printed"), site.path("log"));
     let serve =
         ["perf", "server", "--listen", "127.0.0.1:0", "--once", "--allow-any", "--log-json", log.to_str().unwrap()];
-    let start = |printed: &Path, more: &[&str]| {
-        Running::start_into(site.command(&[&serve, more].concat()), fs::File::create(printed).unwrap().into())
-    };
-    let measure = |server: &Running, more: &[&str]| {
-        let client = ["perf", "client", &server.address, "--accept-new-key", "--bidir", "--bytes", "200000"];
+    let measure = |server: &str, more: &[&str]| {
+        let client = ["perf", "client", server, "--accept-new-key", "--bidir", "--bytes", "200000"];
         site.run(&[&client, more].concat()).ok()
     };
-    let server = start(&printed, &["--json"]);
-    let json: serde_json::Value = serde_json::from_str(&measure(&server, &["--streams", "2", "--json"]).out).unwrap();
-    assert!(server.succeeded());
+    let mut server = site.command(&[&serve[..], &["--json"]].concat()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map(|line| value(&line.unwrap()));
+    let listening = lines.next().unwrap();
+    let json = value(&measure(listening["address"].as_str().unwrap(), &["--streams", "2", "--json"]).out);
+    let measured = lines.find(|line| line["event"] == "measured").unwrap();
+    assert!(server.wait().unwrap().success());
     assert_eq!((&json["bidir"], &json["streams"], &json["pattern"]), (&true.into(), &2.into(), &"XX".into()));
-    let text = fs::read_to_string(&printed).unwrap();
-    let measured = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let measured = measured.into_iter().find(|line| line["event"] == "measured").unwrap();
     let logged = fs::read_to_string(&log).unwrap();
-    let logged = logged.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let logged = logged.into_iter().find(|line| line["to_server"].is_object()).unwrap();
+    let logged = logged.lines().map(value).find(|line| line["to_server"].is_object()).unwrap();
     for direction in ["to_server", "to_client"] {
         assert_eq!(json[direction]["bytes"], 200_000, "{json}");
         assert!(json[direction]["total"]["path"].is_object() && json[direction]["intervals"].is_array(), "{json}");
         assert_eq!(measured[direction]["measured"]["bytes"], 200_000, "{measured}");
         assert_eq!(logged[direction]["bytes"], 200_000, "{logged}");
     }
-    let server = start(&printed, &[]);
-    let said = measure(&server, &[]);
+    let server = Running::start_into(site.command(&serve), fs::File::create(&printed).unwrap().into());
+    let said = measure(&server.address, &[]);
     assert!(server.succeeded());
     for (at, direction) in ["to server  total ", "to client  total "].into_iter().enumerate() {
         let line = said.out.lines().rev().nth(1 - at).unwrap();

@@ -7,6 +7,7 @@ use std::alloc::System;
 
 use cap::Cap;
 use dfcp::{Accept, Config, Endpoint, Listener, PeerKey, Stream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
@@ -15,6 +16,9 @@ const CONNECTIONS: usize = 100;
 
 /// The first ones, with which come buffers and what else there is but once.
 const FIRST: usize = 20;
+
+/// Enough that both ends receive and send in full batches.
+const WARM_UP_BYTES: usize = 8 << 20;
 
 /// A connection which has had nothing to do takes no more: buffers belong to those which are at work.
 const IDLE_BYTES_MAX: usize = 8 << 10;
@@ -27,8 +31,25 @@ fn bound_bytes(connections_max: usize) -> u64 {
     Endpoint::bind(([127, 0, 0, 1], 0).into(), Some(accept(connections_max))).unwrap().stats().memory_bytes_max
 }
 
+/// Sends data both ways over a connection of its own, and closes it: all connections of a process share the buffers that this leaves.
+async fn fill_shared_buffers() {
+    let listener = Listener::bind_with(([127, 0, 0, 1], 0).into(), accept(1)).unwrap();
+    let connect = Stream::connect(listener.local_addr().unwrap(), Config::sealed(PeerKey::Any));
+    let (near, far) = tokio::join!(connect, listener.accept());
+    let exchange = |mut stream: Stream| async move {
+        let (mut read, mut write) = tokio::io::split(&mut stream);
+        let data = vec![7; WARM_UP_BYTES];
+        let mut arrived = vec![0; WARM_UP_BYTES];
+        let (sent, received) = tokio::join!(write.write_all(&data), read.read_exact(&mut arrived));
+        sent.and(received).unwrap();
+        stream.shutdown().await.unwrap();
+    };
+    tokio::join!(exchange(near.unwrap()), exchange(far.unwrap()));
+}
+
 #[tokio::test]
 async fn a_connection_takes_no_more_than_the_bound_has_for_it() {
+    fill_shared_buffers().await;
     let bound = (bound_bytes(2) - bound_bytes(1)) as usize;
     let listener = Listener::bind_with(([127, 0, 0, 1], 0).into(), accept(FIRST + CONNECTIONS)).unwrap();
     let address = listener.local_addr().unwrap();

@@ -87,8 +87,8 @@ const SCENARIO: &str = r#"{
          "queue_packets": 100, "between": [1, 2]}
     ],
     "flows": [
-        {"transport": "cubic", "start_ns": 0, "rtt_ns": 8000000, "access_bps": 0, "over": [0, 1], "share_bps": 1, "loss": 0},
-        {"transport": "cubic", "start_ns": 0, "rtt_ns": 4000000, "access_bps": 0, "over": [0, 2], "share_bps": 1, "loss": 0}
+        {"transport": {"kind": "cubic"}, "start_ns": 0, "rtt_ns": 8000000, "access_bps": 0, "over": [0, 1], "share_bps": 1, "loss": 0},
+        {"transport": {"kind": "cubic"}, "start_ns": 0, "rtt_ns": 4000000, "access_bps": 0, "over": [0, 2], "share_bps": 1, "loss": 0}
     ],
     "changes": [{"at_ns": 1, "link": 1, "own_loss": true}],
     "duration_ns": 1, "warm_up_ns": 0, "bin_ns": 0, "queue_trace_ns": 0
