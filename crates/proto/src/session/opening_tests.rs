@@ -77,7 +77,7 @@ fn option_bytes(syn: &[u8]) -> &[u8] {
     header.option_bytes(syn)
 }
 
-/// What a second message says: nothing that the initiator would not take, unless it is changed.
+/// The payload of a second message: the initiator takes it, unless a test changes it.
 fn modest<'a>() -> Payload<'a> {
     Payload {
         connection_id: Some(77),

@@ -33,7 +33,7 @@ struct World {
     server_end: Endpoint,
     servers: Vec<Session>,
     path: VecDeque<InFlight>,
-    /// Where the client's datagrams seem to come from.
+    /// Apparent source of the client's datagrams.
     client_address: SocketAddr,
     /// Changes datagrams on their way; `false` swallows them.
     adversary: fn(&mut Vec<u8>) -> bool,
@@ -248,7 +248,7 @@ fn whoever_is_not_the_expected_one_is_refused_with_the_reason() {
         assert_eq!(world.error(), Some(expected), "{peer:?}");
         assert!(world.servers.iter().all(|server| !server.state().is_open()), "{peer:?}");
     }
-    // Where no static key will do, the first message is not answered, so there is no third.
+    // No static key will do here: the first message is not answered, so there is no third.
     let mut world = World::new(Config::sealed(own(1, PeerKey::Any)), only_pre_shared());
     world.run_for(ONE_WAY * 3);
     let answers = world.sent_to.iter().filter(|(_, to, _)| *to != at_server());
