@@ -1,4 +1,4 @@
-//! Whether the lists of a sending side agree with its streams: what tests ask, who may look at all streams.
+//! Agreement of a sending side's lists with its streams: a check for tests, which may visit all streams.
 
 use dfcp_wire::StreamId;
 
@@ -6,7 +6,7 @@ use super::SendSide;
 use crate::stream::send::Due;
 
 impl SendSide {
-    /// What is wrong with the lists; `None` if they are as they should be.
+    /// The first fault in the lists; `None` if they are right.
     pub(crate) fn find_fault(&self) -> Option<String> {
         let mut timed = [0; 3];
         for (id, stream) in self.streams.iter() {

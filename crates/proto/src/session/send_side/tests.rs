@@ -33,7 +33,7 @@ fn with_config(config: &Config) -> SendSide {
     SendSide::new(config, Kernel::detect(), Opener::Initiator, None)
 }
 
-/// What is said of the first stream: its state, and the list of its blocks.
+/// A report's record of the first stream: its state, and the list of its blocks.
 type FirstRecord<'a> = Option<(StreamState, &'a [Run])>;
 
 impl SendSide {
@@ -341,7 +341,7 @@ fn what_a_bad_path_took_does_not_hold_a_block_back_on_a_better_one() {
     assert_eq!(lossy.send(1_000), 10, "at once, not one in each round trip");
 }
 
-/// What arrives permits twice as many symbols, and counts once however often a peer says it.
+/// Each arrival permits two more symbols, and counts once however often a peer says it.
 #[test]
 fn past_its_ceiling_a_block_gets_on_as_fast_as_its_symbols_arrive() {
     let mut lossy = Lossy::new(0);
@@ -418,7 +418,7 @@ fn what_is_written_near_is_what_may_be_in_flight() {
     assert!(!sender.first_asks_for_more());
 }
 
-/// Who may write a little fills the block which that begins; more comes once it is allowed.
+/// A small allowance fills the block which it begins; more comes once that is allowed.
 #[test]
 fn what_is_allowed_is_written_in_whole_blocks() {
     const BLOCK_BYTES: usize = 45 * 1420;
