@@ -10,7 +10,7 @@ use dfcp_wire::segment::{Ack, Address, Clear, Received, Reset, ResetReason, Segm
 use crate::endpoint::rate_limit::RateLimit;
 use crate::limits;
 
-/// What proves that a session is lost, and how often it is given away.
+/// Proofs that a session is lost, and the limit on giving them away.
 #[derive(Debug)]
 pub(super) struct StatelessResets {
     pub(super) key: Arc<EndpointResetKey>,

@@ -39,7 +39,7 @@ impl First<'_> {
         PARAMETER_HEADER_BYTES + 1 + overhead_bytes + REPLY_BYTES
     }
 
-    /// Whether it can be answered within the limits, whatever it says.
+    /// True if it can be answered within the limits, whatever it says.
     fn is_answerable(&self, syn: &Syn<'_>) -> bool {
         overhead_bytes(false) + self.answer_bytes() <= syn.bytes
             && self.half_open_bytes() <= limits::HALF_OPEN_BYTES_MAX
@@ -56,7 +56,7 @@ impl First<'_> {
     }
 }
 
-/// What a first message has asked for and gets.
+/// The terms that a first message has asked for and gets.
 struct Agreed {
     responder: Responder,
     offer: Offer,
@@ -124,7 +124,7 @@ impl HalfOpens {
         random.fill_bytes(&mut seed);
         match pattern {
             Pattern::Pinned if self.keys.own.is_some() => self.open_within_limits(now, config, syn, &first, seed, out),
-            // What cannot be read, or has a weak key, is found out before anything is multiplied on the curve.
+            // An unreadable message, or a weak key, is found out before anything is multiplied on the curve.
             _ => self.open(now, config, syn, &first, seed, out),
         }
     }

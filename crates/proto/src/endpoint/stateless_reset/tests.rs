@@ -1,4 +1,4 @@
-//! What an endpoint that knows no session answers, to whom, and how often.
+//! Answers of an endpoint that knows no session: to which questions, and how often.
 
 use std::time::Duration;
 

@@ -178,7 +178,7 @@ impl SendSide {
         self.wake_stuck();
     }
 
-    /// Wakes streams that wait for room, which one that is gone has left. With nothing under way no report would wake them. Some are
+    /// Wakes streams that wait for the room which one that is gone has left. With nothing under way no report would wake them. Some are
     /// enough: what they send is reported, and as long as one of them is stuck, the peer is asked.
     fn wake_stuck(&mut self) {
         if self.is_idle() {
