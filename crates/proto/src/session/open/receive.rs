@@ -1,4 +1,4 @@
-//! What arrives in an open session: each segment goes to the owner whom it concerns. Anything that makes no sense changes
+//! Arrivals in an open session: each segment goes to the owner whom it concerns. Anything that makes no sense changes
 //! nothing, and in a sealed session neither does anything that is not authentic.
 
 use std::time::Duration;
