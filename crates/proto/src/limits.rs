@@ -15,7 +15,7 @@ pub const HALF_OPEN_MAX: usize = 1_024;
 /// \[window-4\]).
 pub const WINDOW_BLOCKS_MAX: u32 = 16_384;
 
-/// The window in blocks, unless configured otherwise: one block for so much of a window in bytes …
+/// The window in blocks, unless configured otherwise: one block for this much of a window in bytes …
 pub const MEMORY_BYTES_PER_BLOCK: u64 = 16 << 10;
 
 /// … and no less than this.
@@ -265,7 +265,7 @@ pub const REPORTS_LOST: Duration = Duration::from_millis(150);
 /// Datagrams to addresses that are not proven which are remembered until their fate is known: as many as leave in a second and more.
 pub const ELSEWHERE_MAX: usize = 64;
 
-/// For so long losses are judged before others are left out for the same reason (`spec/protocol.md` \[loss-3\]).
+/// Losses are judged for this long before others are left out for the same reason (`spec/protocol.md` \[loss-3\]).
 pub const JUDGED_MIN: Duration = Duration::from_secs(1);
 
 /// The least length of a sealed connection's SYN, bytes: longer than any answer, so that a forged SYN gains nothing by
@@ -345,7 +345,7 @@ pub const PROOF_RETRY_MAX: Duration = Duration::from_millis(64);
 
 /// Proofs of half-open connections which have had a false one before, over all of them: an endpoint checks this many per
 /// second which are false again. With 0.2 ms each that is a twentieth of a core. The first proof of each needs none of
-/// these, so that nobody's false ones keep another's genuine one out.
+/// these, so that false proofs of one peer do not keep another's genuine one out.
 pub const PROOF_RETRIES_PER_S: u32 = 200;
 
 /// Most of these at once, when none came before.
@@ -403,7 +403,7 @@ pub const CLASSIC_GRAPHS_BYTES_MAX: u64 = (24 << 10) * CLASSIC_GRAPHS_MAX as u64
 /// proof. Of others it is told only that they are gone.
 pub const GONE_STREAMS_MAX: usize = 256;
 
-/// Streams of one kind (with a turn, waiting for a report, stuck, not written to their end) which are looked at to estimate something of
+/// Streams of one kind (with a turn, waiting for a report, stuck, not written to their end) which are visited to estimate something of
 /// all of them: what that costs does not grow with their number.
 pub(crate) const STREAMS_LOOKED_AT_MAX: usize = 64;
 

@@ -56,7 +56,7 @@ type Begin = dyn Fn(&Beginning) -> Option<Box<dyn ConnectionObserver>> + Send + 
 /// It is called by what drives the connection, which waits meanwhile: it must return at once, and hand on to another thread what may
 /// take time.
 pub trait ConnectionObserver: Send {
-    /// Something has happened, so long after the connection's beginning.
+    /// An event, and the time since the connection's beginning.
     fn on_event(&mut self, at: Duration, event: &Observed<'_>);
 }
 
@@ -127,7 +127,7 @@ pub enum Observed<'a> {
         /// The one now.
         to: State,
     },
-    /// The handshake has proven who the peer is, or that it has the pre-shared key.
+    /// The handshake has proven the peer's static key, or that it has the pre-shared key.
     KeysAgreed(&'a Identity),
     /// The peer has proven another address.
     PathChanged {

@@ -107,7 +107,7 @@ impl OpenLoop {
         self.newest_acknowledged = self.newest_acknowledged.max(first_turn_over);
         self.again = self.again.filter(|&again| again != id);
         self.overdue.remove(&id);
-        // The others are in the way of nobody until they come to the front.
+        // The others are in no way until they come to the front.
         while self.waiting.front().is_some_and(|&(_, id)| is_acknowledged(id)) {
             self.waiting.pop_front();
         }

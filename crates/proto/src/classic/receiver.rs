@@ -347,7 +347,7 @@ impl ClassicReceiver {
             self.acked_at.pop_front();
         }
         self.acked_at.push_back((block_id, now));
-        // Past this many nobody has taken them for long; the peer asks again.
+        // Past this many, none has been taken for long; the peer asks again.
         if self.acks.len() < limits::CLASSIC_WINDOW_BLOCKS_MAX as usize {
             self.acks.push_back(block_id);
         }

@@ -61,7 +61,7 @@ pub struct Accept {
     pub reset_key: Option<ResetKey>,
     /// Bytes which received blocks, undecoded or unread, may take over all accepted connections: what they really take,
     /// decoders included. Of that, every connection reserves what one block of the largest kind may need (about 0.8 MB
-    /// modern, 5 MB classic), and 144 KiB more where messages are taken, or is not accepted, so that each can always go on, block by block. The rest is shared, but for
+    /// modern, 5 MB classic), and 144 KiB more where messages are taken, or is not accepted, so that each can always go on, block by block. The rest is shared, except
     /// a quarter which only further reserves may take: no connection gets more of it than it leaves free. Peers which leave
     /// their blocks unfinished can use it up, and then all that is left to the others is their reserve, which means one
     /// block per round trip.

@@ -9,7 +9,7 @@ use crate::limits;
 /// The answer to a copy: the reason for the refusal, or nothing.
 type Reason = Option<ResetReason>;
 
-/// A table of fixed size, by hashes which nobody outside can predict. A newer message overwrites the older one in its place;
+/// A table of fixed size, by hashes which an outsider cannot predict. A newer message overwrites the older one in its place;
 /// the older one's next copy then costs a computation again, and no more than that.
 #[derive(Debug)]
 pub(super) struct RefusedMessages {

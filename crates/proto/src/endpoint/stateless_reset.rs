@@ -28,7 +28,7 @@ impl StatelessResets {
         self.sent
     }
 
-    /// Answers a datagram for a session that nobody here knows, if it is a question which this endpoint gave away and there is no
+    /// Answers a datagram for a session that is unknown here, if it is a question which this endpoint gave away and there is no
     /// other answer too many. Returns the answer's length, which is less than the question's.
     pub(super) fn answer(
         &mut self,

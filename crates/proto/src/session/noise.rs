@@ -127,7 +127,7 @@ impl Call {
         let why = peer
             .filter(|_| !is_admitted)
             .map_or(ConnectionError::Incompatible, |key| ConnectionError::UnexpectedKey(key.fingerprint()));
-        // At first contact anybody can write such a message. Only if nobody but the peer can it is the peer's own doing.
+        // At first contact anybody can write such a message. It is the peer's own doing only where nobody else can.
         let is_anybodys = pattern == Pattern::FirstContact && matches!(credentials.peer, PeerKey::Any);
         if (is_admitted && !is_anybodys) || self.noise.refuse_second().is_err() {
             return Err(AnswerError::Final(why));

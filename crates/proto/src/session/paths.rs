@@ -141,7 +141,7 @@ impl Paths {
         Some(asking.asked_at.map_or(owed, |at| owed.max(at + limits::PATH_CHALLENGE_INTERVAL_MIN)))
     }
 
-    /// The next thing to say, and to whom. `draw` gives a number which nobody else knows.
+    /// The next message, and its address. `draw` gives a secret random number.
     pub(crate) fn next_message(&mut self, now: Time, draw: impl FnOnce() -> u64) -> Option<(SocketAddr, PathMessage)> {
         self.due_at().filter(|&at| now >= at)?;
         let asking = self.asking.as_mut()?;

@@ -34,7 +34,7 @@ pub struct Identity {
     pub cipher: Cipher,
 }
 
-/// The keys of both directions, and who the peer is.
+/// The keys of both directions, and what the peer has proven.
 #[derive(Debug)]
 pub(crate) struct Protection {
     seal: SealKeys,

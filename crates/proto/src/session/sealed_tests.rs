@@ -341,7 +341,7 @@ fn an_authentic_datagram_which_is_no_segment_changes_nothing() {
     let mut world = World::new(client.with_packet_size_discovery(false), server);
     world.transfer(50_000);
     let (now, address) = (world.now + STEP, Address::Connection(world.servers[0].local_id()));
-    // S1: there is no ACK 11, and 8 and 9 are of a feature which nobody has chosen ([open-40]).
+    // S1: there is no ACK 11, and 8 and 9 are of a feature which is not chosen ([open-40]).
     for s1 in [11, 8, 9] {
         let link = &mut world.client.common.link;
         let number = link.numbers.take();

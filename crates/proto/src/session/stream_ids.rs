@@ -141,7 +141,7 @@ impl StreamIds {
         Some(id)
     }
 
-    /// The stream of ours which was opened last is none after all: nobody has been told of it.
+    /// The stream of ours which was opened last is none after all: the peer has not been told of it.
     pub(crate) fn close_unused(&mut self, kind: StreamKind) {
         let credit = self.ours.of_mut(kind);
         credit.next = credit.next.saturating_sub(1).max(credit.first);

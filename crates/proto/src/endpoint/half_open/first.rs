@@ -155,7 +155,7 @@ impl HalfOpens {
             if first.is_proven {
                 self.first_messages.charge(now, prefix);
             } else {
-                // Its address may be anybody's: nobody is charged, and all must show a cookie when there are too many.
+                // Its address may be forged: no address is charged, and all must show a cookie when there are too many.
                 let step = cookie_step(now);
                 let before = if self.failed.0 == step { self.failed.1 } else { 0 };
                 self.failed = (step, before.saturating_add(1));

@@ -182,7 +182,7 @@ fn stream_0_stays_and_tells_its_end_as_often_as_it_is_read() {
     assert_eq!((side.take_gone(), side.poll_event(), side.accept()), (None, None, None));
 }
 
-// ---- who is named ----
+// ---- streams that reports name ----
 
 #[test]
 fn a_stream_is_named_three_times_after_each_change_and_question_and_while_it_has_open_blocks() {
@@ -493,7 +493,7 @@ fn streams_without_room_are_not_opened_and_closing_gives_all_back() {
     assert_eq!(budget.used_bytes(), 0);
 }
 
-/// Streams of one byte each which nobody reads: what they may take together, and then one symbol each.
+/// Unread streams of one byte each: what they may take together, and then one symbol each.
 #[test]
 fn streams_of_one_byte_that_are_never_read_take_what_is_shared_and_then_one_symbol_each() {
     let memory_bytes = limits::RECEIVE_MEMORY_BYTES_MIN;

@@ -43,7 +43,7 @@ impl SendSide {
             if stream.has_data_to_send() && !has_turn && !listed.waiting {
                 return Some(format!("{id:?} has data to send, no turn, and waits for nothing"));
             }
-            // Data that may be sent, and nothing that would bring a report: nobody would ever look at them again.
+            // Data that may be sent, and nothing that would bring a report: they would wait for ever.
             if self.is_idle() && stream.has_data_to_send() && !has_turn {
                 let asks = self.stuck.contains(&id) && stream.is_stuck(&self.shared);
                 if !asks && cut.is_none() && stream.cut_at(&self.shared).is_none() {

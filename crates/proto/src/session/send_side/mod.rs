@@ -155,7 +155,7 @@ impl SendSide {
     // ---- sending ----
 
     /// The next symbol to send at `now`, without regard to the rate (`spec/protocol.md` \[plan-3\]). If the path `is_full`, only a probe of silence
-    /// is: without it nobody would ever hear of datagrams that are all lost.
+    /// is sent: without it, the loss of all datagrams would never be noticed.
     pub(crate) fn next_symbol(
         &mut self,
         now: Time,

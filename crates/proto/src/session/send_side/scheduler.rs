@@ -61,7 +61,7 @@ impl Priority {
 pub(super) enum Work {
     /// Symbols that rounds owe, and new blocks.
     Rounds,
-    /// Repair which nobody has asked for yet: before the rounds of less urgent streams (\[sched-3\]).
+    /// Repair which no report has asked for yet: before the rounds of less urgent streams (\[sched-3\]).
     Proactive,
 }
 
@@ -102,8 +102,8 @@ impl Share {
 pub(super) struct Scheduler {
     shares: StreamTable<Share>,
     turns: BinaryHeap<Reverse<Turn>>,
-    /// Virtual time of each urgency: where the latest of its shared turns started that was served. What others are served is none of it, or
-    /// those who come would have to wait for those who were there, or the other way round, for as long as that took.
+    /// Virtual time of each urgency: the start of the latest of its shared turns that was served at the front. Other service
+    /// does not count, or new streams would have to wait for old ones, or the other way round, for as long as that took.
     clocks: [u64; URGENCIES],
     /// Turns made so far.
     made: u64,
@@ -235,7 +235,7 @@ impl Scheduler {
     }
 }
 
-/// Void turns and others which are looked at to find some streams that have one.
+/// Turns, void ones included, that are visited to find some streams that have one.
 const TURNS_LOOKED_AT_MAX: usize = 4 * STREAMS_LOOKED_AT_MAX;
 
 /// At least this many void turns are kept, however few streams there are.

@@ -380,7 +380,7 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
     assert!(sent_bytes.abs_diff(limits::UNSENT_BYTES_MAX / 2) < 3 * 45 * 1420, "{sent_bytes}");
 }
 
-/// One who writes just in time is let write what may be sent, but always a block.
+/// A writer just in time may write what may be sent, and always a whole block.
 #[test]
 fn what_is_written_near_is_what_may_be_in_flight() {
     let mut sender = with_config(&Config::danger_unsealed());
