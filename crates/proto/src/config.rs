@@ -1,4 +1,4 @@
-//! What a caller may choose about a connection.
+//! Settings of a connection, as far as a caller may choose them.
 
 mod setters;
 
@@ -19,7 +19,7 @@ use crate::security::{Credentials, PeerKey, Security};
 use crate::session::handshake::{SYMBOL_SIZE_MIN, symbol_size_max};
 use crate::shared::parameters::ClassicSettings;
 
-/// How a sender decides what to send next.
+/// The sender's choice of what to send next.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -46,7 +46,7 @@ pub enum Schedule {
     Adaptive,
 }
 
-/// How fast a sender may send.
+/// The rate at which a sender may send.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -67,9 +67,9 @@ pub enum Rate {
         /// Bits per second, IP headers included.
         rate_bps: u64,
     },
-    /// What the path has room for, found and followed while it is used (`spec/protocol.md`, "Automatic rate"). Modern only.
+    /// The rate that the path has room for, found and followed while it is used (`spec/protocol.md`, "Automatic rate"). Modern only.
     Auto {
-        /// How much of a path that others share.
+        /// The share that it takes of a path which others use, too.
         policy: Policy,
         /// Never more than this, bits of IP packets per second; `None` is no limit.
         max_bps: Option<u64>,
@@ -79,7 +79,7 @@ pub enum Rate {
     },
 }
 
-/// How an automatic rate shares a path with others.
+/// Share of a path that an automatic rate takes beside others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Policy {
@@ -88,11 +88,11 @@ pub enum Policy {
     Fair,
     /// It grows as two of them do.
     High,
-    /// What others leave.
+    /// It takes what others leave.
     Low,
 }
 
-/// What the application's data is like; may be changed while the connection runs.
+/// The kind of the application's data; may be changed while the connection runs.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -110,7 +110,7 @@ pub enum Traffic {
     LowLatency,
 }
 
-/// How far ahead of sending the application writes; may be changed while the connection runs.
+/// Lead of the application's writing over sending; may be changed while the connection runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendBuffering {
     /// Up to [`UNSENT_BYTES_MAX`](crate::limits::UNSENT_BYTES_MAX): for an application which may take a while to write more, as
@@ -122,10 +122,10 @@ pub enum SendBuffering {
     Shallow,
 }
 
-/// Whether symbols have bytes.
+/// The contents of symbols: bytes, or nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Content {
-    /// They do.
+    /// Symbols have bytes.
     #[default]
     Real,
     /// **For simulators alone:** nothing is coded, copied or kept. Data segments end behind their options, and count as if
@@ -170,18 +170,18 @@ pub enum Content {
     serde(default = "Config::modern", deny_unknown_fields)
 )]
 pub struct Config {
-    /// Which profile to open, or (on the accepting side) the profile whose other settings these are.
+    /// The profile to open, or (on the accepting side) the profile whose other settings these are.
     #[cfg_attr(feature = "serde", serde(with = "crate::serde_with::profile"))]
     pub profile: Profile,
     /// Modern only: keys and trusted peers. Default: sealed, and no peer is trusted until `peer` or `pre_shared` names one.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub security: Security,
-    /// How the sender decides what to send next. Default: `Adaptive` for modern, `Flood` for classic.
+    /// The sender's choice of what to send next. Default: `Adaptive` for modern, `Flood` for classic.
     pub schedule: Schedule,
-    /// How fast the sender may send. Default: `Auto` by policy *fair* and without bounds for modern, `Line` for classic.
+    /// The rate at which the sender may send. Default: `Auto` by policy *fair* and without bounds for modern, `Line` for classic.
     pub rate: Rate,
-    /// Whether persistent heavy loss makes the sender test if it is the cause (`spec/protocol.md`, "Circuit
-    /// breaker"). Default on; has no effect when the rate is `Line`, nor in classic.
+    /// The circuit breaker: persistent heavy loss makes the sender test if it is the cause (`spec/protocol.md`, "Circuit breaker"). Default
+    /// on; has no effect when the rate is `Line`, nor in classic.
     pub breaker: bool,
     /// The kind of data. Default: `Bulk`.
     pub traffic: Traffic,
@@ -189,7 +189,7 @@ pub struct Config {
     /// IPv4 packet of 1492 bytes sealed and 1476 unsealed; 1404 is as much over IPv6. It is an upper bound where
     /// `packet_size_discovery` is on. Modern only: classic segments always carry 1420.
     pub symbol_size: u16,
-    /// Whether a session begins with packets of 1280 bytes, and finds out by probes how large ones the path carries, up to
+    /// Packet size discovery: a session begins with packets of 1280 bytes, and finds out by probes how large ones the path carries, up to
     /// `symbol_size` (`spec/protocol.md`, "Packet size"). Both ends must have it on. Default on; off, all packets are as large as
     /// `symbol_size` makes them, and a path which does not carry them carries nothing. Modern only.
     pub packet_size_discovery: bool,
@@ -211,16 +211,15 @@ pub struct Config {
     /// none. Each costs at most [`STREAM_BYTES_MAX`](crate::limits::STREAM_BYTES_MAX) while idle. Modern only.
     #[cfg_attr(feature = "serde", serde(with = "crate::serde_with::StreamLimitsFields"))]
     pub streams: StreamLimits,
-    /// Whether messages may be sent and received ([`Connection::messages`](crate::Connection::messages)); both ends must have it on.
-    /// Default off. A receiver holds up to [`MESSAGES_HELD_BYTES_MAX`](crate::limits::MESSAGES_HELD_BYTES_MAX) for them, and as much
-    /// that its application has not taken; an accepted connection reserves 144 KiB (plaintext: 80) of its endpoint's memory for their ids.
-    /// Modern only.
+    /// Messages may be sent and received ([`Connection::messages`](crate::Connection::messages)); both ends must have it on. Default off. A
+    /// receiver holds up to [`MESSAGES_HELD_BYTES_MAX`](crate::limits::MESSAGES_HELD_BYTES_MAX) for them, and as much that its application
+    /// has not taken; an accepted connection reserves 144 KiB (plaintext: 80) of its endpoint's memory for their ids. Modern only.
     pub messages: bool,
     /// The part of the session's rate which messages may take beside streams, in percent, 1 to 100. Default 90.
     pub message_share_percent: u8,
-    /// Whether datagrams are marked ECT(0), so that queues mark them instead of dropping them. What marks come back is counted
-    /// ([`Stats::ecn_reported`](crate::Stats::ecn_reported)); no rate answers them yet, so it is for measuring a path, and not for
-    /// others' networks (RFC 3168 §5). Default off. Modern only.
+    /// Datagrams are marked ECT(0), so that queues mark them instead of dropping them. Marks that come back are counted
+    /// ([`Stats::ecn_reported`](crate::Stats::ecn_reported)); no rate answers them yet, so it is for measuring a path, and not for others'
+    /// networks (RFC 3168 §5). Default off. Modern only.
     pub ecn: bool,
     /// The class which the IP packets of this side's datagrams belong to, as far as networks heed it. Default `None`: that of the
     /// socket, which is [`Dscp::CS0`] unless the application's own socket has another. The peer's datagrams have that of its configuration. On
@@ -229,8 +228,8 @@ pub struct Config {
     /// Without a valid segment from the peer for so long, the connection ends with an error. Default 30 s.
     #[cfg_attr(feature = "serde", serde(rename = "idle_timeout_ms", with = "crate::serde_with::milliseconds"))]
     pub idle_timeout: Duration,
-    /// How long the side that opens a connection waits for it. Default `None`: 30 s, or the idle timeout if that is shorter; in
-    /// classic 63 s. A longer time has no effect.
+    /// Time that the side which opens a connection waits for it. Default `None`: 30 s, or the idle timeout if that is shorter; in classic
+    /// 63 s. A longer time has no effect.
     #[cfg_attr(
         feature = "serde",
         serde(rename = "connect_timeout_ms", with = "crate::serde_with::optional_milliseconds")
@@ -239,7 +238,7 @@ pub struct Config {
     /// While idle, a keep-alive is sent this often. Default 10 s; `None` sends none.
     #[cfg_attr(feature = "serde", serde(rename = "keep_alive_ms", with = "crate::serde_with::optional_milliseconds"))]
     pub keep_alive: Option<Duration>,
-    /// How long TIME_WAIT lasts. Default 32 s for modern, whose peer repeats its FIN for 30 s; 60 s for classic.
+    /// Duration of TIME_WAIT. Default 32 s for modern, whose peer repeats its FIN for 30 s; 60 s for classic.
     #[cfg_attr(feature = "serde", serde(rename = "time_wait_ms", with = "crate::serde_with::milliseconds"))]
     pub time_wait: Duration,
     /// Bytes of headers below ours which every datagram costs on its path: 28 for UDP over IPv4, 48 over IPv6, 8 less
@@ -247,11 +246,11 @@ pub struct Config {
     pub overhead_bytes: u32,
     /// Classic only: the parameters of thesis table 3.2.
     pub classic: ClassicSettings,
-    /// What is known of the path, for an automatic rate to begin with; it is verified. Default `None`: an
+    /// Earlier findings about the path, for an automatic rate to begin with; they are verified. Default `None`: an
     /// [`Endpoint`](crate::Endpoint) which opens a connection takes what it remembers of an earlier one with the same host.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub path_hint: Option<PathHint>,
-    /// Whether symbols have bytes. Default: they do.
+    /// The contents of symbols. Default: bytes.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub content: Content,
     /// Is told what happens to connections of this configuration. Default `None`, which costs nothing.
@@ -370,7 +369,7 @@ impl Config {
         })
     }
 
-    /// What this end declares about its receiving.
+    /// The limits that this end declares for its receiving.
     pub(crate) fn offer(&self) -> Offer {
         Offer {
             window_blocks: self.blocks_in_window(),

@@ -126,7 +126,7 @@ impl From<Box<Session>> for Connection {
     }
 }
 
-/// What an endpoint does with its connections.
+/// An endpoint's calls on its connections.
 impl Connection {
     pub(crate) fn initiate(
         now: Time,
@@ -189,7 +189,7 @@ impl Connection {
     /// Compares the lists of a session's streams with the streams, which takes as long as there are many: for tests.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The first fault that is found.
     #[cfg(debug_assertions)]
     #[doc(hidden)]
     pub fn check_lists(&self) -> Result<(), String> {
@@ -260,8 +260,8 @@ impl Connection {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) must be called again at
-    /// the latest, and for what; a time in the past means now. `None` once the connection is closed.
+    /// Latest time for the next call of [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit), with its
+    /// reason; a time in the past means now. `None` once the connection is closed and owes the peer no RST.
     #[must_use]
     pub fn next_timeout(&self, now: Time) -> Option<(Time, Timer)> {
         of_either!(&self.inner, it => it.next_timeout(now))
@@ -312,7 +312,7 @@ impl Connection {
         }
     }
 
-    /// Whether [`read`](Self::read) would return something other than `Blocked`.
+    /// True if [`read`](Self::read) would return something other than `Blocked`.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         of_either!(&self.inner, it => it.is_readable())
@@ -344,13 +344,13 @@ impl Connection {
         of_either!(&self.inner, it => it.blocks_in_flight())
     }
 
-    /// Whether everything written has been acknowledged by the peer's decoder.
+    /// True once the peer's decoder has acknowledged everything written.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         of_either!(&self.inner, it => it.is_drained())
     }
 
-    /// Whether the peer has confirmed the end of our half.
+    /// True once the peer has confirmed the end of our half.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         of_either!(&self.inner, it => it.is_finished())
@@ -373,9 +373,9 @@ impl Connection {
     }
 }
 
-/// What it is, and how it is doing.
+/// Properties and figures of the connection.
 impl Connection {
-    /// Where the connection is in its life.
+    /// The connection's state, by the thesis's names (§3.6, §3.11).
     #[must_use]
     pub fn state(&self) -> State {
         self.inner.state()
@@ -396,7 +396,7 @@ impl Connection {
         of_either!(&self.inner, it => it.ports())
     }
 
-    /// Where the peer is known to be. Changes when it has moved (`spec/protocol.md`, "Paths").
+    /// The peer's address. Changes after the peer has moved (`spec/protocol.md`, "Paths").
     #[must_use]
     pub fn remote(&self) -> SocketAddr {
         self.inner.remote()
@@ -408,14 +408,15 @@ impl Connection {
         self.inner.identity()
     }
 
-    /// When the peer was last heard: the latest datagram which authenticated, and at first the connection's beginning.
-    /// Without seals, the latest that was not out of place.
+    /// Time of the latest datagram from the peer that authenticated, and at first of the connection's beginning. In plaintext: of the
+    /// latest that was not out of place.
     #[must_use]
     pub fn last_heard(&self) -> Time {
         of_either!(&self.inner, it => it.last_heard())
     }
 
-    /// What its automatic rate has found of the path, for the next connection there ([`Config::path_hint`]); `None` before that is proven.
+    /// Rate and round trip that its automatic rate has found on the path, for the next connection there ([`Config::path_hint`]); `None`
+    /// before they are proven.
     #[must_use]
     pub fn path_hint(&self) -> Option<PathHint> {
         match &self.inner {
@@ -430,7 +431,7 @@ impl Connection {
         self.inner.stats()
     }
 
-    /// What the first stream has done: in classic the whole connection.
+    /// Figures of the first stream: in classic of the whole connection.
     #[must_use]
     pub fn first_stream_stats(&mut self) -> StreamStats {
         match &mut self.inner {
@@ -479,7 +480,7 @@ impl Connection {
     }
 }
 
-/// What connections share that are driven together. A classic connection keeps to itself: these have no effect on it.
+/// Resources that connections share which are driven together. A classic connection shares none: these calls have no effect on it.
 impl Connection {
     /// Says how many bytes of what comes from the peer, on all connections with it, the system holds until it is handed in,
     /// a socket's buffer; 0, as at first, if that is unknown or without limit. The peer is told, and keeps no more in
@@ -497,7 +498,7 @@ impl Connection {
         }
     }
 
-    /// What it has to send. Of a connection which is not modern or not open, nothing.
+    /// The data that it has to send; none for a connection which is not modern or not open.
     #[must_use]
     pub fn sending(&self) -> Sending {
         match &self.inner {

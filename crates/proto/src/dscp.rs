@@ -29,7 +29,7 @@ pub struct DscpError;
 const NAMES: [(&str, u8); 4] = [("EF", 46), ("VA", 44), ("LE", 1), ("DF", 0)];
 
 impl Dscp {
-    /// The default class, as of traffic that nobody has marked; also called CS0 and DF.
+    /// The default class, that of unmarked traffic; also called CS0 and DF.
     pub const CS0: Self = Self(0);
     /// Expedited forwarding: voice (RFC 3246).
     pub const EF: Self = Self(46);

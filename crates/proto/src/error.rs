@@ -1,4 +1,4 @@
-//! What can go wrong, grouped by the side at fault.
+//! Errors, grouped by the side at fault.
 
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ pub enum ConfigError {
     /// A number outside its range.
     #[error("{name} is {value}; it must lie between {min} and {max}")]
     OutOfRange {
-        /// Which setting.
+        /// The setting.
         name: &'static str,
-        /// What it was.
+        /// Its value.
         value: u64,
         /// The least it may be.
         min: u64,
@@ -64,7 +64,7 @@ pub enum ConfigError {
 /// # use dfcp_proto as dfcp;
 /// use dfcp::ConnectionError;
 ///
-/// /// Whether calling again, later, may help.
+/// /// True if calling again, later, may help.
 /// fn is_temporary(error: &ConnectionError) -> bool {
 ///     matches!(error, ConnectionError::HandshakeTimeout { .. } | ConnectionError::TimedOut | ConnectionError::Reset)
 /// }
@@ -78,7 +78,7 @@ pub enum ConnectionError {
         "the peer did not answer within {after:.1?}; is something listening there, and do firewalls let it through?"
     )]
     HandshakeTimeout {
-        /// How long it was waited for.
+        /// Time that the answer was waited for.
         after: Duration,
     },
     /// The peer answered that it does not take this connection.
@@ -103,10 +103,10 @@ pub enum ConnectionError {
     /// The cipher's library failed.
     #[error("the cipher failed on this machine; nothing more can be sealed")]
     CipherFailed,
-    /// What had to be sent does not fit into a segment.
+    /// Content to be sent does not fit into a segment.
     #[error("this side could not write a segment, which is a fault of this program: {0}")]
     CannotEncode(EncodeError),
-    /// What was written could not be made into symbols.
+    /// Written data could not be made into symbols.
     #[error("this side could not code a block, which is a fault of this program")]
     CannotCode,
     /// The peer reset the connection.
@@ -115,7 +115,7 @@ pub enum ConnectionError {
     /// The peer's application ended the session at once ([`Connection::abort_with`](crate::Connection::abort_with)).
     #[error("the peer's application ended the session with error code {error}")]
     EndedByPeer {
-        /// What it says.
+        /// Its error code.
         error: u32,
     },
     /// Nothing valid came from the peer for the idle timeout.
@@ -147,7 +147,7 @@ pub enum ConnectionError {
     Aborted,
 }
 
-/// What a peer did that no correct peer does.
+/// Misbehaviour of a peer: no correct peer does any of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerMisbehaved {
@@ -156,7 +156,7 @@ pub enum PeerMisbehaved {
     ReportOfUnsentDatagrams {
         /// The number the report names.
         claimed: u64,
-        /// How many were sent.
+        /// Datagrams sent.
         sent: u64,
     },
     /// A report about a datagram number which the sender had skipped: its author claims what it has not seen.
@@ -178,7 +178,7 @@ pub enum PeerMisbehaved {
     ReportOfUnsentBlocks {
         /// The block the report names.
         claimed: u64,
-        /// How many were sent.
+        /// Blocks sent.
         sent: u64,
     },
     /// A report which says that more was read than it acknowledges, or less than an earlier one said.
@@ -200,7 +200,7 @@ pub enum PeerMisbehaved {
     ReportOfUnsentMessages {
         /// The last one it names.
         claimed: u64,
-        /// How many there were.
+        /// Messages begun.
         sent: u64,
     },
     /// A report of symbols of messages without the proof that they have arrived.
@@ -212,7 +212,7 @@ pub enum PeerMisbehaved {
     /// A block whose segments do not agree about its size.
     #[error("the segments of block {block_id} do not belong together")]
     InconsistentBlock {
-        /// Which block.
+        /// The block.
         block_id: u32,
     },
     /// The stream ended twice in different places, or data came after its end.
@@ -220,7 +220,7 @@ pub enum PeerMisbehaved {
     InconsistentEnd {
         /// The end announced first.
         earlier: u32,
-        /// What contradicts it.
+        /// The block that contradicts it: another end, or data past the first one.
         later: u32,
     },
     /// A stream which it may not open yet.
@@ -228,7 +228,7 @@ pub enum PeerMisbehaved {
     StreamBeyondCredit {
         /// The stream's id.
         stream: u32,
-        /// How many streams of this kind it may have opened until now.
+        /// Streams of this kind that it may have opened until now.
         permitted: u32,
     },
     /// A stream which this side would open, and has not.
@@ -237,7 +237,7 @@ pub enum PeerMisbehaved {
         /// The stream's id.
         stream: u32,
     },
-    /// What only the sender of a one-way stream says came from its receiver, or the reverse.
+    /// A segment that only the sender of a one-way stream sends came from its receiver, or the reverse.
     #[error("it names stream {stream} in a direction which that stream does not have")]
     StreamDirection {
         /// The stream's id.

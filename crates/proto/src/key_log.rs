@@ -23,8 +23,8 @@ use dfcp_secure::{Cipher, Established};
 #[derive(Clone)]
 pub struct KeyLog(Arc<dyn Fn(&ConnectionSecrets<'_>) + Send + Sync>);
 
-/// What opens the datagrams of a connection, of both directions and all epochs. The secrets are borrowed: the connection wipes them when the
-/// call returns.
+/// The secrets that open the datagrams of a connection, of both directions and all epochs. They are borrowed: the connection wipes them
+/// when the call returns.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct ConnectionSecrets<'a> {
@@ -34,7 +34,7 @@ pub struct ConnectionSecrets<'a> {
     pub responder_id: u32,
     /// The same at both ends of this connection, and of no other. Not secret.
     pub handshake_hash: [u8; 32],
-    /// What datagrams are sealed with.
+    /// The cipher that seals datagrams.
     pub cipher: Cipher,
     /// The traffic secret of the direction from the initiator (`spec/security.md` \[noise-9\]).
     pub from_initiator: &'a [u8; 32],

@@ -15,7 +15,7 @@ pub const HALF_OPEN_MAX: usize = 1_024;
 /// \[window-4\]).
 pub const WINDOW_BLOCKS_MAX: u32 = 16_384;
 
-/// The window in blocks, unless configured otherwise: one block for so much of a window in bytes …
+/// The window in blocks, unless configured otherwise: one block for this much of a window in bytes …
 pub const MEMORY_BYTES_PER_BLOCK: u64 = 16 << 10;
 
 /// … and no less than this.
@@ -43,18 +43,18 @@ pub const RECEIVE_MEMORY_BYTES_MAX: u64 = 4 << 30;
 /// an RTT of 500 ms, which half of all datagrams may be lost on. 1 Gbit/s over 500 ms at 50 % loss takes 500 MB.
 pub const MEMORY_BYTES_DEFAULT: u64 = 64 << 20;
 
-/// What the streams of a session may hold at either end before any of it has been read or proven; from there on windows double
+/// Bytes that the streams of a session may hold at either end before any of it has been read or proven; from there on windows double
 /// (`spec/protocol.md` \[window-6\]). The bandwidth-delay product of 100 Mbit/s over 600 ms.
 pub const WINDOW_BYTES_START: u64 = 8 << 20;
 
-/// What a block of a modern connection counts as at least where unread bytes are counted, however short it is: 16 384 blocks of
-/// one byte take 2 MB, not 16 KB (`spec/protocol.md` \[window-1\]).
+/// Least bytes that a block of a modern connection counts as where unread bytes are counted, however short it is: 16 384 blocks of one byte
+/// take 2 MB, not 16 KB (`spec/protocol.md` \[window-1\]).
 pub const BLOCK_COUNT_BYTES_MIN: u64 = 256;
 
-/// How many times as many symbols as its length calls for a block may have (`spec/protocol.md` \[stream-2\]).
+/// Most symbols of a block, as a multiple of those that its length calls for (`spec/protocol.md` \[stream-2\]).
 pub const SYMBOLS_PER_LENGTH_FACTOR: usize = 4;
 
-/// What a report has room for at least, bytes, however small the connection's symbols are (`spec/protocol.md` \[report-5\]).
+/// Least room of a report, bytes, however small the connection's symbols are (`spec/protocol.md` \[report-5\]).
 pub const REPORT_ROOM_BYTES_MIN: usize = 256;
 
 /// Ids of messages which a session remembers: as many as datagram numbers, of which each message takes one at least. So none is delivered
@@ -114,7 +114,7 @@ pub const PEER_QUEUE_DATAGRAMS_MIN: usize = 16;
 /// ([`Sending::takes_turns`](crate::Sending::takes_turns)): each has sent its part, and heard of it, before others miss theirs.
 pub const SHORT_PATH_RTT_MAX: Duration = Duration::from_millis(4);
 
-/// How far behind the highest datagram number a late datagram is still told from a duplicate.
+/// Distance behind the highest datagram number up to which a late datagram is still told from a duplicate.
 pub const REPLAY_WINDOW_DATAGRAMS: u64 = dfcp_secure::REPLAY_WINDOW_DATAGRAMS;
 
 /// Marks kept to measure how late reordered datagrams arrive, and of which reports tell some.
@@ -135,7 +135,7 @@ pub const PATHS_REMEMBERED_MAX: usize = 64;
 /// See [`PATHS_REMEMBERED_MAX`].
 pub const PATH_MEMORY_TIME: Duration = Duration::from_secs(600);
 
-/// What is remembered of a path is no more than was proven within this time.
+/// Time within which the rate was proven that is remembered of a path.
 pub const PROVEN_RATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A queue that would take longer is no queue: the peer's clock was set.
@@ -184,7 +184,7 @@ pub const SYMBOLS_PER_BLOCK_FACTOR: f64 = 4.0;
 /// gets one symbol per round trip has twice as many in the next one when these arrive.
 pub const SYMBOLS_PER_ARRIVAL: f64 = 2.0;
 
-/// How often a block gets a symbol after that, at the most: a peer which reports a tiny round-trip time gains nothing.
+/// Least interval between two symbols of a block after that: a peer which reports a tiny round-trip time gains nothing.
 pub const CAPPED_BLOCK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 /// For how long a sender may use its rate without proof that anything is decoded: this or eight round trips.
@@ -241,7 +241,7 @@ pub const PATH_CANDIDATES_MAX: usize = 4;
 /// Answers to the peer's path challenges which wait to be sent.
 pub const PATH_RESPONSES_MAX: usize = 8;
 
-/// How often unproven addresses are asked, all of a connection's together, at the most.
+/// Least interval between challenges to unproven addresses, all of a connection's together.
 pub const PATH_CHALLENGE_INTERVAL_MIN: Duration = Duration::from_millis(20);
 
 /// The longest wait between two challenges to one address that answers none.
@@ -265,23 +265,23 @@ pub const REPORTS_LOST: Duration = Duration::from_millis(150);
 /// Datagrams to addresses that are not proven which are remembered until their fate is known: as many as leave in a second and more.
 pub const ELSEWHERE_MAX: usize = 64;
 
-/// For so long losses are judged before others are left out for the same reason (`spec/protocol.md` \[loss-3\]).
+/// Losses are judged for this long before others are left out for the same reason (`spec/protocol.md` \[loss-3\]).
 pub const JUDGED_MIN: Duration = Duration::from_secs(1);
 
 /// The least length of a sealed connection's SYN, bytes: longer than any answer, so that a forged SYN gains nothing by
 /// being answered to somebody else.
 pub const SEALED_SYN_BYTES_MIN: usize = 256;
 
-/// How long an initiator goes on after an unauthenticated answer has said that it is in vain. Any observer of the SYN
-/// can forge such an answer and needs to be no faster than the path; a genuine one that is repeated after a loss must still
-/// come in time over a slow path, and the SYN's copies are up to 1 s apart.
+/// Time that an initiator goes on after an unauthenticated answer has said that it is in vain. Any observer of the SYN can forge such an
+/// answer and needs to be no faster than the path; a genuine one that is repeated after a loss must still come in time over a slow path,
+/// and the SYN's copies are up to 1 s apart.
 pub const DOUBT: Duration = Duration::from_secs(3);
 
 /// Answers to peers of lost sessions which an endpoint gives per second (`spec/protocol.md` \[rst-8\]). With
 /// [`STATELESS_RESETS_BURST`] that is never more than 100 within a second. One address has its share of these ([`ADDRESS_SHARE`]).
 pub const STATELESS_RESETS_PER_S: u32 = 80;
 
-/// How many of these may come at once, when none came before.
+/// Most of these at once, when none came before.
 pub const STATELESS_RESETS_BURST: u32 = 20;
 
 /// The least time for which a peer must have been silent before it is asked whether it has lost the session; four round trips if
@@ -309,7 +309,7 @@ pub const SESSION_QUERY_PAYLOAD_BYTES: usize = 32;
 /// Bytes which one half-open sealed connection takes, all indices included.
 pub const HALF_OPEN_BYTES_MAX: usize = 640;
 
-/// How long a half-open connection is spared when newcomers have proven their address and there is no room for them.
+/// Time that a half-open connection is spared when newcomers have proven their address and there is no room for them.
 pub const HALF_OPEN_SPARED: Duration = Duration::from_secs(2);
 
 /// Half-open sealed connections from which on further initiators must show a cookie; there are as many again for these.
@@ -324,13 +324,13 @@ pub const FIRST_MESSAGES_FAILED_MAX: u32 = 256;
 /// a twentieth of a core. One address has its share of these ([`ADDRESS_SHARE`]).
 pub const FIRST_MESSAGES_FAILED_PER_S: u32 = 200;
 
-/// How many of these may come at once, when none came before.
+/// Most of these at once, when none came before.
 pub const FIRST_MESSAGES_FAILED_BURST: u32 = 32;
 
 /// Refused first messages which are remembered, so that copies cost nothing: what may fail in some 5 s, in 16 bytes each.
 pub const REFUSED_MESSAGES_MAX: usize = 1_024;
 
-/// How long a half-open sealed connection waits for its initiator's proof.
+/// Time that a half-open sealed connection waits for its initiator's proof.
 pub const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time step of cookies: one holds for one to two of them.
@@ -345,10 +345,10 @@ pub const PROOF_RETRY_MAX: Duration = Duration::from_millis(64);
 
 /// Proofs of half-open connections which have had a false one before, over all of them: an endpoint checks this many per
 /// second which are false again. With 0.2 ms each that is a twentieth of a core. The first proof of each needs none of
-/// these, so that nobody's false ones keep another's genuine one out.
+/// these, so that false proofs of one peer do not keep another's genuine one out.
 pub const PROOF_RETRIES_PER_S: u32 = 200;
 
-/// How many of these may come at once, when none came before.
+/// Most of these at once, when none came before.
 pub const PROOF_RETRIES_BURST: u32 = 32;
 
 /// One IP address (IPv6: a prefix of 64 bits) gets one part in this many of the places of half-open connections, with and without
@@ -403,27 +403,27 @@ pub const CLASSIC_GRAPHS_BYTES_MAX: u64 = (24 << 10) * CLASSIC_GRAPHS_MAX as u64
 /// proof. Of others it is told only that they are gone.
 pub const GONE_STREAMS_MAX: usize = 256;
 
-/// Streams of one kind (with a turn, waiting for a report, stuck, not written to their end) which are looked at to estimate something of
+/// Streams of one kind (with a turn, waiting for a report, stuck, not written to their end) which are visited to estimate something of
 /// all of them: what that costs does not grow with their number.
 pub(crate) const STREAMS_LOOKED_AT_MAX: usize = 64;
 
 /// Answers about streams that wait to be sent, one for each stream. A peer which gets none asks again.
 pub const STREAM_ANSWERS_MAX: usize = 64;
 
-/// How rarely, at the most, the end of a stream is said again until the peer acknowledges it.
+/// Longest interval between repeats of a stream's end, until the peer acknowledges it.
 pub(crate) const STREAM_END_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 /// Streams which a peer may open anew in a second in place of those which were reset: each costs both ends work and brings nothing.
 /// Those which were read give their place back at once.
 pub const STREAM_RESETS_PER_S: u32 = 250;
 
-/// How many of these may come at once, when none came before.
+/// Most of these at once, when none came before.
 pub const STREAM_RESETS_BURST: u32 = 32;
 
 /// Reports are never closer together than this.
 pub(crate) const REPORT_SPACING_MIN: Duration = Duration::from_millis(1);
 
-/// What reading a report is taken to cost …
+/// Assumed cost of reading a report …
 pub const REPORT_READING: Duration = Duration::from_micros(2);
 
 /// … and each block which it may speak of and each stream that waits for it, besides.
@@ -438,5 +438,5 @@ pub const REPORTS_AT_ONCE: Duration = Duration::from_millis(25);
 /// A keep-alive is never sent more often because of what a peer declares.
 pub(crate) const KEEP_ALIVE_MIN: Duration = Duration::from_millis(500);
 
-/// How soon a keep-alive that brought no answer is repeated, besides two round trips.
+/// Time after which a keep-alive that brought no answer is repeated, or two round trips if that is more.
 pub(crate) const KEEP_ALIVE_REPEAT: Duration = Duration::from_secs(1);

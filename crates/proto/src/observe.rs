@@ -1,4 +1,4 @@
-//! What happens to connections, as typed events for traces, tools and tests. The protocol itself logs nothing.
+//! Typed events of connections, for traces, tools and tests. The protocol itself logs nothing.
 //!
 //! A [`Config`](crate::Config) names an [`Observer`], which is asked once for each of its connections. One that is not watched costs a branch for each
 //! datagram. Events are told where they happen, in the call which made them, and none is kept: so they
@@ -56,7 +56,7 @@ type Begin = dyn Fn(&Beginning) -> Option<Box<dyn ConnectionObserver>> + Send + 
 /// It is called by what drives the connection, which waits meanwhile: it must return at once, and hand on to another thread what may
 /// take time.
 pub trait ConnectionObserver: Send {
-    /// Something has happened, so long after the connection's beginning.
+    /// An event, and the time since the connection's beginning.
     fn on_event(&mut self, at: Duration, event: &Observed<'_>);
 }
 
@@ -64,11 +64,11 @@ pub trait ConnectionObserver: Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Beginning {
-    /// Whether this side opens it.
+    /// This side opens it.
     pub opened_here: bool,
-    /// Whose rules it follows.
+    /// The profile whose rules it follows.
     pub profile: Profile,
-    /// Where the peer is at first.
+    /// The peer's address at first.
     pub remote: SocketAddr,
     /// The id which modern segments to this end carry.
     pub local_id: Option<u32>,
@@ -80,7 +80,7 @@ pub struct Beginning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DatagramInfo {
-    /// What it is.
+    /// The kind of its segment.
     pub kind: SegmentKind,
     /// Its bytes, without the headers below ours, and with symbols which are only counted.
     pub bytes: u64,
@@ -92,7 +92,7 @@ pub struct DatagramInfo {
     pub s1: u32,
     /// The stream that it names, if it is of a kind that may name one.
     pub stream: StreamId,
-    /// Whether it is encrypted.
+    /// It is encrypted.
     pub is_sealed: bool,
 }
 
@@ -127,11 +127,11 @@ pub enum Observed<'a> {
         /// The one now.
         to: State,
     },
-    /// The handshake has proven who the peer is, or that it has the pre-shared key.
+    /// The handshake has proven the peer's static key, or that it has the pre-shared key.
     KeysAgreed(&'a Identity),
     /// The peer has proven another address.
     PathChanged {
-        /// Where it is now.
+        /// Its new address.
         remote: SocketAddr,
     },
     /// Estimates, rate or circuit breaker have changed. Told at most once for each report of the peer and each timeout.
@@ -140,7 +140,7 @@ pub enum Observed<'a> {
     Closed {
         /// Why, unless both sides closed it.
         error: Option<&'a ConnectionError>,
-        /// What it has done.
+        /// The connection's figures at its end.
         stats: &'a Stats,
     },
 }

@@ -23,7 +23,7 @@ pub(crate) fn data_bytes_max(symbol_size: u16, proofs: bool) -> usize {
     if proofs { z.min(DATA_BYTES_MAX) } else { z }
 }
 
-/// How a block lies in memory and is coded.
+/// A block's layout in memory, and its shape for the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     /// The application's bytes: K, T and L.
@@ -83,7 +83,7 @@ impl Layout {
         take
     }
 
-    /// How many of the application's bytes stand in the first `row_bytes` bytes of the rows, which are whole rows.
+    /// Number of the application's bytes in the first `rows_bytes` bytes of the rows, which are whole rows.
     pub(crate) const fn data_bytes(self, rows_bytes: usize) -> usize {
         if !self.proofs {
             return rows_bytes;

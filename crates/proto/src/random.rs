@@ -9,7 +9,7 @@ use rand_chacha::{ChaCha8Rng, ChaCha20Rng};
 
 /// A generator whose numbers can be gone on with from any place in their sequence.
 pub(crate) trait Seekable: Rng + SeedableRng<Seed = [u8; 32]> {
-    /// How many 32-bit words have been drawn.
+    /// Number of 32-bit words drawn so far.
     fn words(&self) -> u128;
     /// Continues after this many words.
     fn seek(&mut self, words: u128);

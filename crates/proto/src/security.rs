@@ -7,7 +7,7 @@ use dfcp_secure::{Cipher, Fingerprint, InitiatorKeys, Pattern, PreSharedKey, Pub
 
 use crate::error::ConfigError;
 
-/// Whether and how a modern connection is protected.
+/// Protection of a modern connection, or none.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -47,13 +47,13 @@ pub struct Credentials {
     /// A key which both ends have. The side that opens a connection with it needs no other key; the side that accepts takes it as
     /// well as the static keys which `peer` admits.
     pub pre_shared: Option<PreSharedKey>,
-    /// Whose static key is accepted.
+    /// The static keys of the peer that are accepted.
     pub peer: PeerKey,
-    /// What to seal with.
+    /// The ciphers to seal with.
     pub ciphers: Ciphers,
 }
 
-/// Which static key the peer must have.
+/// The static key that the peer must have.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -95,7 +95,7 @@ pub enum PeerKey {
 #[derive(Clone)]
 pub struct Verifier(Arc<dyn Fn(&PublicKey) -> bool + Send + Sync>);
 
-/// Which ciphers are offered and taken.
+/// The ciphers that are offered and taken.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -172,13 +172,13 @@ impl Credentials {
         }
     }
 
-    /// Whether a connection may be accepted at all.
+    /// Fails if no connection could be accepted: without a trusted static key, and without a pre-shared one.
     pub(crate) fn check_acceptor(&self) -> Result<(), ConfigError> {
         let nobody = matches!(self.peer, PeerKey::Undecided) && self.pre_shared.is_none();
         if nobody { Err(ConfigError::PeerUndecided) } else { Ok(()) }
     }
 
-    /// Whether a peer which has proven `key` (none: the pre-shared one) is the right one.
+    /// True if a peer which has proven `key` (none: the pre-shared one) is the right one.
     pub(crate) fn admits(&self, pattern: Pattern, key: Option<&PublicKey>) -> bool {
         let Some(key) = key else { return pattern == Pattern::PreShared };
         match &self.peer {

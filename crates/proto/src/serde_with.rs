@@ -1,4 +1,5 @@
-//! How [`Config`](crate::Config) and [`Stats`](crate::Stats) write what serde has no good form for.
+//! Serialized forms in [`Config`](crate::Config) and [`Stats`](crate::Stats) of what serde has no good form
+//! for.
 
 use std::time::Duration;
 
@@ -63,7 +64,7 @@ pub(crate) mod profile {
     }
 }
 
-/// How many streams of each kind.
+/// Number of streams of each kind.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(remote = "dfcp_wire::StreamLimits", deny_unknown_fields)]
 pub(crate) struct StreamLimitsFields {

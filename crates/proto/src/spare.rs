@@ -18,9 +18,9 @@ pub(crate) struct SpareBlocks(Arc<Mutex<Kept>>);
 struct Kept {
     blocks: VecDeque<Vec<u8>>,
     decoders: VecDeque<Box<Decoder>>,
-    /// What both take.
+    /// Bytes that both take.
     bytes: usize,
-    /// What decoders take.
+    /// Bytes that decoders take.
     decoders_bytes: usize,
 }
 
@@ -39,7 +39,7 @@ impl Kept {
     }
 }
 
-/// What a decoder whose block has been taken out keeps.
+/// Bytes that a decoder keeps after its block has been taken out.
 fn memory_bytes(decoder: &Decoder) -> usize {
     size_of::<Decoder>() + decoder.kept_bytes()
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::path::ecn::EcnStats;
 
-/// What a connection has done so far. Counters are exact; estimates say so. With the feature `serde` it can be written, the
-/// round-trip time as `rtt_ms`.
+/// Figures of a connection so far. Counters are exact; estimates say so. With the feature `serde` it can be written, the round-trip time as
+/// `rtt_ms`.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -32,7 +32,7 @@ pub struct Stats {
     pub segments_forged: u64,
     /// Cookies which the peer's host asked this side to come back with, before it computed anything.
     pub cookies_received: u32,
-    /// How often the peer has moved to another address, and has proven it.
+    /// Number of times that the peer has moved to another address, and has proven it.
     pub path_changes: u64,
     /// Acknowledgements sent: classic block ACKs, modern reports (table 3.2, *ACKs sent*).
     pub acks_sent: u64,
@@ -55,17 +55,17 @@ pub struct Stats {
     pub later_rounds: u64,
     /// Blocks decoded here.
     pub blocks_decoded: u64,
-    /// What was sent.
+    /// Symbols sent.
     pub sent: SentSymbols,
-    /// What of it arrived in vain.
+    /// Symbols among these that arrived in vain, as the peer reports.
     pub wasted: WastedSymbols,
-    /// What arrived.
+    /// Symbols that arrived.
     pub received: ReceivedSymbols,
     /// Smoothed round-trip time; zero while unknown.
     #[cfg_attr(feature = "serde", serde(rename = "rtt_ms", with = "crate::serde_with::milliseconds"))]
     pub rtt: Duration,
-    /// How long our datagrams wait on their way, above the least lately, by the clock of the peer's newest report; `None` while
-    /// unknown. What others send through the same queue is in it.
+    /// Queueing delay of our datagrams: that above the least lately, by the clock of the peer's newest report; `None` while
+    /// unknown. It includes what others send through the same queue.
     #[cfg_attr(feature = "serde", serde(rename = "queue_ms", with = "crate::serde_with::optional_milliseconds"))]
     pub queue: Option<Duration>,
     /// The loss estimate p̂ of our sending direction, 0 to 1.
@@ -76,21 +76,20 @@ pub struct Stats {
     /// circuit breaker holds it down; of an automatic rate the one it has found, without the moments at which it sends faster or
     /// slower to learn something. Zero at line rate.
     pub rate_bps: u64,
-    /// What an automatic rate has found; `None` with another one, and while too few data have been sent
-    /// to begin.
+    /// Findings of an automatic rate; `None` with another rate, and while too few data have been sent to begin.
     pub rate_control: Option<RateControlStats>,
-    /// What the circuit breaker is at.
+    /// State of the circuit breaker.
     pub breaker: BreakerState,
     /// The rate the circuit breaker allows now; zero when it imposes none.
     pub breaker_rate_bps: u64,
     /// The rate the path was found to carry by the circuit breaker, which holds the sender to about as much; zero while it has
     /// not found that more was offered. At this rate no more is lost than the path loses by itself.
     pub carried_rate_bps: u64,
-    /// How often the circuit breaker tested the path.
+    /// Number of times that the circuit breaker tested the path.
     pub breaker_tests: u32,
     /// Bytes of the largest IP packets which data are sent in now: what packet size discovery has found so far. Zero in classic.
     pub packet_bytes: u16,
-    /// How often packets of the size before were found to pass no more.
+    /// Number of times that packets of the size before were found to pass no more.
     pub black_holes: u16,
     /// Our datagrams which came to the peer with marks, as it says.
     pub ecn_reported: EcnStats,
@@ -104,7 +103,7 @@ pub struct Stats {
     pub datagrams_missing: u64,
 }
 
-/// What one stream has done so far, in both directions, on this side: what a direction lacks that the stream does not have stays 0.
+/// Figures of one stream so far, in both directions, on this side; those of a direction that the stream does not have stay 0.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -159,7 +158,7 @@ impl StreamStats {
     }
 }
 
-/// What has come of the peer's messages (`spec/protocol.md` §3.2).
+/// Fates of the peer's messages (`spec/protocol.md` §3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -176,7 +175,7 @@ pub struct ReceivedMessages {
     pub symbols_in_vain: u64,
 }
 
-/// What has become of our messages (`spec/protocol.md` §3.2).
+/// Fates of our messages (`spec/protocol.md` §3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -187,18 +186,18 @@ pub struct SentMessages {
     pub begun: u64,
     /// Not begun before their time was over: more was handed over than there was room for.
     pub expired_unsent: u64,
-    /// Which the peer has proven to be complete, in time or not.
+    /// Proven by the peer to be complete, in time or not.
     pub complete: u64,
     /// Datagrams with symbols of messages.
     pub datagrams: u64,
     /// Source symbols among them.
     pub source_symbols: u64,
-    /// How long a loss of one datagram says something of the next, as found; 0 where losses are independent.
+    /// Time over which a loss of one datagram says something of the next, as found; 0 where losses are independent.
     #[cfg_attr(feature = "serde", serde(rename = "burst_ms", with = "crate::serde_with::milliseconds"))]
     pub burst: Duration,
 }
 
-/// What an automatic rate has found (`spec/protocol.md`, "Automatic rate").
+/// Findings of an automatic rate (`spec/protocol.md`, "Automatic rate").
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -219,13 +218,13 @@ pub struct SentMessages {
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RateControlStats {
-    /// What it is at.
+    /// Its phase.
     pub phase: RatePhase,
     /// The rate found, bits of IP packets per second, within the bounds of [`Rate::Auto`](crate::Rate::Auto); what the peer's cap makes of it
     /// is [`Stats::rate_bps`].
     pub rate_bps: u64,
-    /// What the bottleneck carries as a whole, others' traffic included, bits of IP packets per second, as the latest trains of datagrams
-    /// say; `None` while unknown.
+    /// Capacity of the whole bottleneck, others' traffic included, bits of IP packets per second, as the latest trains of datagrams say;
+    /// `None` while unknown.
     pub capacity_bps: Option<u64>,
     /// The queueing delay which it aims at; that which there is, is [`Stats::queue`].
     #[cfg_attr(feature = "serde", serde(rename = "target_queue_ms", with = "crate::serde_with::milliseconds"))]
@@ -257,7 +256,7 @@ impl RateControlStats {
     }
 }
 
-/// What an automatic rate is at.
+/// Phase of an automatic rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
@@ -271,13 +270,13 @@ pub enum RatePhase {
     Compete,
 }
 
-/// What the circuit breaker is at (`spec/protocol.md`, "Circuit breaker").
+/// State of the circuit breaker (`spec/protocol.md`, "Circuit breaker").
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
 /// use dfcp::{BreakerState, Stats};
 ///
-/// /// What to tell a user whose transfer is slower than the rate that was asked for.
+/// /// A remark to a user whose transfer is slower than the rate that was asked for.
 /// fn remark(stats: &Stats) -> Option<String> {
 ///     let carried = || stats.carried_rate_bps as f64 / 1e6;
 ///     (stats.breaker == BreakerState::Limiting).then(|| format!("the path carries about {:.1} Mbit/s", carried()))

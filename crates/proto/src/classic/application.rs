@@ -1,4 +1,4 @@
-//! What the application does with a connection.
+//! The application's calls on a classic connection.
 
 use std::sync::Arc;
 
@@ -116,7 +116,7 @@ impl ClassicConnection {
         }
     }
 
-    /// What its stream has done, which is all that there is.
+    /// Figures of its stream, which is the only one.
     pub(crate) fn stream_stats(&self) -> StreamStats {
         let all = self.stats();
         StreamStats {

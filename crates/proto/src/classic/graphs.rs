@@ -8,7 +8,7 @@ use dfcp_fountain::raptor::{SegmentGraph, State};
 use crate::limits;
 use crate::shared::memory::MemoryReservation;
 
-/// What a graph takes, with its place among the others.
+/// Bytes that a graph takes, with its place among the others.
 pub(super) const GRAPH_MEMORY_BYTES: u64 = 24 << 10;
 
 /// Every graph which was drawn and paid for. Blocks that use a graph keep it here; up to [`limits::CLASSIC_GRAPHS_MAX`] stay
@@ -19,7 +19,7 @@ pub(super) struct Graphs {
     entries: BTreeMap<State, Entry>,
     /// Counts calls of [`get`](Self::get); orders entries by last use.
     clock: u64,
-    /// Whether blocks have let go of graphs since entries were last looked through for those.
+    /// Blocks have released graphs since entries were last searched for unused ones.
     were_released: bool,
 }
 

@@ -56,9 +56,9 @@ pub(crate) struct ClassicConnection {
     rtt: RttEstimator,
     pacer: Pacer,
     bucket: TokenBucket,
-    /// Whether the sender should be asked for data when pacer and bucket permit.
+    /// The sender should be asked for data when pacer and bucket permit.
     may_send: bool,
-    /// Whether the sender had nothing the last time it was asked, and when that was.
+    /// The sender had nothing when it was last asked, and the time of that.
     was_idle: bool,
     sender_asked_at: Time,
     last_heard: Time,

@@ -1,12 +1,12 @@
-//! Which block an open loop serves next, without a look at every block of the window for every segment.
+//! The choice of the block that an open loop serves next, without a search of the whole window for every segment.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use dfcp_time::Time;
 
-/// Where each unacknowledged block stands: it is served again, awaits its first turn, waits for its acknowledgement, or
-/// has waited too long.
+/// State of each unacknowledged block: it is served again, awaits its first turn, waits for its acknowledgement, or has waited
+/// too long.
 #[derive(Debug, Default)]
 pub(crate) struct OpenLoop {
     /// The block which is served again; it goes before those which have not had their first turn.
@@ -17,7 +17,7 @@ pub(crate) struct OpenLoop {
     waiting: VecDeque<(Time, u32)>,
     /// Blocks taken from `waiting` when their acknowledgement was overdue.
     overdue: BTreeSet<u32>,
-    /// When the last segment left of the newest block which was acknowledged after its first turn.
+    /// Time at which the last segment left of the newest block which was acknowledged after its first turn.
     newest_acknowledged: Option<Time>,
 }
 
@@ -107,13 +107,13 @@ impl OpenLoop {
         self.newest_acknowledged = self.newest_acknowledged.max(first_turn_over);
         self.again = self.again.filter(|&again| again != id);
         self.overdue.remove(&id);
-        // The others are in the way of nobody until they come to the front.
+        // The others are in no way until they come to the front.
         while self.waiting.front().is_some_and(|&(_, id)| is_acknowledged(id)) {
             self.waiting.pop_front();
         }
     }
 
-    /// When the last segment left of the block which has waited longest, if blocks up to `end` all wait and none is
+    /// Time at which the last segment left of the block which has waited longest, if blocks up to `end` all wait and none is
     /// overdue.
     pub(crate) fn oldest_waiting(&self, end: u32) -> Option<Time> {
         let all_wait = self.again.is_none() && self.overdue.is_empty() && self.fresh == end;

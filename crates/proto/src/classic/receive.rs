@@ -1,4 +1,4 @@
-//! What arrived: each segment goes to the owner that it concerns. What makes no sense changes nothing.
+//! Arrivals: each segment goes to the owner that it concerns. Anything that makes no sense changes nothing.
 
 use dfcp_fountain::raptor::SEGMENT_BYTES;
 use dfcp_time::Time;

@@ -20,20 +20,20 @@ use crate::stats::ReceivedSymbols;
 /// one for every such segment, which on a long path would be thousands (`spec/protocol.md` \[classic-5\]).
 const ACK_SPACING: Duration = Duration::from_millis(10);
 
-/// What a segment of an open block takes besides its graph, which [`Graphs`] pays for.
+/// Bytes that a segment of an open block takes besides its graph, which [`Graphs`] pays for.
 const SEGMENT_MEMORY_BYTES: u64 = 1_536;
 
-/// What an open block takes besides: its place, and room for the next segments. What an attempt to decode it takes while it runs
-/// is not counted: that is one at a time.
+/// Bytes that an open block takes besides: its place, and room for the next segments. The memory of an attempt to decode is not
+/// counted: there is one at a time.
 const OPEN_MEMORY_BYTES: u64 = 12 << 10;
 
-/// What a decoded block takes.
+/// Bytes that a decoded block takes.
 const COMPLETE_MEMORY_BYTES: u64 = SOURCE_BYTES as u64 + 64;
 
 /// Segments beyond the decode threshold with which the reserve lets a block be decoded: ε was never above 5 %.
 const RESERVE_SEGMENTS: u64 = 16;
 
-/// What any one block needs.
+/// Bytes that any one block needs until it is decoded.
 pub(crate) fn reserve_bytes(config: &Config) -> u64 {
     let segments = u64::from(config.classic.redundancy_bytes).div_ceil(SEGMENT_BYTES as u64) + RESERVE_SEGMENTS;
     OPEN_MEMORY_BYTES + segments * (SEGMENT_MEMORY_BYTES + GRAPH_MEMORY_BYTES)
@@ -59,19 +59,19 @@ enum RecvQueue {
 struct OpenBlock {
     decoder: Box<Decoder>,
     length_bytes: u32,
-    /// What was paid for, ...
+    /// Bytes that were paid for, ...
     paid_bytes: u64,
     /// ... and the part of it which was not out of the reserve.
     shared_bytes: u64,
 }
 
 impl OpenBlock {
-    /// Whether it takes more segments at all.
+    /// True if it takes more segments at all.
     fn has_room(&self) -> bool {
         self.decoder.received_bytes() < limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX * SEGMENT_BYTES
     }
 
-    /// What is not paid for yet if it takes one segment more, whose graph is paid for elsewhere.
+    /// Bytes that are not paid for yet if it takes one segment more, whose graph is paid for elsewhere.
     fn due_bytes(&self) -> u64 {
         let segments = (self.decoder.received_bytes() / SEGMENT_BYTES) as u64 + 1;
         (OPEN_MEMORY_BYTES + segments * SEGMENT_MEMORY_BYTES).saturating_sub(self.paid_bytes)
@@ -316,7 +316,7 @@ impl ClassicReceiver {
             RecvQueue::Complete { block, length_bytes, shared_bytes } => (block, length_bytes, shared_bytes),
             RecvQueue::Empty => return,
         };
-        // What a decoded block takes is less than its segments did; where the reserve has paid, that stays until it is read.
+        // A decoded block takes less than its segments did; where the reserve has paid, that stays until it is read.
         let kept = shared_bytes.min(COMPLETE_MEMORY_BYTES);
         self.reservation.give_back(shared_bytes - kept);
         let block_id = self.first_id + index as u32;
@@ -347,7 +347,7 @@ impl ClassicReceiver {
             self.acked_at.pop_front();
         }
         self.acked_at.push_back((block_id, now));
-        // Past this many nobody has taken them for long; the peer asks again.
+        // Past this many, none has been taken for long; the peer asks again.
         if self.acks.len() < limits::CLASSIC_WINDOW_BLOCKS_MAX as usize {
             self.acks.push_back(block_id);
         }
@@ -358,7 +358,7 @@ impl ClassicReceiver {
         self.acks.pop_front()
     }
 
-    /// Whether an ACK waits.
+    /// True if an ACK waits.
     pub(crate) fn has_ack(&self) -> bool {
         !self.acks.is_empty()
     }

@@ -15,8 +15,8 @@ use crate::limits;
 use crate::path::rtt::RttEstimator;
 use crate::shared::source::{Cut, Source};
 
-/// How long an open loop waits for the acknowledgement of a block before it sends ε·k more, in RTTs, and at least. More
-/// than was needed costs no more than ε (`spec/protocol.md` \[classic-2\]).
+/// Wait of an open loop for the acknowledgement of a block before it sends ε·k more, in RTTs, and at least. More than was
+/// needed costs no more than ε (`spec/protocol.md` \[classic-2\]).
 const OPEN_LOOP_PATIENCE_RTTS: u32 = 3;
 const OPEN_LOOP_PATIENCE_MIN: Duration = Duration::from_millis(20);
 
@@ -45,7 +45,7 @@ struct SendQueue {
     last_sent: Time,
 }
 
-/// What a classic data segment carries.
+/// The contents of a classic data segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClassicSegment {
     pub(crate) block_id: u32,
@@ -55,17 +55,17 @@ pub(crate) struct ClassicSegment {
     pub(crate) block_length: Option<BlockLength>,
 }
 
-/// Whether a block which has been in the window is acknowledged.
+/// True if a block which has been in the window is acknowledged.
 fn is_acknowledged(queues: &VecDeque<SendQueue>, first_id: u32, id: u32) -> bool {
     id < first_id || queues.get((id - first_id) as usize).is_some_and(|queue| queue.acknowledged)
 }
 
-/// How long an open loop waits for an acknowledgement.
+/// Wait of an open loop for an acknowledgement.
 fn patience(rtt: &RttEstimator) -> Duration {
     OPEN_LOOP_PATIENCE_MIN.max(rtt.smoothed() * OPEN_LOOP_PATIENCE_RTTS)
 }
 
-/// How much later the last segment of another block must have left to show that a block did not decode.
+/// A block did not decode if its last segment left this much before that of another, which is acknowledged.
 fn overtaken_margin(rtt: &RttEstimator) -> Duration {
     OVERTAKEN_MIN.max(rtt.smoothed() / OVERTAKEN_RTT_PARTS)
 }
@@ -168,7 +168,7 @@ impl ClassicSender {
         self.source.is_finished().then(|| self.next_id())
     }
 
-    /// Whether data wait for ever because every block id has been used, and what could be delivered has been.
+    /// True if data wait for ever: every block id has been used, and what could be delivered has been.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.queues.is_empty() && self.source.waiting_bytes() > 0 && self.next_id() == u32::MAX
     }
@@ -252,7 +252,7 @@ impl ClassicSender {
         Some(ClassicSegment { block_id: id, state, index, block_length })
     }
 
-    /// Whether acknowledgements have been missing for so long that flooding must stop.
+    /// True if acknowledgements have been missing for so long that flooding must stop.
     fn is_silent(&self, now: Time, rtt: &RttEstimator) -> bool {
         if self.endless {
             return false;
@@ -299,13 +299,13 @@ impl ClassicSender {
         Some(id)
     }
 
-    /// When the last segment left of the unacknowledged block for which that is longest ago.
+    /// The earliest time at which an unacknowledged block's last segment left.
     fn oldest_sent(&self) -> Option<Time> {
         let open = self.queues.iter().filter(|queue| !queue.acknowledged);
         self.open_loop.oldest_waiting(self.next_id()).or_else(|| open.map(|queue| queue.last_sent).min())
     }
 
-    /// When there may be something to send, which there was not at `asked`, although nothing is received.
+    /// Earliest time at which there may be something to send, which there was not at `asked`, although nothing is received.
     pub(crate) fn next_timeout(&self, now: Time, asked: Time, rtt: &RttEstimator) -> Option<Time> {
         let room = (self.queues.len() as u32) < self.window_blocks;
         let cut = self.source.cut_at().filter(|_| room);

@@ -1,4 +1,4 @@
-//! What happens when nothing else does.
+//! Timers of a classic connection.
 
 use dfcp_fountain::raptor::SEGMENT_BYTES;
 use dfcp_time::Time;
@@ -10,8 +10,9 @@ use crate::shared::state::State;
 use crate::shared::{Timer, earliest};
 
 impl ClassicConnection {
-    /// When [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) must be called again at
-    /// the latest, and for what; a time in the past means now. `None` once the connection is closed.
+    /// Latest time for the next call of [`handle_timeout`](Self::handle_timeout) and
+    /// [`poll_transmit`](Self::poll_transmit), with its reason; a time in the past means now. `None` once the
+    /// connection is closed and owes the peer no RST.
     pub(crate) fn next_timeout(&self, now: Time) -> Option<(Time, Timer)> {
         if matches!(self.phase, Phase::Closed(_)) {
             return self.reset.is_some().then_some((now, Timer::Reset));
@@ -56,8 +57,8 @@ impl ClassicConnection {
         }
     }
 
-    /// When silence ends the connection. The documents' own repeats of SYN, SYNACK and FIN take longer than that, and
-    /// end it themselves (\[open-6\]).
+    /// Time at which silence ends the connection. The documents' own repeats of SYN, SYNACK and FIN take longer than
+    /// that, and end it themselves (\[open-6\]).
     fn idle_at(&self) -> Option<Time> {
         let is_repeating = match self.phase {
             Phase::SynSent | Phase::SynReceived => self.handshake.timer.is_some(),
@@ -83,7 +84,7 @@ impl ClassicConnection {
         Some(self.last_keep_alive + interval.min(KEEP_ALIVE_REPEAT.max(self.rtt.smoothed() * 2)))
     }
 
-    /// When data may be sent, as far as is known.
+    /// Earliest time for data, as far as is known.
     fn data_at(&self, now: Time) -> Option<Time> {
         if self.phase != Phase::Open || self.state() == State::TimeWait {
             return None;
@@ -93,7 +94,7 @@ impl ClassicConnection {
         if self.may_send {
             return Some(earliest.max(now));
         }
-        // What was due when the sender was last asked, and had nothing, waits for something else to happen.
+        // Anything due when the sender was last asked and had nothing waits for another event.
         let fresh = self.sender.next_timeout(now, self.sender_asked_at, &self.rtt);
         fresh.map(|at| at.max(earliest))
     }

@@ -29,7 +29,7 @@ impl TokenBucket {
         Self { maxtokens, numtokens, inctokens, inttokens, next_increment: None }
     }
 
-    /// Whether its parameters have been set: without an increment and a capacity, sending is not limited.
+    /// True if its parameters have been set: without an increment and a capacity, sending is not limited.
     pub(crate) fn is_on(&self) -> bool {
         self.inctokens > 0 && self.maxtokens > 0
     }
@@ -56,7 +56,7 @@ impl TokenBucket {
         self.next_increment = Some(due + interval.saturating_mul(ticks));
     }
 
-    /// When `bytes` tokens can be there; `None` if that is now, or if the limiter is off.
+    /// Time of the next increment, if `bytes` tokens are not there; `None` if they are, or if the limiter is off.
     pub(crate) fn wait_for(&self, bytes: u32) -> Option<Time> {
         if !self.is_on() || self.numtokens >= bytes {
             return None;

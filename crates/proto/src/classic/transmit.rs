@@ -1,4 +1,4 @@
-//! What to send: each owner is asked in turn whether it has something to say.
+//! Transmission in a classic connection: each owner in turn is asked for something to send.
 
 use dfcp_fountain::raptor::SEGMENT_BYTES;
 use dfcp_time::Time;
@@ -12,7 +12,7 @@ use crate::path::ecn::Ecn;
 use crate::shared::state::State;
 use crate::shared::{Data, Role, Transmit};
 
-/// What an RST echoes if the peer has announced no state: zeros, which are none.
+/// Echo of an RST to a peer that has announced no state: zeros, which are none.
 const NO_STATE: StateWords = [0; 3];
 
 impl ClassicConnection {

@@ -1,4 +1,4 @@
-//! What a listening endpoint takes in.
+//! Settings of a listening endpoint.
 
 use dfcp_secure::ResetKey;
 use dfcp_wire::Profile;
@@ -8,7 +8,7 @@ use crate::error::ConfigError;
 use crate::limits;
 use crate::shared::reserve_bytes;
 
-/// When an initiator must prove its address by a cookie before anything is kept for it, at the price of one round trip.
+/// Use of cookies, by which an initiator must prove its address before anything is kept for it, at the price of one round trip.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -26,7 +26,7 @@ pub enum Cookies {
     Always,
 }
 
-/// What a listening endpoint takes in.
+/// Settings of a listening endpoint: the connections that it takes in, and their bounds.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -39,11 +39,11 @@ pub enum Cookies {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Accept {
-    /// How modern connections are configured, sealed or not; `None` refuses them.
+    /// Configuration of modern connections, encrypted or plaintext; `None` refuses them.
     pub modern: Option<Config>,
-    /// How classic connections, which have no security whatever, are configured; `None` refuses them.
+    /// Configuration of classic connections, which have no security whatever; `None` refuses them.
     pub classic: Option<Config>,
-    /// When cookies are asked for. Sealed connections only.
+    /// Use of cookies. Encrypted connections only.
     pub cookies: Cookies,
     /// Half-open connections from which on cookies are asked for; as many again may be half open with one. Default
     /// and upper limit 256. One address ([`AddressPrefix`](crate::AddressPrefix)) gets a quarter of both.
@@ -61,7 +61,7 @@ pub struct Accept {
     pub reset_key: Option<ResetKey>,
     /// Bytes which received blocks, undecoded or unread, may take over all accepted connections: what they really take,
     /// decoders included. Of that, every connection reserves what one block of the largest kind may need (about 0.8 MB
-    /// modern, 5 MB classic), and 144 KiB more where messages are taken, or is not accepted, so that each can always go on, block by block. The rest is shared, but for
+    /// modern, 5 MB classic), and 144 KiB more where messages are taken, or is not accepted, so that each can always go on, block by block. The rest is shared, except
     /// a quarter which only further reserves may take: no connection gets more of it than it leaves free. Peers which leave
     /// their blocks unfinished can use it up, and then all that is left to the others is their reserve, which means one
     /// block per round trip.
@@ -135,7 +135,7 @@ impl Accept {
         })
     }
 
-    /// How many connections there can be at once: each has its reserve.
+    /// Connections that there can be at once: each has its reserve.
     pub(super) fn connections_bound(&self) -> usize {
         let least = self.configs().map(reserve_bytes).min().unwrap_or(u64::MAX);
         let reserves = usize::try_from(self.memory_budget_bytes() / least).unwrap_or(usize::MAX);

@@ -49,7 +49,7 @@ pub(super) struct Syn<'a> {
     pub(super) cookie: Option<&'a [u8]>,
 }
 
-/// What to do about a SYN.
+/// The decision about a SYN.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The answer has been written; its length.
@@ -98,11 +98,11 @@ struct HalfOpen {
     symbol_size: u16,
     features: Features,
     cipher: Cipher,
-    /// How often a proof was none.
+    /// Proofs that failed.
     failures: u8,
-    /// What this takes, as counted when it was made.
+    /// Bytes that this takes, as counted when it was made.
     bytes: u16,
-    /// How long after the first answer the next proof is checked; [`limits::HALF_OPEN_TIMEOUT`] at the most.
+    /// Time after the first answer from which the next proof is checked; [`limits::HALF_OPEN_TIMEOUT`] at the most.
     retry_after_us: u32,
 }
 
@@ -170,7 +170,7 @@ impl HalfOpens {
         self.memory_bytes
     }
 
-    /// What all of them can take, and the table of refused messages takes.
+    /// Bytes that all of them can take, with the table of refused messages.
     pub(super) fn memory_bytes_max(&self) -> usize {
         2 * self.without_cookie_max * limits::HALF_OPEN_BYTES_MAX + RefusedMessages::BYTES
     }
@@ -207,7 +207,7 @@ impl HalfOpens {
         self.table.len() >= 2 * self.without_cookie_max
     }
 
-    /// Whether there is room, or the oldest is old enough to make it.
+    /// True if there is room, or the oldest is old enough to make it.
     fn can_make_room(&self, now: Time) -> bool {
         let oldest = self.queue.iter().find_map(|id| self.table.get(id));
         !self.is_full() || oldest.is_none_or(|oldest| now >= oldest.answered_at + limits::HALF_OPEN_SPARED)
@@ -296,7 +296,7 @@ impl HalfOpen {
         write_synack(syn, self.initiator_id, (self.answers - 1).into(), &self.answer, out)
     }
 
-    /// What should have been a proof was none: the next one is checked a little later.
+    /// Notes a failed proof: the next one is checked a little later.
     fn fail(&mut self, now: Time) {
         let wait = limits::PROOF_RETRY_MIN * (1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
@@ -309,7 +309,7 @@ impl HalfOpen {
     }
 }
 
-/// What a datagram is to a half-open connection, which waits for a proof.
+/// A datagram, as the proof that a half-open connection waits for.
 enum Proof {
     /// Something else.
     None,

@@ -49,7 +49,7 @@ impl Handle {
     }
 }
 
-/// Where a datagram belongs.
+/// The destination of a datagram.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Routed {
@@ -75,7 +75,7 @@ pub enum ConnectError {
     TooManyConnections,
 }
 
-/// How a connection has come in.
+/// The way in which a connection has come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entered {
     /// It was opened here.
@@ -120,13 +120,13 @@ pub struct Endpoint {
     half_opens: Option<HalfOpens>,
     /// Connections accepted, by the address which opened them.
     per_address: BTreeMap<AddressPrefix, usize>,
-    /// What the blocks of accepted connections take.
+    /// Memory that the blocks of accepted connections take.
     memory: Arc<MemoryBudget>,
     /// The memory of blocks which are done with.
     spare: SpareBlocks,
     refused: u64,
     resets: StatelessResets,
-    /// What connections opened here have found.
+    /// Rates and round trips that connections opened here have found.
     paths: PathMemory,
 }
 
@@ -325,7 +325,7 @@ impl Endpoint {
         self.handle_unsealed_syn(now, remote, ports, &syn, datagram.len(), reply)
     }
 
-    /// Where a datagram with ports has come from, and its ports as we see them: over raw IP the address has none.
+    /// The source of a datagram with ports, and its ports as we see them: over raw IP the address has none.
     fn addresses(&self, mut remote: SocketAddr, ports: dfcp_wire::Ports) -> (SocketAddr, Ports) {
         if self.raw_ip {
             remote.set_port(ports.source);
@@ -333,12 +333,12 @@ impl Endpoint {
         (remote, Ports::of_received(ports))
     }
 
-    /// Whether a SYN with these ports is for somebody else on this host, if for anybody.
+    /// True for a SYN to another port of this host: over raw IP, the socket sees these too.
     fn is_for_others(&self, ports: Ports) -> bool {
         self.raw_ip && self.accept.is_some() && ports.local != self.local_port
     }
 
-    /// Where a datagram of the connection's has come from: over raw IP only the address is its own.
+    /// The source of a datagram of the connection's: over raw IP only the address is its own.
     fn path_of(&self, handle: Handle, mut remote: SocketAddr) -> SocketAddr {
         if self.raw_ip
             && let Some(entry) = self.entries.get(handle.0)
@@ -348,7 +348,7 @@ impl Endpoint {
         remote
     }
 
-    /// Whether one more connection may be accepted from `remote`.
+    /// True if one more connection may be accepted from `remote`.
     fn has_room(&self, remote: SocketAddr) -> bool {
         let Some(accept) = &self.accept else { return false };
         let from_there = self.per_address.get(&remote.into()).copied().unwrap_or_default();
@@ -455,8 +455,9 @@ impl Endpoint {
         }
     }
 
-    /// What a connection which is over, [`Connection::path_hint`], has found of its path: the next one that is opened to the same host begins
-    /// with it (\[auto-12\]). To be called before [`forget`](Self::forget). What an accepted one has found is not kept.
+    /// Remembers what a connection which is over, [`Connection::path_hint`], has found of its path: the next one that is opened to the same
+    /// host begins with it (\[auto-12\]). To be called before [`forget`](Self::forget). Hints of accepted connections are not kept: anybody
+    /// can call.
     pub fn remember_path(&mut self, now: Time, handle: Handle, hint: PathHint) {
         if let Some(entry) = self.entries.get(handle.0).filter(|entry| !entry.accepted) {
             self.paths.remember(now, entry.remote.ip(), hint);
@@ -485,7 +486,7 @@ impl Endpoint {
         }
     }
 
-    /// Where the connection's datagrams go.
+    /// The address to which the connection's datagrams go.
     #[must_use]
     pub fn remote(&self, handle: Handle) -> Option<SocketAddr> {
         self.entries.get(handle.0).map(|entry| entry.remote)
@@ -497,7 +498,7 @@ impl Endpoint {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// True if there is no connection in any state.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -1,5 +1,5 @@
-//! How often strangers may make an acceptor compute in vain: all of them together, and each address (`spec/protocol.md`,
-//! [open-38] and [open-39]).
+//! A limit on the computations in vain that strangers may cause an acceptor: all of them together, and each address
+//! (`spec/protocol.md`, [open-38] and [open-39]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl RateLimit {
         (self.interval * SHARE, self.burst / SHARE)
     }
 
-    /// Whether this address may cause one more computation.
+    /// True if this address may cause one more computation.
     pub(super) fn permits(&self, now: Time, prefix: AddressPrefix) -> bool {
         let own = self.addresses.get(&prefix).copied().unwrap_or_default();
         let (interval, burst) = self.address_share();

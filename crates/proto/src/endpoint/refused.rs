@@ -6,10 +6,10 @@ use dfcp_wire::segment::ResetReason;
 use crate::endpoint::half_open::Verdict;
 use crate::limits;
 
-/// What a copy is told: why it is refused, or nothing.
+/// The answer to a copy: the reason for the refusal, or nothing.
 type Reason = Option<ResetReason>;
 
-/// A table of fixed size, by hashes which nobody outside can predict. A newer message overwrites the older one in its place;
+/// A table of fixed size, by hashes which an outsider cannot predict. A newer message overwrites the older one in its place;
 /// the older one's next copy then costs a computation again, and no more than that.
 #[derive(Debug)]
 pub(super) struct RefusedMessages {
@@ -25,7 +25,7 @@ impl RefusedMessages {
         (hash % limits::REFUSED_MESSAGES_MAX as u64) as usize
     }
 
-    /// How the message with this hash was refused, if it is known.
+    /// The refusal of the message with this hash, if it is known.
     pub(super) fn verdict(&self, hash: u64) -> Option<Verdict> {
         let (_, reason) = self.places.get(Self::place(hash)).filter(|(known, _)| *known == hash)?;
         Some(reason.map_or(Verdict::Drop, Verdict::Refuse))

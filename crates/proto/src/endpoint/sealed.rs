@@ -96,7 +96,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether a SYN with the pre-shared key is one which went out from here: somebody sends it back, and we would answer
+    /// True for a SYN with the pre-shared key which went out from here: somebody sends it back, and we would answer
     /// ourselves ([noise-11]). Its message authenticates the id, so it cannot have been changed.
     fn is_reflected(&self, syn: &Syn<'_>) -> bool {
         let known = self.by_id.get(&syn.initiator_id).and_then(|handle| self.entries.get(handle.0));

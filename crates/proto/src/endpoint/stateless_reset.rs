@@ -10,7 +10,7 @@ use dfcp_wire::segment::{Ack, Address, Clear, Received, Reset, ResetReason, Segm
 use crate::endpoint::rate_limit::RateLimit;
 use crate::limits;
 
-/// What proves that a session is lost, and how often it is given away.
+/// Proofs that a session is lost, and the limit on giving them away.
 #[derive(Debug)]
 pub(super) struct StatelessResets {
     pub(super) key: Arc<EndpointResetKey>,
@@ -28,7 +28,7 @@ impl StatelessResets {
         self.sent
     }
 
-    /// Answers a datagram for a session that nobody here knows, if it is a question which this endpoint gave away and there is no
+    /// Answers a datagram for a session that is unknown here, if it is a question which this endpoint gave away and there is no
     /// other answer too many. Returns the answer's length, which is less than the question's.
     pub(super) fn answer(
         &mut self,

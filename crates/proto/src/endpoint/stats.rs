@@ -1,17 +1,17 @@
-//! What an endpoint holds, and what it can hold at the most.
+//! Figures of an endpoint: what it holds, and what it can hold at the most.
 
 use crate::endpoint::Endpoint;
 use crate::endpoint::accept::Accept;
 use crate::endpoint::half_open::HalfOpens;
 use crate::limits;
 
-/// What an endpoint holds, and what it has turned away.
+/// Figures of an endpoint: what it holds, and what it has turned away.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
 /// use dfcp::EndpointStats;
 ///
-/// /// Whether somebody tries to wear the listener out.
+/// /// True if somebody tries to wear the listener out.
 /// fn is_under_attack(before: &EndpointStats, now: &EndpointStats) -> bool {
 ///     now.cookies_sent > before.cookies_sent || now.proofs_failed > before.proofs_failed + 100
 /// }
@@ -55,7 +55,7 @@ pub struct EndpointStats {
 }
 
 impl Endpoint {
-    /// What it holds, and what it has turned away.
+    /// Its figures: what it holds, and what it has turned away.
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
         let half_opens = self.half_opens.as_ref();

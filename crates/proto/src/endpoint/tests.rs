@@ -156,7 +156,7 @@ fn two_that_call_each_other_meet() {
     }
 }
 
-/// What peers that call us may have earned is not kept: anybody can call.
+/// Hints about the paths to peers that call us are not kept: anybody can call.
 #[test]
 fn paths_of_connections_opened_here_are_remembered_and_no_others() {
     let mut host = Host::new(vec![listener(5, sealed(), 1), Endpoint::on_raw_ip(6, None, [2; 32])]);

@@ -1,4 +1,4 @@
-//! What the application does with a session and its first stream.
+//! The application's calls on a session and on its first stream.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Session {
         self.common.streams.send.open_blocks()
     }
 
-    /// Whether everything written has been acknowledged by the peer's decoder.
+    /// True once the peer's decoder has acknowledged everything written.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.common.streams.send.is_drained()
@@ -64,7 +64,7 @@ impl Session {
         }
     }
 
-    /// Whether the peer has confirmed the end of our half.
+    /// True once the peer has confirmed the end of our half.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.was_open().is_some_and(Open::is_finished)
@@ -99,7 +99,7 @@ impl Session {
         }
     }
 
-    /// Whether [`read`](Self::read) would return something other than `Blocked`.
+    /// True if [`read`](Self::read) would return something other than `Blocked`.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         self.common.streams.recv.is_readable(StreamId::FIRST) || matches!(self.phase, Phase::Closed(_))
@@ -147,7 +147,7 @@ impl Session {
         parameter.of_counters(&self.common.counters)
     }
 
-    /// Who the peer has proven to be; `None` before the handshake is done, and without seals.
+    /// The identity that the peer has proven; `None` before the handshake is done, and in plaintext.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
         self.common.link.keys.as_ref().map(|keys| keys.identity())
@@ -186,13 +186,13 @@ impl Session {
         stats
     }
 
-    /// What its automatic rate has found of the path.
+    /// Rate and round trip that the automatic rate has proven for the path; `None` before that.
     #[must_use]
     pub fn path_hint(&self) -> Option<PathHint> {
         self.was_open()?.path_hint()
     }
 
-    /// What is open, or was until the session ended.
+    /// The open phase; a closed session keeps it for its figures.
     fn was_open(&self) -> Option<&Open> {
         match &self.phase {
             Phase::Opening(_) => None,

@@ -1,4 +1,4 @@
-//! How a session begins, on either side.
+//! The beginning of a session, on either side.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::session::protection::Protection;
 use crate::session::{End, Phase, Session};
 use crate::shared::{Ports, Role};
 
-/// What an acceptor knows of its peer once that is proven.
+/// A peer that has proven itself, as its acceptor knows it.
 #[derive(Debug)]
 pub(crate) struct Proven {
     pub(crate) local_id: u32,
@@ -31,7 +31,7 @@ pub(crate) struct Proven {
     pub(crate) established: Established,
     pub(crate) cipher: Cipher,
     pub(crate) admitted: bool,
-    /// When the first SYNACK left.
+    /// Time at which the first SYNACK left.
     pub(crate) answered_at: Time,
     /// To be told to the initiator.
     pub(crate) ticket: Box<ResetTicket>,

@@ -11,13 +11,13 @@ use crate::session::link::EmitError;
 use crate::session::open::Open;
 use crate::shared::{Timer, Transmit};
 
-/// What is left of a session.
+/// The rest of a session that has ended.
 #[derive(Debug, Default)]
 pub(super) struct Closed {
     error: Option<ConnectionError>,
     /// An RST is to be sent once, for this reason (\[rst-4\]).
     reset: Option<ResetReason>,
-    /// What was open, for its figures.
+    /// The open phase, kept for its figures.
     open: Option<Box<Open>>,
 }
 

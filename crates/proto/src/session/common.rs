@@ -1,4 +1,4 @@
-//! What a session has in every phase.
+//! The part of a session that exists in every phase.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::shared::counters::Counters;
 use crate::shared::events::Events;
 use crate::shared::{Data, Ports, Role, Transmit};
 
-/// What a session has from its first datagram to its last.
+/// State of a session from its first datagram to its last.
 #[derive(Debug)]
 pub(super) struct Common {
     /// Shared by all connections which an endpoint accepts, until it is changed for one of them.
@@ -33,7 +33,8 @@ pub(super) struct Common {
     pub(super) features: Features,
     /// The configured ones, or what the path needs.
     pub(super) overhead_bytes: u32,
-    /// What the system holds of what arrives until we look at it, as reports tell it (\[report-11\]); 0 for unknown.
+    /// KiB of arrivals that the system buffers until we read them, as reports tell it (\[report-11\]); 0 for
+    /// unknown.
     pub(super) receive_queue_kib: u32,
     pub(super) random: SeekableRng<ChaCha20Rng>,
     pub(super) link: Link,
@@ -45,7 +46,7 @@ pub(super) struct Common {
     pub(super) last_sent: Time,
     pub(super) events: Events,
     pub(super) counters: Counters,
-    /// What has left, in bits of IP packets.
+    /// Bits of IP packets sent.
     pub(super) sent_bits: u64,
 }
 
@@ -82,7 +83,7 @@ impl Common {
         }
     }
 
-    /// What we declare in SYN and SYNACK.
+    /// Our declarations in SYN and SYNACK.
     pub(super) fn own_parameters(&self) -> Parameters {
         Parameters { connection_id: self.link.local_id, offer: self.own_offer() }
     }

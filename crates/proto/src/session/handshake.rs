@@ -26,10 +26,10 @@ pub(crate) const fn symbol_size_max(sealed: bool) -> u16 {
     (if sealed { payload_bytes - SECRET_BYTES } else { payload_bytes }) as u16
 }
 
-/// What packet size discovery needs: probes, and parts of symbols where the path becomes narrower.
+/// Features for packet size discovery: probes, and parts of symbols where the path becomes narrower.
 pub(crate) const DISCOVERY: Features = Features::PATH_PROBES.union(Features::FRAGMENTS);
 
-/// What messages need: their segments, and reports that tell which datagrams are lost.
+/// Features for messages: their segments, and reports that tell which datagrams are lost.
 pub(crate) const MESSAGES: Features = Features::MESSAGES.union(Features::LOSS_RUNS);
 
 /// The features which we offer and choose of those that `spec/wire-format.md` §4 names.
@@ -50,12 +50,12 @@ pub(crate) fn syn_options(symbol_size: u16, features: Features) -> SynOptions {
     SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, features }
 }
 
-/// Whether a SYNACK chooses nothing that we have not offered (\[open-18\]).
+/// True if a SYNACK chooses only what we have offered (\[open-18\]).
 pub(crate) const fn are_offered(chosen: Features, config: &Config) -> bool {
     features(config).contains(chosen)
 }
 
-/// Whether a segment is of no feature, or of those that the session has `chosen` (\[open-40\]).
+/// True for a segment that needs no feature, or only those in `chosen` (\[open-40\]).
 #[inline]
 pub(crate) const fn is_permitted(segment: &Segment, chosen: Features) -> bool {
     chosen.contains(segment.needs())
@@ -68,7 +68,7 @@ pub(crate) fn offered_symbol_size(options: Option<SynOptions>, sealed: bool) -> 
     Some(symbol_size.bytes()).filter(|bytes| sizes.contains(bytes))
 }
 
-/// What a SYN brings, besides the ports.
+/// The contents of a SYN, besides the ports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opener<'a> {
     pub(crate) options: Option<SynOptions>,
@@ -78,7 +78,7 @@ pub(crate) struct Opener<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// What of the handshake is still to be said, and when.
+/// Handshake segments still to be sent, and the timer of their copies.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
     /// Copies of the SYN, and of the initiator's ACK until it hears something.
@@ -86,7 +86,7 @@ pub(crate) struct Handshake {
     /// Answers owed to copies of the peer's segment, each with the number of the latest copy.
     owed: u8,
     echo: u32,
-    /// When our numbered segments left.
+    /// Our numbered segments, each with the time when it left.
     sent_at: VecDeque<(u32, Time)>,
 }
 
@@ -111,17 +111,17 @@ impl Handshake {
         self.timer = None;
     }
 
-    /// Whether there has been no answer for as long as one is waited for.
+    /// True once the time to wait for an answer is over.
     pub(crate) fn is_exhausted(&self, now: Time) -> bool {
         self.timer.is_some_and(|timer| timer.is_exhausted(now))
     }
 
-    /// When a copy is due, or the attempt is given up.
+    /// Time of the next copy, or of giving up.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         self.timer.map(|timer| timer.next_at())
     }
 
-    /// Whether something is to be said at `now`.
+    /// True if a handshake segment is due at `now`.
     pub(crate) fn is_due(&self, now: Time) -> bool {
         self.owes() || self.timer.is_some_and(|timer| timer.is_due(now))
     }
@@ -162,13 +162,13 @@ impl Handshake {
     }
 }
 
-/// What the peer declared, as far as it concerns our sender.
+/// The peer's declared limits, as far as they concern our sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PeerLimits {
     pub(crate) window_blocks: u32,
-    /// What it lends to blocks which are not read.
+    /// Memory that it lends to unread blocks.
     pub(crate) memory_bytes: u64,
-    /// How many streams we may open at first.
+    /// Streams that we may open at first.
     pub(crate) streams: StreamLimits,
     /// The rate it permits us; 0 is any.
     pub(crate) rate_max_bps: u64,

@@ -35,16 +35,16 @@ pub(super) struct Numbered<'a> {
     pub(super) draft: Draft<'a, Trailer>,
 }
 
-/// What makes datagrams of segments.
+/// Turns segments into datagrams: addresses, numbers and seals them.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) ports: Ports,
-    /// What the peer puts into the port fields of segments to us.
+    /// The id in the port fields of segments to us.
     pub(super) local_id: u32,
-    /// What we put into the port fields of segments to the peer, once known.
+    /// The id in the port fields of segments to the peer, once known.
     pub(super) peer_id: Option<u32>,
     pub(super) paths: Paths,
-    /// Whether the session has keys, or will.
+    /// The session has keys, or will.
     pub(super) is_sealed: bool,
     /// From the moment they are agreed; then nothing is taken that does not authenticate.
     pub(super) keys: Option<Box<Protection>>,
@@ -116,7 +116,8 @@ impl Link {
         Ok((number, self.complete(numbered)?))
     }
 
-    /// What a sealed session sends in the clear has numbers of its own: those of its datagrams begin with the keys (\[replay-2\]).
+    /// True for a segment that a sealed session sends in the clear. These have numbers of their own: those of datagrams begin with
+    /// the keys (\[replay-2\]).
     const fn is_clear(&self, segment: &Segment) -> bool {
         self.is_sealed && !segment.can_be_sealed()
     }

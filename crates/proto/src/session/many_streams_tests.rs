@@ -1,4 +1,4 @@
-//! What many streams at once cost: the work of a session must grow with what it carries, not with that times what is open.
+//! The cost of many streams at once: the work of a session must grow with what it carries, not with that times its open streams.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ impl Side {
                 StreamEvent::Stopped { .. } | StreamEvent::Available | StreamEvent::Writable(_) => panic!("{event:?}"),
             }
         }
-        // What a driver asks each time.
+        // A driver asks for these each time.
         let _asked = (connection.sending(), connection.next_timeout(now));
         while let Some(transmit) = connection.poll_transmit(now, &mut out) {
             sent.push(out[..transmit.length].to_vec());
@@ -72,7 +72,7 @@ impl Side {
         sent
     }
 
-    /// How often a stream of it was looked at.
+    /// Visits to streams so far, sending and receiving.
     fn visits(&mut self) -> u64 {
         let crate::connection::Inner::Modern(session) = &self.connection().inner else { panic!("it is classic") };
         session.common.streams.send.visits() + session.common.streams.recv.visits()
@@ -103,8 +103,7 @@ fn write(now: Time, connection: &mut Connection, id: StreamId) {
     streams.finish(now, id);
 }
 
-/// How often streams are looked at, at both ends, while `count` of them carry four bytes there and back, all open at once; and how many
-/// datagrams leave.
+/// Visits to streams at both ends, while `count` of them carry four bytes there and back, all open at once; and the datagrams that leave.
 fn work(count: usize) -> (u64, usize) {
     let streams = StreamLimits { bidirectional: 16_384, one_way: 0 };
     let config = Config { streams, rate: Rate::Fixed { rate_bps: 100_000_000 }, ..Config::danger_unsealed() };

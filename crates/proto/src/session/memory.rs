@@ -1,4 +1,4 @@
-//! Whose memory blocks take.
+//! The accounts and pools that the blocks of a session take memory from.
 
 use crate::session::Session;
 use crate::shared::memory::MemoryReservation;

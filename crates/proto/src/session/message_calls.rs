@@ -1,4 +1,4 @@
-//! What the application does with the messages of a session (`spec/protocol.md` §3.2).
+//! The application's calls on the messages of a session (`spec/protocol.md` §3.2).
 
 use dfcp_time::Time;
 
@@ -39,7 +39,7 @@ impl Messages<'_> {
         messages.recv.read(streams.recv.memory())
     }
 
-    /// Whether both ends permit messages, as far as is known.
+    /// True once the session has opened, if both ends permit messages.
     #[must_use]
     pub fn are_taken(&self) -> bool {
         self.0.common.messages.is_some()

@@ -1,5 +1,5 @@
-//! What two endpoints share: a session of the modern profile. It is in one of three phases, each of which owns what exists
-//! only in it: [`Opening`], [`Open`], [`Closed`]. What a session has in all of them is [`Common`].
+//! A session of the modern profile: the state that two endpoints share. It is in one of three phases, each of which owns what exists only
+//! in it: [`Opening`], [`Open`], [`Closed`]. [`Common`] is the part of all three.
 //!
 //! A phase gets the common part as an argument and never changes the phase: it returns what has been agreed ([`Agreed`]) or
 //! how the session ends ([`End`]), and this module alone goes from one phase to the next.
@@ -59,7 +59,7 @@ pub struct Session {
     phase: Phase,
 }
 
-/// Where a session is in its life, with what it has only there.
+/// The phase of a session, with the state that exists only in it.
 #[derive(Debug)]
 enum Phase {
     Opening(Box<Opening>),
@@ -67,7 +67,7 @@ enum Phase {
     Closed(Box<Closed>),
 }
 
-/// How a session ends.
+/// The end of a session: its error, and the RST to be sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct End {
     /// Why, unless both sides closed it.
@@ -164,8 +164,8 @@ impl Session {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) must be called again
-    /// at the latest, and for what; a time in the past means now. `None` once the session is closed.
+    /// Latest time for the next call of [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit), with its
+    /// reason; a time in the past means now. `None` once the session is closed and owes the peer no RST.
     #[must_use]
     pub fn next_timeout(&self, now: Time) -> Option<(Time, Timer)> {
         match &self.phase {
@@ -246,7 +246,7 @@ impl Session {
         self.common.events.push_end();
     }
 
-    /// How the session ends if it is our doing.
+    /// The end of a session that this side gives up.
     fn given_up(&self, error: ConnectionError) -> End {
         match &self.phase {
             Phase::Opening(opening) => opening.given_up(error),
@@ -265,9 +265,9 @@ impl Session {
     }
 }
 
-/// What it is.
+/// Properties of the session.
 impl Session {
-    /// Where the session is in its life.
+    /// The session's state, by the thesis's names (§3.6, §3.11).
     #[must_use]
     pub fn state(&self) -> State {
         match &self.phase {
@@ -302,14 +302,14 @@ impl Session {
         }
     }
 
-    /// Where the peer is known to be. Changes when it has moved (`spec/protocol.md`, "Paths").
+    /// The peer's address. Changes after the peer has moved (`spec/protocol.md`, "Paths").
     #[must_use]
     pub fn remote(&self) -> SocketAddr {
         self.common.link.paths.active()
     }
 
-    /// When the peer was last heard: the latest datagram which authenticated, and at first the session's beginning. Without
-    /// seals, the latest that was not out of place.
+    /// Time of the latest datagram from the peer that authenticated, and at first of the session's beginning. In plaintext: of the latest
+    /// that was not out of place.
     #[must_use]
     pub fn last_heard(&self) -> Time {
         self.common.last_heard

@@ -1,4 +1,4 @@
-//! How a sealed connection opens: the handshake's messages ride in SYN, SYNACK and ACK (`spec/security.md` §2).
+//! The opening of a sealed connection: the handshake's messages ride in SYN, SYNACK and ACK (`spec/security.md` §2).
 //!
 //! The initiator is a session from its first SYN on. The acceptor has none before its peer is proven: until then there
 //! is only an entry in the endpoint's table of half-open connections.
@@ -25,7 +25,7 @@ use crate::session::{End, Stop};
 
 const PROLOGUE: &[u8; 6] = b"DFCP 2";
 
-/// What both ends put into the handshake's hash before anything else ([noise-4]).
+/// The bytes that both ends put into the handshake's hash before anything else ([noise-4]).
 pub(crate) fn prologue(syn_options: &[u8], initiator_id: u32) -> Vec<u8> {
     [PROLOGUE, syn_options, &initiator_id.to_be_bytes()].concat()
 }
@@ -43,7 +43,7 @@ pub(super) struct Call {
     doubt: Option<(Time, ConnectionError)>,
 }
 
-/// What the second message brought.
+/// The contents of the second message.
 struct Answer {
     third: Option<Box<[u8]>>,
     cipher: Cipher,
@@ -77,7 +77,7 @@ impl Call {
         Ok(Self { noise, first: first[..length].into(), cookie: None, ticket, doubt: None })
     }
 
-    /// What is not authenticated, and when it is believed.
+    /// An unauthenticated refusal, and the time from which it is believed.
     pub(super) fn doubt(&self) -> Option<(Time, &ConnectionError)> {
         self.doubt.as_ref().map(|(until, why)| (*until, why))
     }
@@ -127,7 +127,7 @@ impl Call {
         let why = peer
             .filter(|_| !is_admitted)
             .map_or(ConnectionError::Incompatible, |key| ConnectionError::UnexpectedKey(key.fingerprint()));
-        // At first contact anybody can write such a message. Only if nobody but the peer can it is the peer's own doing.
+        // At first contact anybody can write such a message. It is the peer's own doing only where nobody else can.
         let is_anybodys = pattern == Pattern::FirstContact && matches!(credentials.peer, PeerKey::Any);
         if (is_admitted && !is_anybodys) || self.noise.refuse_second().is_err() {
             return Err(AnswerError::Final(why));
@@ -146,7 +146,7 @@ impl Call {
     }
 }
 
-/// What the payload of the second message says.
+/// Decodes the payload of the second message; `None` if it is malformed, or chooses what was not offered.
 fn accepted((config, credentials): (&Config, &Credentials), offered_size: u16, plain: &[u8]) -> Option<Answer> {
     let inner = Payload::decode(plain).ok()?;
     let &[cipher] = inner.ciphers? else { return None };

@@ -20,7 +20,7 @@ use crate::session::{End, Stop};
 use crate::shared::state::State;
 use crate::shared::{Role, Timer, Transmit, earliest};
 
-/// What exists only while a session opens.
+/// State that exists only while a session opens.
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) handshake: Handshake,
@@ -28,7 +28,7 @@ pub(super) struct Opening {
     pub(super) stage: Stage,
 }
 
-/// What is waited for.
+/// The event that an opening session waits for.
 #[derive(Debug)]
 pub(super) enum Stage {
     /// SYN_SENT, without seals: a SYNACK, or another SYN.
@@ -39,7 +39,7 @@ pub(super) enum Stage {
     Answered(PeerLimits),
 }
 
-/// What opens a session.
+/// The outcome of a handshake, with which a session opens.
 #[derive(Debug)]
 pub(super) struct Agreed {
     pub(super) peer: PeerLimits,
@@ -175,7 +175,7 @@ impl Opening {
         ])
     }
 
-    /// How it ends if no answer has come in time.
+    /// Ends the attempt if no answer has come in time.
     pub(super) fn handle_timeout(&self, now: Time, common: &Common) -> Option<End> {
         // Nothing counts as heard before the handshake is done: its beginning does.
         let unanswered = || ConnectionError::HandshakeTimeout { after: now.since(common.last_heard) };
@@ -190,13 +190,13 @@ impl Opening {
         (now >= self.silence_ends_at(common)).then(|| End::because(unanswered()))
     }
 
-    /// When silence ends the attempt (\[open-6\], \[idle-1\]).
+    /// Time at which silence ends the attempt (\[open-6\], \[idle-1\]).
     fn silence_ends_at(&self, common: &Common) -> Time {
         let connect_timeout = common.config.connect_timeout.filter(|_| common.role == Role::Initiator);
         common.last_heard + common.config.idle_timeout.min(connect_timeout.unwrap_or(Duration::MAX))
     }
 
-    /// What is not authenticated, and when it is believed.
+    /// An unauthenticated refusal, and the time from which it is believed.
     fn doubt(&self) -> Option<(Time, &ConnectionError)> {
         match &self.stage {
             Stage::Sealed(call) => call.doubt(),
@@ -236,7 +236,7 @@ impl Opening {
     }
 }
 
-/// What a modern SYN or SYNACK declares, and the symbol size which it offers, if we can speak what it asks for.
+/// The declarations of a modern SYN or SYNACK and the symbol size that it offers, if we can speak what it asks for.
 pub(super) fn modern_parameters(syn: &Opener<'_>) -> Result<(Parameters, u16), Dropped> {
     let symbol_size = offered_symbol_size(syn.options, false).ok_or(Dropped::Unexpected)?;
     Ok((Parameters::decode(syn.payload)?, symbol_size))

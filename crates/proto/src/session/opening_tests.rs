@@ -77,7 +77,7 @@ fn option_bytes(syn: &[u8]) -> &[u8] {
     header.option_bytes(syn)
 }
 
-/// What a second message says: nothing that the initiator would not take, unless it is changed.
+/// The payload of a second message: the initiator takes it, unless a test changes it.
 fn modest<'a>() -> Payload<'a> {
     Payload {
         connection_id: Some(77),
@@ -90,7 +90,7 @@ fn modest<'a>() -> Payload<'a> {
     .with_offer(&OFFER)
 }
 
-/// The SYNACK of somebody with this key.
+/// The SYNACK of a responder with this key.
 fn answer(syn: &[u8], key: StaticKey, inner: &[u8]) -> Vec<u8> {
     let payload = Payload::decode(received(syn).payload).unwrap();
     let (pattern, message) = payload.noise.unwrap();
@@ -156,7 +156,7 @@ fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
     let coverage = Coverage::One(MessageInfo { k: 1, length_bytes: 3 });
     let message = Message { id: 0, esi: 0, coverage, clock_us: 0, age_us: 0, lifetime_us: 1 };
     let useless = [
-        // [open-40]: of features which nobody has offered, or our peer has not.
+        // [open-40]: of features which neither end has offered, or our peer has not.
         numbered(Segment::Message(message), address, 7, &[1, 2, 3]),
         numbered(fragment, address, 7, &[1, 2, 3]),
         ack(Ack::PathProbe, &[0; 1000]),

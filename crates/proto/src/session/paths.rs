@@ -1,5 +1,5 @@
-//! Where a connection's datagrams go, and how a new address of the peer proves itself (`spec/protocol.md`, "Paths").
-//! Sealed connections only: without seals anybody could claim to be the peer.
+//! Addresses of a connection's datagrams, and the proof of a new address of the peer (`spec/protocol.md`, "Paths").
+//! Sealed connections only: in plaintext anybody could claim to be the peer.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// When the next challenge may leave.
+    /// Time from which the next challenge may leave.
     fn due_at(&self) -> Time {
         let (Some(since), Some(last)) = (self.asked_since, self.challenges.back()) else { return Time::ZERO };
         let wait = last.left_at.since(since) / limits::PATH_CHALLENGE_PARTS;
@@ -49,7 +49,7 @@ pub(crate) struct Moved {
     pub(crate) is_other_host: bool,
 }
 
-/// What is to be said about a path.
+/// A message about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathMessage {
     /// Prove that you receive here.
@@ -67,12 +67,12 @@ pub(crate) struct Paths {
     changes: u64,
 }
 
-/// What is asked about addresses, and answered.
+/// Challenges to addresses, and answers to the peer's challenges.
 #[derive(Debug, Default)]
 struct Asking {
     candidates: VecDeque<Candidate>,
     responses: VecDeque<(SocketAddr, u64)>,
-    /// When the last challenge left, to whichever address: a candidate which comes again after it was forgotten does not
+    /// Time of the last challenge, to whichever address: a candidate which comes again after it was forgotten does not
     /// begin anew.
     asked_at: Option<Time>,
 }
@@ -87,7 +87,7 @@ impl Paths {
         self.active
     }
 
-    /// How often the address has changed.
+    /// Changes of the address so far.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
@@ -131,7 +131,7 @@ impl Paths {
         Some(Moved { rtt: now.since(left_at), is_other_host })
     }
 
-    /// Whether something is to be said at `now`.
+    /// Time of the next challenge or response; a response is due at once.
     pub(crate) fn due_at(&self) -> Option<Time> {
         let asking = self.asking.as_ref()?;
         if !asking.responses.is_empty() {
@@ -141,7 +141,7 @@ impl Paths {
         Some(asking.asked_at.map_or(owed, |at| owed.max(at + limits::PATH_CHALLENGE_INTERVAL_MIN)))
     }
 
-    /// The next thing to say, and to whom. `draw` gives a number which nobody else knows.
+    /// The next message, and its address. `draw` gives a secret random number.
     pub(crate) fn next_message(&mut self, now: Time, draw: impl FnOnce() -> u64) -> Option<(SocketAddr, PathMessage)> {
         self.due_at().filter(|&at| now >= at)?;
         let asking = self.asking.as_mut()?;

@@ -5,7 +5,7 @@ use dfcp_wire::ToSeal;
 
 const _: () = assert!(dfcp_wire::TAG_BYTES == dfcp_secure::TAG_BYTES, "segments have room for a tag");
 
-/// What a handshake has established.
+/// The identity that a handshake has established.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -21,20 +21,20 @@ const _: () = assert!(dfcp_wire::TAG_BYTES == dfcp_secure::TAG_BYTES, "segments 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Identity {
-    /// How the two ends knew each other.
+    /// The handshake's pattern: by which keys the two ends knew each other.
     pub pattern: Pattern,
     /// The static key which the peer has proven; `None` with a pre-shared key.
     pub peer: Option<PublicKey>,
-    /// What names the pre-shared key; `None` without one. All who have it are one to this end.
+    /// Fingerprint of the pre-shared key; `None` without one. All owners of that key are one peer to this end.
     pub pre_shared: Option<Fingerprint>,
     /// The same at both ends of this connection, and of no other: a name to which protocols above can bind themselves.
     /// Not secret.
     pub handshake_hash: [u8; 32],
-    /// What datagrams are sealed with.
+    /// The cipher that seals datagrams.
     pub cipher: Cipher,
 }
 
-/// The keys of both directions, and who the peer is.
+/// The keys of both directions, and what the peer has proven.
 #[derive(Debug)]
 pub(crate) struct Protection {
     seal: SealKeys,
@@ -45,7 +45,7 @@ pub(crate) struct Protection {
     handshake_hash: [u8; 32],
 }
 
-/// What the peer has proven: one of them, for there are many connections.
+/// The peer's proof. It is of one kind only: there are many connections, and each holds one.
 #[derive(Debug)]
 enum Proven {
     Key(PublicKey),

@@ -1,4 +1,4 @@
-//! When the modern receiver reports.
+//! Times at which the modern receiver reports.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use dfcp_time::Time;
 
 use crate::limits::REPORT_SPACING_MIN;
 
-/// How often news that nothing would repeat by itself is repeated: three copies survive a path that loses many.
+/// Repeats of news that nothing else would repeat: three copies survive a path that loses many.
 const REPEATS: u8 = 2;
 
 /// From this number of arrivals since the last report on, much arrives.
 const MUCH: u32 = 160;
 
-/// How long nothing arrives between the spurts of a slow stream, or of one of many which take turns. There news are repeated
-/// only when the next spurt is overdue. After a longer time it is something else that arrives.
+/// Gaps between the spurts of a slow stream, or of one of many which take turns. There news are repeated only when the next
+/// spurt is overdue. After a longer gap it is something else that arrives.
 const PAUSE: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(32);
 
 /// The number of pauses in a row that shows such a stream. One or two are a handshake, or a question and its answer.
@@ -35,7 +35,7 @@ pub(crate) struct Reporter {
     /// A report is wanted as soon as the spacing allows.
     urgent: bool,
     repeats: u8,
-    /// When something arrived last.
+    /// Time of the latest arrival.
     arrived: Option<Time>,
     /// The last pause and its end, and how many there have been in a row.
     pause: Duration,
@@ -90,12 +90,12 @@ impl Reporter {
         self.again_at = Some(at);
     }
 
-    /// When news which come at `at` are to be reported; `None` if a report is already wanted as soon as the spacing allows.
+    /// Time to report news which come at `at`; `None` if a report is already wanted as soon as the spacing allows.
     pub(crate) fn due_for(&self, at: Time) -> Option<Time> {
         (!self.urgent).then(|| at.max(self.last.map_or(Time::ZERO, |last| last + REPORT_SPACING_MIN)))
     }
 
-    /// When the next report is due, if `interval` after the last one suffices, or `of_much` while much arrives.
+    /// Time of the next report, if `interval` after the last one suffices, or `of_much` while much arrives.
     pub(crate) fn due_at(&self, interval: Duration, of_much: Duration) -> Option<Time> {
         let earliest = self.last.map_or(Time::ZERO, |last| last + REPORT_SPACING_MIN);
         let regular = if self.urgent {

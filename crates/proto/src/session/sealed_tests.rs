@@ -33,7 +33,7 @@ struct World {
     server_end: Endpoint,
     servers: Vec<Session>,
     path: VecDeque<InFlight>,
-    /// Where the client's datagrams seem to come from.
+    /// Apparent source of the client's datagrams.
     client_address: SocketAddr,
     /// Changes datagrams on their way; `false` swallows them.
     adversary: fn(&mut Vec<u8>) -> bool,
@@ -248,7 +248,7 @@ fn whoever_is_not_the_expected_one_is_refused_with_the_reason() {
         assert_eq!(world.error(), Some(expected), "{peer:?}");
         assert!(world.servers.iter().all(|server| !server.state().is_open()), "{peer:?}");
     }
-    // Where no static key will do, the first message is not answered, so there is no third.
+    // No static key will do here: the first message is not answered, so there is no third.
     let mut world = World::new(Config::sealed(own(1, PeerKey::Any)), only_pre_shared());
     world.run_for(ONE_WAY * 3);
     let answers = world.sent_to.iter().filter(|(_, to, _)| *to != at_server());
@@ -341,7 +341,7 @@ fn an_authentic_datagram_which_is_no_segment_changes_nothing() {
     let mut world = World::new(client.with_packet_size_discovery(false), server);
     world.transfer(50_000);
     let (now, address) = (world.now + STEP, Address::Connection(world.servers[0].local_id()));
-    // S1: there is no ACK 11, and 8 and 9 are of a feature which nobody has chosen ([open-40]).
+    // S1: there is no ACK 11, and 8 and 9 are of a feature which is not chosen ([open-40]).
     for s1 in [11, 8, 9] {
         let link = &mut world.client.common.link;
         let number = link.numbers.take();

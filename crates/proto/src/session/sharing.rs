@@ -1,11 +1,11 @@
-//! What connections share which are driven together: a socket's buffer, the processor's caches, and the queue in front of a
-//! peer with which several of them have to do.
+//! Resources that connections share which are driven together: a socket's buffer, the processor's caches, and the queue in front of a
+//! common peer.
 
 use crate::config::SendBuffering;
 use crate::path::receiver_flow_control::QUEUE_UNIT_BYTES;
 use crate::session::{Phase, Session};
 
-/// What a connection has to send: its driver lets those with one peer take turns.
+/// The data that a connection has to send: its driver lets those with one peer take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sending {
     /// More than [`PEER_QUEUE_DATAGRAMS_MIN`](crate::limits::PEER_QUEUE_DATAGRAMS_MIN) datagrams are in flight, or wait to be
@@ -16,11 +16,11 @@ pub struct Sending {
     /// It keeps to no rate, and its path is short ([`SHORT_PATH_RTT_MAX`](crate::limits::SHORT_PATH_RTT_MAX)): a few blocks are
     /// sent and reported within milliseconds.
     pub takes_turns: bool,
-    /// What [`Connection::allow_writing`](crate::Connection::allow_writing) allowed has been written, or all that there was.
+    /// All that [`Connection::allow_writing`](crate::Connection::allow_writing) allowed has been written, or all that there was.
     pub has_used_allowance: bool,
 }
 
-/// How much more the application may write.
+/// Bytes that the application may still write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteAllowance {
     /// As much as there is room for.
@@ -43,7 +43,7 @@ impl Session {
         self.common.streams.send.set_send_buffering(send_buffering);
     }
 
-    /// What it has to send. Of a connection which is not modern or not open, nothing.
+    /// The data that it has to send; none for a session that is not open.
     #[must_use]
     pub fn sending(&self) -> Sending {
         match &self.phase {

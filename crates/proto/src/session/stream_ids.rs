@@ -1,4 +1,4 @@
-//! Which streams a session has opened and may open, at both ends: credit, directions, and nothing of what is in the streams.
+//! Streams that a session has opened and may open, at both ends: credit and directions, and nothing of what is in the streams.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const STREAM_INDEX_MAX: u32 = (1 << 30) - 1;
 
 const RESET_INTERVAL: Duration = Duration::from_micros(1_000_000 / STREAM_RESETS_PER_S as u64);
 
-/// What an id which the peer has named means.
+/// The meaning of an id which the peer has named.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Seen {
     /// The stream has been opened before, and may be gone.
@@ -32,7 +32,7 @@ struct Credit {
     first: u32,
     /// The first index not opened yet.
     next: u32,
-    /// How many may have been opened until now; never falls.
+    /// Streams that may have been opened until now; never falls.
     permitted: u32,
 }
 
@@ -92,10 +92,10 @@ pub(crate) struct StreamIds {
     us: Opener,
     ours: Credits,
     theirs: Credits,
-    /// What reset streams give back faster than this permits is held back.
+    /// Bound on the rate at which reset streams give credit back: the excess is held back.
     resets: Bucket,
     held_back: StreamLimits,
-    /// What the peer was told last that it may have opened.
+    /// Streams that the peer may have opened, as it was told last.
     told: StreamLimits,
 }
 
@@ -126,8 +126,8 @@ impl StreamIds {
         bidirectional.permitted < self.ours.bidirectional.permitted || one_way.permitted < self.ours.one_way.permitted
     }
 
-    /// Whether the peer takes streams of this kind at all. A peer which permits none in the handshake never does: credit is
-    /// given back only for streams that have been open.
+    /// True if the peer takes streams of this kind at all. A peer which permits none in the handshake never does: credit is given back
+    /// only for streams that have been open.
     pub(crate) fn takes(&self, kind: StreamKind) -> bool {
         self.ours.of(kind).permitted > 0
     }
@@ -141,7 +141,7 @@ impl StreamIds {
         Some(id)
     }
 
-    /// The stream of ours which was opened last is none after all: nobody has been told of it.
+    /// The stream of ours which was opened last is none after all: the peer has not been told of it.
     pub(crate) fn close_unused(&mut self, kind: StreamKind) {
         let credit = self.ours.of_mut(kind);
         credit.next = credit.next.saturating_sub(1).max(credit.first);
@@ -184,17 +184,17 @@ impl StreamIds {
         id.opener() == self.us
     }
 
-    /// Whether the stream has the direction from the peer to us.
+    /// True if the stream has the direction from the peer to us.
     pub(crate) fn peer_may_send(&self, id: StreamId) -> bool {
         id.kind() == StreamKind::Bidirectional || !self.is_ours(id)
     }
 
-    /// Whether the stream has the direction from us to the peer.
+    /// True if the stream has the direction from us to the peer.
     pub(crate) fn we_may_send(&self, id: StreamId) -> bool {
         id.kind() == StreamKind::Bidirectional || self.is_ours(id)
     }
 
-    /// How many streams of each kind the peer may have opened until `now` (\[stream-9\]), to tell it. Gives back what was held back for as
+    /// Streams of each kind that the peer may have opened until `now` (\[stream-9\]), to tell it. Gives back what was held back for as
     /// long as it had to be.
     pub(crate) fn granted(&mut self, now: Time) -> StreamLimits {
         self.give_back(now);
@@ -202,7 +202,7 @@ impl StreamIds {
         self.told
     }
 
-    /// When the peer, which has used up what it was told, is to be told of more (\[end-4\]); a time in the past means now. One that has
+    /// Time to tell the peer, which has used up what it was told, of more (\[end-4\]); a time in the past means now. A peer that has
     /// credit left learns of more when it uses that.
     pub(crate) fn credit_at(&self) -> Option<Time> {
         let is_awaited = |kind, held_back: u32, told: u32| {

@@ -14,12 +14,12 @@ use crate::session::send_side::SendSide;
 use crate::session::stream_ids::{Seen, StreamIds};
 use crate::shared::{PushError, Role};
 
-/// Which direction of a stream a segment speaks of.
+/// The direction of a stream that a segment speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// What the peer sends.
+    /// From the peer to us.
     FromPeer,
-    /// What we send.
+    /// From us to the peer.
     ToPeer,
     /// Either.
     Any,
@@ -28,7 +28,7 @@ pub(super) enum Direction {
 /// All streams of a session.
 #[derive(Debug)]
 pub(super) struct StreamSet {
-    /// Which streams there are and may be.
+    /// Ids of the streams that there are and may be.
     pub(super) ids: StreamIds,
     pub(super) send: Box<SendSide>,
     pub(super) recv: Box<RecvSide>,
@@ -74,7 +74,7 @@ impl StreamSet {
         Ok(id)
     }
 
-    /// Whether the application waits for the peer to permit another stream.
+    /// True while the application waits for the peer to permit another stream.
     pub(super) fn wants_more(&self) -> bool {
         self.wants_more
     }
@@ -98,7 +98,7 @@ impl StreamSet {
         }
     }
 
-    /// Whether the application, which has wanted a stream and got none, is to be told that there may be one now.
+    /// True, once, if the application has wanted a stream and got none, and there may be one now.
     pub(super) fn take_new_credit(&mut self) -> bool {
         std::mem::take(&mut self.has_new_credit)
     }
@@ -138,7 +138,7 @@ impl StreamSet {
         Ok(())
     }
 
-    /// What a report says of streams must be of such as we send.
+    /// Checks that the streams of a report's records are such as we send.
     pub(super) fn check_records(&mut self, records: &Records<'_>) -> Result<(), PushError> {
         for record in records.clone() {
             let Record::Stream(state, _) = record else { continue };

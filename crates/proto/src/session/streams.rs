@@ -1,4 +1,4 @@
-//! What the application does with the streams of a session (`spec/protocol.md` §3.1).
+//! The application's calls on the streams of a session (`spec/protocol.md` §3.1).
 
 use dfcp_time::Time;
 use dfcp_wire::{StreamId, StreamKind};
@@ -27,7 +27,7 @@ pub enum StreamEvent {
     Finished(StreamId),
     /// The peer wants no more of it, for its application's `error`; what was not delivered is dropped.
     Stopped {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
         /// The peer's application's reason.
         error: u32,
@@ -35,9 +35,9 @@ pub enum StreamEvent {
     /// Nothing is kept any more of one direction of it: what that has done is none of [`Streams::stats`] from now on. The last that is heard
     /// of that direction.
     Gone {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// What that direction has done.
+        /// Figures of that direction.
         stats: Box<StreamStats>,
     },
 }
@@ -134,20 +134,20 @@ impl Streams<'_> {
         Ok(read)
     }
 
-    /// Whether [`read`](Self::read) would return something other than `Blocked`.
+    /// True if [`read`](Self::read) would return something other than `Blocked`.
     #[must_use]
     pub fn is_readable(&self, id: StreamId) -> bool {
         self.0.common.streams.recv.is_readable(id) || matches!(self.0.phase, Phase::Closed(_))
     }
 
-    /// What a stream has done, as far as it is kept; the first one's until the connection is forgotten. Of a direction that is not,
-    /// [`StreamEvent::Gone`] has told.
+    /// Figures of a stream, as far as it is kept; the first one's until the connection is forgotten. Those of a direction that is not kept
+    /// came with [`StreamEvent::Gone`].
     #[must_use]
     pub fn stats(&self, id: StreamId) -> StreamStats {
         self.0.common.streams.send.stats_of(id).and(self.0.common.streams.recv.stats_of(id))
     }
 
-    /// How a stream which we send is served beside others of this session.
+    /// Sets the precedence and share of a stream that we send among others of this session.
     pub fn set_priority(&mut self, id: StreamId, priority: Priority) {
         self.0.common.streams.send.set_priority(id, priority);
     }
@@ -179,7 +179,7 @@ impl Streams<'_> {
 }
 
 impl Session {
-    /// What is wrong with the lists of its streams; `None` if they are as they should be.
+    /// The first fault in the lists of its streams; `None` if they are right.
     #[cfg(debug_assertions)]
     pub(crate) fn find_fault(&self) -> Option<String> {
         self.common.streams.send.find_fault().or_else(|| self.common.streams.recv.find_fault())

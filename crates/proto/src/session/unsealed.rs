@@ -1,4 +1,4 @@
-//! What arrives in the clear in a session without seals, whichever its phase. Anybody can write it.
+//! Arrivals in plaintext in a session without seals, whichever its phase; anybody can write them.
 
 use dfcp_time::Time;
 use dfcp_wire::segment::{Ack, Clear, Received, Reset, Segment};

@@ -11,12 +11,12 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Whether there is a token, in a bucket for `burst` which gets one every `interval`.
+    /// True if there is a token, in a bucket for `burst` which gets one every `interval`.
     pub(crate) fn has_token(&self, now: Time, interval: Duration, burst: u32) -> bool {
         self.full_at <= now + interval * burst.saturating_sub(1)
     }
 
-    /// When there is a token, in such a bucket.
+    /// Time from which there is a token, in such a bucket.
     pub(crate) fn token_at(&self, interval: Duration, burst: u32) -> Time {
         self.full_at - interval * burst.saturating_sub(1)
     }
@@ -26,7 +26,7 @@ impl Bucket {
         self.full_at = self.full_at.max(now) + interval;
     }
 
-    /// Whether no token is missing.
+    /// True if no token is missing.
     pub(crate) fn is_full(&self, now: Time) -> bool {
         self.full_at <= now
     }

@@ -1,4 +1,5 @@
-//! How a connection ends: FIN and its acknowledgement in each direction (thesis §3.11; `spec/protocol.md`, "Closing").
+//! The end of a connection: FIN and its acknowledgement in each direction (thesis §3.11; `spec/protocol.md`,
+//! "Closing").
 
 use dfcp_time::Time;
 
@@ -49,7 +50,7 @@ impl Closing {
         !self.fin_acknowledged && self.fin.is_some_and(|(_, timer)| timer.is_exhausted(now))
     }
 
-    /// Whether our FIN is being repeated.
+    /// True while our FIN is being repeated.
     pub(crate) fn is_repeating(&self) -> bool {
         self.fin.is_some() && !self.fin_acknowledged
     }

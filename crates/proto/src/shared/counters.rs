@@ -1,4 +1,4 @@
-//! What a connection counts itself; the rest of its [`Stats`] comes from its parts.
+//! A connection's own counters; the rest of its [`Stats`] comes from its parts.
 
 use crate::stats::Stats;
 

@@ -1,4 +1,4 @@
-//! What an application is told, and which of it is still to be told.
+//! Events for an application, and those which it is still to be told.
 
 use crate::error::ConnectionError;
 use crate::limits::EVENTS_MAX;

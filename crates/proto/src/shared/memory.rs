@@ -21,7 +21,7 @@ impl MemoryBudget {
         self.bytes_max
     }
 
-    /// What is taken or reserved.
+    /// Bytes taken or reserved.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
     }
@@ -30,7 +30,7 @@ impl MemoryBudget {
         self.bytes_max - self.used_bytes()
     }
 
-    /// What only reserves may take, so that blocks which nobody finishes do not keep newcomers out.
+    /// Bytes for reserves alone, so that blocks which are never finished do not keep newcomers out.
     fn kept_bytes(&self) -> u64 {
         self.bytes_max / limits::RESERVES_MEMORY_SHARE
     }
@@ -101,7 +101,7 @@ impl MemoryReservation {
         self.reserve_used_bytes = 0;
     }
 
-    /// How much [`take`](Self::take) would give at present.
+    /// Bytes that [`take`](Self::take) would give at present.
     pub(crate) fn room_bytes(&self) -> u64 {
         self.budget.as_ref().map_or(u64::MAX, |budget| {
             let free = budget.free_bytes();

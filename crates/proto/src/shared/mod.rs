@@ -1,4 +1,4 @@
-//! What the two profiles share: names, timers and accounts, and no behaviour of either.
+//! Parts that the two profiles share: names, timers and accounts, and no behaviour of either.
 
 pub(crate) mod bucket;
 pub(crate) mod closing;
@@ -45,7 +45,7 @@ impl Ports {
     }
 }
 
-/// What a read found.
+/// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
     /// Bytes copied; at least one.
@@ -61,14 +61,14 @@ pub enum Read {
 pub struct Transmit {
     /// Length of the datagram, at the front of the buffer.
     pub length: usize,
-    /// Where it goes.
+    /// Its destination.
     pub remote: SocketAddr,
     /// As many bytes more count as sent ([`Content::Elided`](crate::Content::Elided)); otherwise 0.
     pub elided_bytes: u32,
-    /// Whether it must not be given to the system together with others, which would be refused with it: a probe whose size the
-    /// path may not carry.
+    /// To be given to the system alone: it is a probe whose size the path may not carry, and the system would refuse others together with
+    /// it.
     pub is_alone: bool,
-    /// How its IP packet is to be marked.
+    /// The mark of its IP packet.
     pub ecn: Ecn,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Data {
     pub(crate) elided_bytes: u32,
 }
 
-/// Which end of a connection this is.
+/// One end of a connection: the one which opened it, or the one which accepted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Initiator,
@@ -111,7 +111,7 @@ impl From<Dropped> for PushError {
     }
 }
 
-/// What a connection waits for.
+/// The event that a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Timer {

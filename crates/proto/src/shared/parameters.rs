@@ -10,7 +10,7 @@ use crate::error::ParameterError;
 use crate::limits;
 use crate::shared::counters::Counters;
 
-/// What table 3.2 lets an application do with a parameter.
+/// Access of an application to a parameter, by table 3.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// It can be set.
@@ -64,7 +64,7 @@ pub enum Parameter {
     AcksReceived,
 }
 
-/// What a classic connection starts with, of the parameters of table 3.2 that can be set. *Window size* is
+/// Initial values of those parameters of table 3.2 that can be set, for a classic connection. *Window size* is
 /// [`Config::window_blocks`](crate::Config::window_blocks).
 ///
 /// ```
@@ -94,7 +94,7 @@ pub struct ClassicSettings {
     pub inctokens: u32,
     /// *Inttokens*: ticks of 4 ms per interval. Default 1.
     pub inttokens: u32,
-    /// Whether it goes on flooding a peer of which nothing is heard, as the documents' sender does, and not at one segment per 100 ms
+    /// Goes on flooding a peer of which nothing is heard, as the documents' sender does, instead of one segment per 100 ms
     /// (`spec/protocol.md` \[classic-7\]). For experiments alone: others on the path pay for it. Default off.
     pub endless: bool,
 }
@@ -194,7 +194,7 @@ impl Parameter {
         }
     }
 
-    /// What may be done with it.
+    /// The access that an application has to it.
     #[must_use]
     pub fn access(self) -> Access {
         match self {
@@ -208,8 +208,8 @@ impl Parameter {
         }
     }
 
-    /// Whether setting it has an effect on connections of the classic profile only: the modern one has another code, is paced
-    /// without a token bucket, and cannot leave its codec out.
+    /// True if setting it has an effect on connections of the classic profile only: the modern one has another code, is paced without
+    /// a token bucket, and cannot leave its codec out.
     #[must_use]
     pub fn is_classic_only(self) -> bool {
         match self.access() {

@@ -1,10 +1,10 @@
-//! When an unanswered handshake or FIN segment is sent again.
+//! Retransmission of unanswered handshake and FIN segments.
 
 use std::time::Duration;
 
 use dfcp_time::Time;
 
-/// When copies of a segment leave, and when its sender gives up.
+/// Times at which copies of a segment leave, and at which its sender gives up.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RetransmitSchedule {
     /// Number of copies, the first among them, that leave `early_wait` apart.
@@ -19,7 +19,7 @@ pub(crate) struct RetransmitSchedule {
 
 #[derive(Debug, PartialEq, Eq)]
 enum GiveUp {
-    /// When the wait after the last of this number of copies is over.
+    /// At the end of the wait after this number of copies.
     AfterCopies(u32),
     /// So long after the start, or after the last progress.
     AfterSilence(Duration),
@@ -48,7 +48,8 @@ impl RetransmitSchedule {
         give_up: GiveUp::AfterSilence(Duration::from_secs(30)),
     };
 
-    /// What the receiver of a stream asks until it is answered: it knows no round-trip time, and loses nothing by waiting.
+    /// For a receiver's request to stop a stream, until it is answered: the receiver knows no round-trip time, and loses
+    /// nothing by waiting.
     pub(crate) const STOP_SENDING: Self = Self {
         early_copies: 1,
         early_wait: Duration::ZERO,
@@ -80,7 +81,7 @@ impl RetransmitTimer {
         self.sent
     }
 
-    /// When the next copy, or giving up, is due.
+    /// Time of the next copy, or of giving up.
     pub(crate) fn next_at(&self) -> Time {
         self.next
     }
@@ -89,7 +90,7 @@ impl RetransmitTimer {
         now >= self.next && !self.is_exhausted(now)
     }
 
-    /// Whether it is time to give up.
+    /// True if it is time to give up.
     pub(crate) fn is_exhausted(&self, now: Time) -> bool {
         match self.schedule.give_up {
             GiveUp::AfterCopies(copies) => self.sent >= copies && now >= self.next,

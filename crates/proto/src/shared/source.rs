@@ -1,4 +1,4 @@
-//! What the application has written and no block has been cut from yet.
+//! Bytes that the application has written and no block has been cut from yet.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,9 +18,9 @@ pub(crate) struct Source {
     filling_since: Time,
     /// Bytes of data per symbol of a full block.
     row_bytes: usize,
-    /// Whether bytes are kept, or only their number.
+    /// Bytes are kept, or only their number.
     content: Content,
-    /// Whether each row is followed by room for its secret, so that a full block need not be laid out anew.
+    /// Each row is followed by room for its secret, so that a full block need not be laid out anew.
     proofs: bool,
     /// Bytes the block being filled will have when full.
     target_bytes: usize,
@@ -48,14 +48,14 @@ pub(crate) struct Cut {
     pub(crate) laid: Vec<u8>,
     /// Bytes which the application wrote.
     pub(crate) data_bytes: usize,
-    /// Whether the stream ends with this block.
+    /// The stream ends with this block.
     pub(crate) end_of_stream: bool,
 }
 
 /// The least memory a block begins with; with a second write it gets all that it may need.
 const FIRST_BYTES_MIN: usize = 512;
 
-/// How long a partial block waits for more to be written, if nobody flushes (`spec/protocol.md` \[stream-4\]).
+/// Wait of a partial block for more to be written, without a flush (`spec/protocol.md` \[stream-4\]).
 const LINGER: Duration = Duration::from_millis(1);
 
 impl Source {
@@ -115,7 +115,7 @@ impl Source {
         take
     }
 
-    /// How many of `bytes` more the block being filled takes; begins one if there is none.
+    /// The part of `bytes` more that the block being filled takes; begins a block if there is none.
     fn room(&mut self, now: Time, bytes: usize, target_bytes: usize) -> usize {
         if self.filling.data_bytes == 0 {
             self.target_bytes = target_bytes;
@@ -206,7 +206,7 @@ impl Source {
         self.ready.front().unwrap_or(&self.filling).data_bytes
     }
 
-    /// Whether everything written is in blocks and nothing more will come.
+    /// True if everything written is in blocks and nothing more will come.
     pub(crate) fn is_finished(&self) -> bool {
         self.shut_down && self.waiting_bytes == 0
     }
@@ -220,7 +220,7 @@ impl Source {
         (due && self.filling.data_bytes > 0).then_some(self.filling.data_bytes)
     }
 
-    /// When a partial block will be cut by itself.
+    /// Time at which a partial block will be cut by itself.
     pub(crate) fn cut_at(&self) -> Option<Time> {
         if !self.ready.is_empty() || self.filling.data_bytes == 0 {
             return None;

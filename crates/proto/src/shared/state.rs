@@ -1,6 +1,6 @@
 //! The connection's state, as the documents name it (thesis §3.6, §3.11).
 
-/// Where a connection is in its life.
+/// States in the life of a connection.
 ///
 /// ```text
 ///            connect                       SYN arrives
@@ -48,7 +48,7 @@ pub enum State {
 }
 
 impl State {
-    /// Whether the three-way handshake is behind it and the connection is not yet over.
+    /// True after the three-way handshake, and until TIME_WAIT or the end.
     #[must_use]
     pub fn is_open(self) -> bool {
         !matches!(self, Self::SynSent | Self::SynReceived | Self::TimeWait | Self::Closed)

@@ -48,7 +48,7 @@ fn by_search(sender: &ClassicSender, now: Time, newest: Option<Time>, rtt: &RttE
     [again, overtaken, fresh, waited].into_iter().find(|blocks| !blocks.is_empty()).unwrap_or_default()
 }
 
-/// When the first turn of the block was over, if it has had no other and is not acknowledged yet.
+/// End of the block's first turn, if it has had no other and is not acknowledged yet.
 fn first_turn_over(sender: &ClassicSender, id: u32, redundancy: f64) -> Option<Time> {
     let queue = sender.queues.get(id.checked_sub(sender.first_id)? as usize)?;
     (!queue.acknowledged && queue.segments == ClassicSender::quota(redundancy)).then_some(queue.last_sent)

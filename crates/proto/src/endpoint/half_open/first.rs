@@ -39,7 +39,7 @@ impl First<'_> {
         PARAMETER_HEADER_BYTES + 1 + overhead_bytes + REPLY_BYTES
     }
 
-    /// Whether it can be answered within the limits, whatever it says.
+    /// True if it can be answered within the limits, whatever it says.
     fn is_answerable(&self, syn: &Syn<'_>) -> bool {
         overhead_bytes(false) + self.answer_bytes() <= syn.bytes
             && self.half_open_bytes() <= limits::HALF_OPEN_BYTES_MAX
@@ -56,7 +56,7 @@ impl First<'_> {
     }
 }
 
-/// What a first message has asked for and gets.
+/// The terms that a first message has asked for and gets.
 struct Agreed {
     responder: Responder,
     offer: Offer,
@@ -124,7 +124,7 @@ impl HalfOpens {
         random.fill_bytes(&mut seed);
         match pattern {
             Pattern::Pinned if self.keys.own.is_some() => self.open_within_limits(now, config, syn, &first, seed, out),
-            // What cannot be read, or has a weak key, is found out before anything is multiplied on the curve.
+            // An unreadable message, or a weak key, is found out before anything is multiplied on the curve.
             _ => self.open(now, config, syn, &first, seed, out),
         }
     }
@@ -155,7 +155,7 @@ impl HalfOpens {
             if first.is_proven {
                 self.first_messages.charge(now, prefix);
             } else {
-                // Its address may be anybody's: nobody is charged, and all must show a cookie when there are too many.
+                // Its address may be forged: no address is charged, and all must show a cookie when there are too many.
                 let step = cookie_step(now);
                 let before = if self.failed.0 == step { self.failed.1 } else { 0 };
                 self.failed = (step, before.saturating_add(1));

@@ -1,4 +1,4 @@
-//! What an endpoint that knows no session answers, to whom, and how often.
+//! Answers of an endpoint that knows no session: to which questions, and how often.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn segment(segment: &Segment, id: u32, payload: &[u8]) -> Vec<u8> {
     out[..length].to_vec()
 }
 
-/// The question about session `id` whose ticket was made from `seed`, with a payload of so many bytes.
+/// The question about session `id` whose ticket was made from `seed`, with a payload of `payload_bytes`.
 fn question_of(id: u32, from: u32, seed: u8, payload_bytes: usize) -> Vec<u8> {
     let mut payload = endpoint_key().issue(id, &[seed; 32]).question().to_vec();
     payload.resize(payload_bytes, 0);

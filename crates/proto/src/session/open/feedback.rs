@@ -1,4 +1,4 @@
-//! What the rest of a session learns from a report that its sending side believes.
+//! The effects of a report on the rest of a session, once its sending side believes it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::session::common::Common;
 use crate::session::open::Open;
 
 impl Open {
-    /// What else a report that is news says: `queue_kib` is the queue in front of the peer.
+    /// Applies the other contents of a report that is news: `queue_kib` is the queue in front of the peer.
     pub(super) fn on_news(
         &mut self,
         now: Time,

@@ -19,7 +19,7 @@ use crate::session::open::Open;
 use crate::shared::events::EventKind;
 use crate::shared::{Data, PushError};
 
-/// What of their share of the rate messages may have saved up.
+/// The part of their share of the rate that messages may save up: their next datagram may leave this much early.
 const SAVED: Duration = Duration::from_millis(10);
 
 /// Both directions' messages.
@@ -30,7 +30,7 @@ pub(in crate::session) struct Messages {
     share: Share,
     /// Datagrams of messages may be in flight.
     are_in_flight: bool,
-    /// What the peer has proven to have of them.
+    /// Symbols and messages that the peer has proven to have.
     pub(in crate::session) proven: Proven,
 }
 
@@ -47,7 +47,7 @@ impl Messages {
     }
 }
 
-/// What messages may take of the session's rate.
+/// The messages' share of the session's rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     /// Until then they have used up what they may.
@@ -55,7 +55,7 @@ struct Share {
 }
 
 impl Share {
-    /// When the next datagram may leave.
+    /// Time from which the next datagram may leave.
     fn ready_at(self) -> Time {
         self.used_until - SAVED
     }
@@ -68,7 +68,7 @@ impl Share {
 }
 
 impl Open {
-    /// What the planning of messages needs to know.
+    /// The path, as the planning of messages needs to know it.
     pub(in crate::session) fn path_view(&self, common: &Common) -> PathView {
         let flight = &common.streams.send.flight;
         let packet_bits = u64::from(self.packet_size.bytes()) * 8;
@@ -139,7 +139,7 @@ impl Open {
         Ok(Some(Data { length, elided_bytes: 0 }))
     }
 
-    /// Whether credit and share permit it.
+    /// True if credit and share permit a message.
     fn may_send_message(&self, now: Time, common: &Common) -> bool {
         let is_ready = common.messages.as_ref().is_some_and(|messages| messages.share.ready_at() <= now);
         is_ready && self.message_not_before(common).is_some_and(|at| now >= at)
@@ -149,13 +149,13 @@ impl Open {
     fn message_not_before(&self, common: &Common) -> Option<Time> {
         match self.spending(common) {
             Spending::Freely | Spending::Needed => Some(Time::ZERO),
-            // What is proven next may be a block, or a message if there is none.
+            // The next proof may be of a block, or of a message if no block is under way.
             Spending::OldestBlock => common.streams.send.is_idle().then_some(Time::ZERO),
             Spending::Trickle { not_before } => common.streams.send.is_idle().then_some(not_before),
         }
     }
 
-    /// When a message may be due that was not at `asked`.
+    /// Earliest time at which a message may be due that was not at `asked`.
     pub(super) fn message_at(&self, asked: Time, common: &Common) -> Option<Time> {
         let messages = common.messages.as_ref()?;
         // A silent peer must be probed even if nothing else happens: streams tell when only if one of them has data ([silence-2]).

@@ -46,10 +46,10 @@ use crate::shared::retransmit::RetransmitSchedule;
 use crate::shared::state::State;
 use crate::stats::Stats;
 
-/// What exists only while a session is open.
+/// State that exists only while a session is open.
 #[derive(Debug)]
 pub(super) struct Open {
-    /// What of it the peer may still ask for.
+    /// Handshake segments that may need retransmission.
     handshake: Handshake,
     /// The third message of a sealed one, until the acceptor shows that it has come.
     third: Option<Box<[u8]>>,
@@ -71,7 +71,7 @@ pub(super) struct Open {
     large_packets: LargePackets,
     /// The number of the peer's probe of a packet size which is to be answered.
     size_answer: Option<u32>,
-    /// What the peer has yet to prove.
+    /// Account of the data that the peer has yet to prove.
     credit: Credit,
     /// The rate it permits us; 0 is any.
     peer_rate_max_bps: u64,
@@ -80,9 +80,9 @@ pub(super) struct Open {
     last_keep_alive: Time,
     /// The peer is to hear from our new address at once.
     owes_keep_alive: bool,
-    /// Whether the sender should be asked for data when the pacer permits.
+    /// The sender should be asked for data when the pacer permits.
     pub(super) may_send: bool,
-    /// Whether the sender had nothing the last time it was asked, and when that was.
+    /// The sender had nothing when it was last asked, and the time of that.
     was_idle: bool,
     sender_asked_at: Time,
     reported_bytes: u64,
@@ -145,12 +145,12 @@ impl Open {
         self.closing.state()
     }
 
-    /// Whether the peer has confirmed the end of our half of the first stream.
+    /// True once the peer has confirmed the end of our half of the first stream.
     pub(super) fn is_finished(&self) -> bool {
         self.closing.is_fin_acknowledged()
     }
 
-    /// What it has to send.
+    /// The data that the session has to send, for a driver that lets sessions take turns.
     pub(super) fn sending(&self, common: &Common) -> Sending {
         let send = &common.streams.send;
         let is_under_way = send.is_under_way();

@@ -5,11 +5,11 @@ use dfcp_time::Time;
 
 use crate::limits;
 
-/// What is told, until the peer has acknowledged it.
+/// The ticket that the peer is told until it has acknowledged it.
 #[derive(Debug)]
 pub(super) struct OwnTicket {
     ticket: Option<Box<ResetTicket>>,
-    /// When it is told next.
+    /// Time of the next copy.
     due_at: Time,
 }
 
@@ -19,7 +19,7 @@ impl OwnTicket {
         Self { ticket, due_at: now + limits::RESET_TICKET_AFTER }
     }
 
-    /// When it is to be told. A peer that was not heard since the last time is not told again: it may be gone.
+    /// Time of the next copy. A peer that was not heard since the last one gets no other: it may be gone.
     #[inline]
     pub(super) fn due_at(&self, last_heard: Time) -> Option<Time> {
         self.ticket.as_ref()?;

@@ -89,7 +89,7 @@ impl Open {
         ip_bytes + u64::from(NEARLY_FULL_BYTES) >= self.packet_size.bytes().into()
     }
 
-    /// Whether the fate of a packet tells what the path carries: it is above the base size, or full where all have the base size.
+    /// True if the fate of a packet tells what the path carries: it is above the base size, or full where all have the base size.
     pub(super) fn is_telling(&self, ip_bytes: u64) -> bool {
         ip_bytes > BASE_BYTES.into() || !self.packet_size.is_above_base() && self.is_full(ip_bytes)
     }
@@ -137,8 +137,8 @@ impl Open {
         self.large_packets.are_unheard(probes).then(|| since + patience())
     }
 
-    /// When a probe of the packet size is due. Without data under way, nothing needs to be known, and nothing would tell what else
-    /// gets through.
+    /// Time of the next probe of the packet size. Without data in flight, nothing needs to be known, and nothing would tell what
+    /// else gets through.
     pub(super) fn size_probe_at(&self, common: &Common) -> Option<Time> {
         if !self.packet_size.may_probe() || common.streams.send.flight.len() == 0 || self.state() == State::TimeWait {
             return None;

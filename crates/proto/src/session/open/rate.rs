@@ -1,4 +1,4 @@
-//! How fast an open session sends: one owner of the rate, whatever is configured.
+//! The rate of an open session: it has one owner, whatever is configured.
 
 use dfcp_time::Time;
 
@@ -33,7 +33,7 @@ impl Open {
         let numbers = &common.link.numbers;
         let sent = numbers.sent_before(numbers.end());
         let rtt = common.rtt.smoothed();
-        // What was remembered is of the path with which the connection began.
+        // A remembered rate is of the path with which the connection began.
         let may_be_known = common.rtt.is_known() && common.link.paths.changes() == 0;
         let hint = common.config.path_hint.filter(|hint| may_be_known && hint.matches(rtt));
         let mut control = Box::new(RateControl::new(now, datagram_bytes, rtt, sent));
@@ -95,7 +95,7 @@ impl Open {
         own.into_iter().chain(cap_bps(self.peer_rate_max_bps)).min()
     }
 
-    /// What was found of the path, as far as it is proven.
+    /// Rate and round trip of the path, as far as they are proven.
     pub(in crate::session) fn path_hint(&self) -> Option<PathHint> {
         self.rate_control.as_ref()?.hint()
     }
@@ -111,7 +111,7 @@ impl Open {
         guarded_bps(config, self.peer_rate_max_bps).filter(|_| config.breaker)
     }
 
-    /// Whether what is sent now is sent at the rate which the breaker guards, or what it has made of that.
+    /// True if the session sends at the rate which the breaker guards, or at what it has made of that.
     pub(super) fn is_at_guarded(&self, guarded_bps: u64) -> bool {
         self.rate_control.as_ref().is_none_or(|control| control.finds_at_most(guarded_bps))
     }

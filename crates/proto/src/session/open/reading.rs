@@ -1,4 +1,4 @@
-//! How many of its peer's reports a session reads.
+//! A bound on the time that a session spends on reading its peer's reports.
 
 use dfcp_time::Time;
 
@@ -12,7 +12,7 @@ pub(super) struct ReadingTime {
 }
 
 impl ReadingTime {
-    /// Whether there is time for a report while `items` blocks are under way and streams wait for it, which it then takes.
+    /// Takes the time for a report while `items` blocks are under way and streams wait for it; false if there is none left.
     pub(super) fn take(&mut self, now: Time, items: usize) -> bool {
         // It runs into debt by one report, so that the longest one is read, too.
         if !self.bucket.is_full(now + REPORTS_AT_ONCE * REPORTS_SHARE) {
@@ -30,7 +30,7 @@ mod tests {
 
     use super::*;
 
-    /// How many of those which come every `interval` for a second are read.
+    /// Reports read of those that come every `interval` for a second.
     fn read_in_a_second(interval: Duration, items: usize) -> u32 {
         let mut reading = ReadingTime::default();
         let steps = (0..).map(|step| interval * step).take_while(|&at| at < Duration::from_secs(1));

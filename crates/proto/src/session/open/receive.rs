@@ -1,4 +1,4 @@
-//! What arrives in an open session: each segment goes to the owner whom it concerns. Anything that makes no sense changes
+//! Arrivals in an open session: each segment goes to the owner whom it concerns. Anything that makes no sense changes
 //! nothing, and in a sealed session neither does anything that is not authentic.
 
 use std::time::Duration;
@@ -120,7 +120,7 @@ impl Open {
         Ok(())
     }
 
-    /// What was known of the old path says nothing about this one, whose round trip may be `rtt`.
+    /// Forgets what was known of the old path: it says nothing about this one, whose round trip may be `rtt`.
     fn on_new_path(&mut self, now: Time, common: &mut Common, rtt: Duration) {
         common.rtt = RttEstimator::default();
         common.rtt.guess(rtt);
@@ -212,7 +212,7 @@ impl Open {
         number: u64,
         payload: &[u8],
     ) -> Result<(), PushError> {
-        // What it says of messages is read bit by bit.
+        // Its records of messages are read bit by bit.
         let bytes = if common.messages.is_some() { payload.len() } else { 0 };
         if !self.reading.take(now, common.streams.send.items_under_way() + bytes) {
             return Err(Dropped::TooManyReports.into());

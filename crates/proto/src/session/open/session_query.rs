@@ -7,14 +7,14 @@ use dfcp_time::Time;
 
 use crate::limits;
 
-/// When to ask, and which answer is believed. Every idle session has this.
+/// Times of the questions, and the answer that is believed. Every idle session has this.
 #[derive(Debug, Default)]
 pub(super) struct SessionQuery {
-    /// What the peer has told to ask. Without it nothing is asked, and no answer believed.
+    /// The ticket that the peer has told. Without it nothing is asked, and no answer believed.
     ticket: Option<ResetTicket>,
     /// Questions since the peer was heard, up to one more than [`limits::SESSION_QUERIES_OFTEN`].
     asked: u8,
-    /// When the next question is due. `None` as long as nothing has left that the peer answers, since it was heard.
+    /// Time of the next question. `None` as long as nothing has left that the peer answers, since it was heard.
     due_at: Option<Time>,
 }
 
@@ -38,7 +38,7 @@ impl SessionQuery {
         (self.asked, self.due_at) = (0, None);
     }
 
-    /// When the next question is due.
+    /// Time of the next question.
     #[inline]
     pub(super) fn due_at(&self) -> Option<Time> {
         self.due_at
@@ -54,12 +54,12 @@ impl SessionQuery {
         self.ticket.as_ref().map(ResetTicket::question)
     }
 
-    /// Whether an answer is waited for. Else none is believed, however right it is.
+    /// True while an answer is awaited. At other times none is believed, however right it is.
     pub(super) fn is_asked(&self) -> bool {
         self.asked > 0
     }
 
-    /// Whether this proves that the peer has lost the session.
+    /// True for a token that proves that the peer has lost the session.
     pub(super) fn is_answered_by(&self, token: &[u8]) -> bool {
         self.is_asked() && self.ticket.as_ref().is_some_and(|ticket| ticket.is_answered_by(token))
     }

@@ -1,4 +1,4 @@
-//! What a session may send on credit: the account knows bytes and rates, the sender blocks and symbols.
+//! Spending of a session on credit: the account knows bytes and rates, the sender blocks and symbols.
 
 use dfcp_time::Time;
 
@@ -10,7 +10,7 @@ use crate::session::common::Common;
 use crate::session::open::Open;
 
 impl Open {
-    /// What may be sent now.
+    /// The data that the credit permits now.
     pub(super) fn spending(&self, common: &Common) -> Spending {
         let send = &common.streams.send;
         let overhead_bytes = data_overhead_bytes(common);
@@ -28,7 +28,7 @@ impl Open {
             Rate::Line => limits::CREDIT_LINE_RATE_BPS,
             Rate::Fixed { rate_bps } => rate_bps,
             Rate::Auto { max_bps, min_bps, .. } => {
-                // What is found may be a peer's lie; what the caller wants at least is not.
+                // The rate found may be a peer's lie; the least that the caller wants is not.
                 limits::CREDIT_AUTO_RATE_BPS.max(min_bps.unwrap_or_default()).min(max_bps.unwrap_or(u64::MAX))
             }
         };
@@ -66,7 +66,7 @@ impl Open {
     }
 }
 
-/// What the peer has proven to have decoded.
+/// Symbols that the peer has proven to have decoded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProvenSymbols {
     symbols: u64,

@@ -1,4 +1,4 @@
-//! What happens in an open session when nothing else does.
+//! Timers of an open session.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::session::open::Open;
 use crate::shared::state::State;
 use crate::shared::{Timer, earlier, earliest};
 
-/// How often a sender whose window is closed asks whether it still is.
+/// Interval at which a sender whose window is closed asks if it still is.
 const WINDOW_PROBE: Duration = Duration::from_secs(1);
 /// The least silence after which a receiver asks for the rest of a block.
 const MISSING_MIN: Duration = Duration::from_millis(200);
@@ -53,7 +53,7 @@ impl Open {
         self.closing.is_exhausted(now).then(|| End::because(ConnectionError::CloseTimeout))
     }
 
-    /// When silence ends the session (\[idle-1\], \[silence-3\]).
+    /// Time at which silence ends the session (\[idle-1\], \[silence-3\]).
     fn idle_at(&self, common: &Common) -> Option<Time> {
         let is_over = self.closing.time_wait_until().is_some();
         (!is_over).then(|| common.last_heard + common.config.idle_timeout)
@@ -64,7 +64,7 @@ impl Open {
         earlier(regular, self.credit_report_at(common))
     }
 
-    /// When a peer which waits for it is to be told of more streams that it may open.
+    /// Time to tell a peer which waits for it of more streams that it may open.
     pub(super) fn credit_report_at(&self, common: &Common) -> Option<Time> {
         common.streams.ids.credit_at().and_then(|at| self.reporter.due_for(at))
     }
@@ -87,33 +87,34 @@ impl Open {
         let asks = common.streams.send.stuck().is_some() || common.streams.wants_more();
         let regular = earlier(regular, asks.then_some(self.last_keep_alive + WINDOW_PROBE));
         let regular = earlier(regular, common.streams.recv.has_open_blocks().then(|| self.missing_at(common)));
-        // What forbids to send is an estimate, which nothing else would correct ([message-14]).
+        // An estimate forbids sending, and nothing else would correct it ([message-14]).
         if common.messages.as_ref().is_some_and(|messages| messages.send.is_hopeless()) {
             return earlier(regular, Some(self.last_keep_alive + common.rtt.smoothed().max(PATH_PROBE_MIN)));
         }
         regular
     }
 
-    /// When a silent peer is to be asked whether it has lost the session.
+    /// Time to ask a silent peer if it has lost the session.
     #[inline]
     pub(super) fn query_at(&self) -> Option<Time> {
         self.query.due_at().filter(|_| self.state() != State::TimeWait)
     }
 
-    /// When the peer is to be told this side's reset ticket: it can open nothing before the handshake's last message has come.
+    /// Time to tell the peer this side's reset ticket: it can open nothing before the handshake's last message has come.
     #[inline]
     pub(super) fn own_ticket_at(&self, common: &Common) -> Option<Time> {
         self.own_ticket.due_at(common.last_heard).filter(|_| self.third.is_none() && self.state().is_open())
     }
 
-    /// When this side asks for what it lacks. A NAT that has given it another port lets nothing in until the peer has heard of that ([idle-2]).
+    /// Time to ask for what this side lacks. A NAT that has given it another port lets nothing in until the peer has heard of that
+    /// ([idle-2]).
     fn missing_at(&self, common: &Common) -> Time {
         let wait = MISSING_MIN.max(common.rtt.smoothed() * 4);
         let asked = self.last_keep_alive.max(common.last_heard);
         asked + wait.max(asked.since(common.last_heard) / 4).min(WINDOW_PROBE.max(wait))
     }
 
-    /// When data may be sent, as far as is known.
+    /// Earliest time for data, as far as is known.
     fn data_at(&self, now: Time, common: &Common) -> Option<Time> {
         if self.state() == State::TimeWait {
             return None;
@@ -122,7 +123,7 @@ impl Open {
             return Some(self.pacer.ready_at().max(now));
         }
         let message = self.message_at(self.sender_asked_at, common);
-        // What was due when the sender was asked last and had nothing waits for something else to happen.
+        // Anything due when the sender was last asked and had nothing waits for another event.
         let fresh = common.streams.send.next_timeout(self.sender_asked_at, &common.rtt, self.spending(common));
         earlier(fresh, message).map(|at| at.max(self.pacer.ready_at()))
     }

@@ -1,4 +1,4 @@
-//! What an open session sends: each owner is asked in turn whether it has something to say.
+//! Transmission in an open session: each owner in turn is asked for something to send.
 
 use std::net::SocketAddr;
 
@@ -21,7 +21,7 @@ use crate::session::paths::PathMessage;
 use crate::shared::state::State;
 use crate::shared::{Data, Role, Transmit};
 
-/// What an owner other than the sender has to say.
+/// A segment of an owner other than the sender.
 #[derive(Debug)]
 enum Control {
     /// A segment without payload.
@@ -32,14 +32,14 @@ enum Control {
     Report(ReportHeader, Report, Option<Clock>),
     /// A question to a peer that may have lost the session.
     Query([u8; RESET_QUESTION_BYTES]),
-    /// What the peer is to ask in its turn.
+    /// The ticket with which the peer is to ask in its turn.
     Ticket([u8; RESET_TICKET_BYTES]),
 }
 
-/// What a report says of our clock, if both ends have chosen that (\[report-16\]).
+/// The report's record of our clock, if both ends have chosen that (\[report-16\]).
 #[derive(Debug)]
 struct Clock {
-    /// When the highest datagram arrived, modulo 2³².
+    /// Arrival of the highest datagram, in µs modulo 2³².
     arrived_us: u32,
     marks: MarksForReport,
 }
@@ -56,7 +56,7 @@ impl Clock {
 }
 
 impl Control {
-    /// Whether a peer that is there answers it.
+    /// True if a peer that is there answers it.
     fn wants_answer(&self) -> bool {
         match self {
             Self::Bare(segment) | Self::Handshake(segment) => matches!(
@@ -118,7 +118,7 @@ impl Open {
 
     // ---- control ----
 
-    /// What goes before data. `remote` is changed if it goes elsewhere than these.
+    /// The next segment that goes before data. Changes `remote` if the segment goes elsewhere.
     fn control(&mut self, now: Time, common: &mut Common, remote: &mut SocketAddr) -> Option<Control> {
         let first = self.handshake_segment(now, common).map(Control::Handshake);
         first

@@ -1,4 +1,4 @@
-//! What the peer is told of streams which have ended, or are to end (`spec/protocol.md` \[end-1\]).
+//! Answers and requests about streams which have ended, or are to end (`spec/protocol.md` \[end-1\]).
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::session::recv_side::stops::Stops;
 use crate::shared::room::Room;
 use crate::stream::recv::RecvStream;
 
-/// What is remembered of a half that has ended.
+/// The record of a half that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ended {
     pub(super) end: u32,
@@ -63,7 +63,7 @@ impl Ends {
         self.gone.push_back((id, ended));
     }
 
-    /// How a stream that is gone ended, if that is remembered.
+    /// The end of a stream that is gone, if it is remembered.
     pub(super) fn gone_mut(&mut self, id: StreamId) -> Option<&mut Ended> {
         self.gone.iter_mut().find(|(gone, _)| *gone == id).map(|(_, ended)| ended)
     }
@@ -107,7 +107,7 @@ impl Ends {
         self.stops.as_mut()?.next(now)
     }
 
-    /// When [`next`](Self::next) has something; a time in the past means now.
+    /// Time at which [`next`](Self::next) has something; a time in the past means now.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let answer = (!self.answers.is_empty()).then_some(Time::ZERO);
         answer.or_else(|| self.stops.as_ref()?.next_timeout())

@@ -1,4 +1,4 @@
-//! What a session keeps of one receiving half.
+//! A session's record of one receiving half.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use dfcp_wire::StreamId;
 use crate::session::recv_side::naming::Named;
 use crate::stream::recv::RecvStream;
 
-/// What is kept of one receiving half.
+/// One receiving half, with its place in reports and its events.
 #[derive(Debug, Default)]
 pub(super) struct Half {
     pub(super) stream: RecvStream,

@@ -1,4 +1,4 @@
-//! What pays for the blocks, streams and messages of a session's receiving side.
+//! The account that pays for the blocks, streams and messages of a session's receiving side.
 
 use super::RecvSide;
 use crate::shared::memory::MemoryReservation;
@@ -11,12 +11,12 @@ impl RecvSide {
         self.common.memory.charge_to(reservation);
     }
 
-    /// What pays for what is held.
+    /// The account that pays for what is held.
     pub(crate) fn memory(&mut self) -> &mut ReceiveMemory {
         &mut self.common.memory
     }
 
-    /// What the peer's blocks may take in all, beyond one symbol of each stream, in KiB.
+    /// Memory that the peer's blocks may take in all, beyond one symbol of each stream, in KiB.
     pub(crate) fn memory_kib(&self) -> u32 {
         u32::try_from(self.common.memory.told_bytes() / KIB_BYTES).unwrap_or(u32::MAX)
     }

@@ -30,7 +30,7 @@ use crate::stream::recv::slot::one_symbol_bytes;
 use crate::stream::recv::{RecvCommon, RecvStream};
 use crate::stream::table::StreamTable;
 
-/// What the application may want to know of a stream other than stream 0, whose news the session tells.
+/// An event of a stream other than stream 0, whose events the session tells.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum RecvEvent {
     /// The peer has opened it.
@@ -41,7 +41,7 @@ pub(crate) enum RecvEvent {
     Gone(Box<StreamStats>),
 }
 
-/// What a symbol has done.
+/// The effect of a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Taken {
     /// Its block is decoded now.
@@ -50,7 +50,7 @@ pub(crate) struct Taken {
     pub(crate) is_first_readable: bool,
 }
 
-/// What a session receives, and what it knows of it.
+/// The receiving side of a session: its halves, and their common state.
 #[derive(Debug)]
 pub(crate) struct RecvSide {
     common: RecvCommon,
@@ -65,29 +65,29 @@ pub(crate) struct RecvSide {
     accepted: StreamLimits,
     /// Streams with events, each once.
     events: VecDeque<StreamId>,
-    /// What halves have done which are gone, and of which the application has not been told.
+    /// Figures of halves which are gone, and of which the application has not been told.
     final_stats: Option<Box<FinalStats>>,
     gone: VecDeque<(StreamId, bool)>,
     /// Halves with open blocks.
     open_halves: usize,
-    /// What was read and no report has told, and the memory which the newest report told.
+    /// Bytes that were read and no report has told, and the memory which the newest report told.
     untold: Untold,
     told_memory_bytes: u64,
     own_news: OwnNews,
 }
 
-/// What halves have done which are gone. Hardly ever is there one of which the application has not been told.
+/// Figures of halves which are gone. It is rare that the application has not been told of one.
 #[derive(Debug, Default)]
 struct FinalStats {
     halves: Vec<(StreamId, StreamStats)>,
 }
 
-/// Whether what the application has read is worth a report of its own.
+/// State of a report about the application's reading, if that is worth one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum OwnNews {
     #[default]
     None,
-    /// It is, and the session does not know that.
+    /// It is worth one; the session has not been told.
     Fresh,
     /// The session has been told; the report has not been written.
     Known,
@@ -132,7 +132,7 @@ impl RecvSide {
 
     // ---- streams ----
 
-    /// What each stream besides stream 0 is charged for: its state, and its own place.
+    /// Charge for each stream besides stream 0: its state, and a place of its own for one symbol.
     fn opening_bytes(&self) -> u64 {
         STREAM_BYTES_MAX + one_symbol_bytes(self.common.symbol_size())
     }
@@ -341,12 +341,12 @@ impl RecvSide {
         self.ends.next(now, |id| halves.get(id))
     }
 
-    /// When [`next_answer`](Self::next_answer) has something; a time in the past means now.
+    /// Time at which [`next_answer`](Self::next_answer) has something; a time in the past means now.
     pub(crate) fn answer_at(&self) -> Option<Time> {
         self.ends.next_timeout()
     }
 
-    /// Whether reports owe the peer news of a stream, whatever arrives.
+    /// True while reports owe the peer news of a stream, whatever arrives.
     pub(crate) fn owes_naming(&self) -> bool {
         self.naming.is_owing()
     }
@@ -364,8 +364,8 @@ impl RecvSide {
         }
     }
 
-    /// Whether the application's reading has made a quarter of the window free, in bytes or in blocks, beyond what the peer was
-    /// told. Says so once for each report (\[report-3\]).
+    /// True after the application's reading has made a quarter of the window free, in bytes or in blocks, beyond what the peer
+    /// was told; once for each report (\[report-3\]).
     pub(crate) fn has_room_to_tell(&mut self) -> bool {
         let is_fresh = self.own_news == OwnNews::Fresh;
         if is_fresh {
@@ -448,7 +448,7 @@ impl RecvSide {
 
     // ---- what is known ----
 
-    /// Whether [`read`](Self::read) would return something other than `Blocked`.
+    /// True if [`read`](Self::read) would return something other than `Blocked`.
     pub(crate) fn is_readable(&self, id: StreamId) -> bool {
         self.halves.get(id).is_none_or(|half| {
             let half = &half.stream;
@@ -456,12 +456,12 @@ impl RecvSide {
         })
     }
 
-    /// Whether anything is kept of a stream's receiving half.
+    /// True if anything is kept of a stream's receiving half.
     pub(crate) fn has(&self, id: StreamId) -> bool {
         self.halves.get(id).is_some()
     }
 
-    /// Whether all of stream 0 is decoded.
+    /// True once all of stream 0 is decoded.
     pub(crate) fn is_first_finished(&self) -> bool {
         self.halves.get(StreamId::FIRST).is_some_and(|half| half.stream.is_finished())
     }
@@ -471,12 +471,12 @@ impl RecvSide {
         self.halves.get(StreamId::FIRST).map_or(0, |half| half.stream.proof())
     }
 
-    /// Whether any block of any stream lacks symbols, as far as is known.
+    /// True while any block of any stream lacks symbols, as far as is known.
     pub(crate) fn has_open_blocks(&self) -> bool {
         self.open_halves > 0
     }
 
-    /// What arrived in vain, as reports tell it.
+    /// Symbols that arrived in vain, as reports tell them.
     pub(crate) fn wasted(&self) -> Wasted {
         let ReceivedSymbols { dependent, late, refused, .. } = self.common.symbols;
         Wasted { dependent: dependent as u32, late: late as u32, refused: refused as u32 }
@@ -486,7 +486,7 @@ impl RecvSide {
         self.common.symbols
     }
 
-    /// What a half that is kept has done.
+    /// Figures of a half that is kept; zeros for any other.
     pub(crate) fn stats_of(&self, id: StreamId) -> StreamStats {
         self.halves.get(id).map(|half| half.stream.stats()).unwrap_or_default()
     }
@@ -510,7 +510,7 @@ const fn of_kind(limits: &mut StreamLimits, kind: StreamKind) -> &mut u32 {
 
 #[cfg(debug_assertions)]
 impl RecvSide {
-    /// What is wrong with the lists and sums over all halves; `None` if they are as they should be.
+    /// The first fault in the lists and sums over all halves; `None` if they are right.
     pub(crate) fn find_fault(&self) -> Option<String> {
         let halves = || self.halves.iter();
         let open = halves().filter(|(_, half)| half.stream.has_open_blocks()).count();
@@ -543,7 +543,7 @@ impl RecvSide {
 
 #[cfg(test)]
 impl RecvSide {
-    /// How often a stream was looked at.
+    /// Visits to halves so far.
     pub(crate) fn visits(&self) -> u64 {
         self.halves.visits.get()
     }

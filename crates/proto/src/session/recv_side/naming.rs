@@ -1,4 +1,4 @@
-//! Which streams the next report names (`spec/protocol.md` \[report-13\]).
+//! The streams that the next report names (`spec/protocol.md` \[report-13\]).
 
 use std::collections::VecDeque;
 
@@ -13,12 +13,12 @@ use crate::stream::table::StreamTable;
 /// Reports which name a stream after each change or question: three copies survive a path that loses many.
 const COPIES: u8 = 3;
 
-/// What is known of one stream.
+/// One stream's place in reports.
 #[derive(Debug, Default)]
 pub(super) struct Named {
     /// Reports which are still to name it for its news.
     news: u8,
-    /// Whether it waits in each of the three queues.
+    /// Membership in each of the three queues.
     waits_fresh: bool,
     waits_again: bool,
     waits_open: bool,
@@ -73,7 +73,7 @@ impl Naming {
         half.named.news = 0;
     }
 
-    /// Whether reports are owed, whatever arrives.
+    /// True while reports are owed, whatever arrives.
     pub(super) fn is_owing(&self) -> bool {
         self.owing > 0
     }
@@ -146,7 +146,7 @@ impl Naming {
         self.told.pop_front()
     }
 
-    /// What is wrong with the queues, given all halves.
+    /// The first fault in the queues, given all halves.
     #[cfg(debug_assertions)]
     pub(super) fn find_fault<'a>(&self, halves: impl Iterator<Item = (StreamId, &'a Half)>) -> Option<String> {
         let mut owing = 0;
@@ -190,7 +190,7 @@ impl Half {
         }
     }
 
-    /// Whether reports still owe news of it.
+    /// True while reports still owe news of it.
     pub(super) const fn owes_news(&self) -> bool {
         self.named.news > 0
     }

@@ -74,7 +74,7 @@ fn misbehaved(result: Result<impl Sized, PushError>) -> PeerMisbehaved {
 
 const REFUSED: Result<bool, PushError> = Err(PushError::Dropped(Dropped::NoMemory));
 
-/// What the next report says of streams.
+/// The next report's records of streams.
 fn report_with(side: &mut RecvSide, room: usize) -> Vec<(StreamState, Vec<Run>)> {
     let mut payload = vec![0; room];
     let mut writer = ReportWriter::new(&mut payload, &Report::default()).unwrap();
@@ -182,7 +182,7 @@ fn stream_0_stays_and_tells_its_end_as_often_as_it_is_read() {
     assert_eq!((side.take_gone(), side.poll_event(), side.accept()), (None, None, None));
 }
 
-// ---- who is named ----
+// ---- streams that reports name ----
 
 #[test]
 fn a_stream_is_named_three_times_after_each_change_and_question_and_while_it_has_open_blocks() {
@@ -323,7 +323,7 @@ fn a_reset_discards_what_is_not_read_and_its_reader_gets_the_error_once() {
     assert_eq!((side.common.memory.held_bytes(), named(&mut side)), (0, vec![]));
     let of_reset = Ack::OfReset { stream: id, served: 3 };
     assert_eq!(answers(&mut side, NOW), [of_reset]);
-    // What is late is counted so, and changes nothing of what the acknowledgement says.
+    // A late symbol is counted as late, and changes nothing of what the acknowledgement says.
     assert_eq!(push_block(&mut side, id, 4, false), Ok(false));
     assert_eq!(side.symbols().late, 1);
     side.on_reset(id, 78, 9).unwrap();
@@ -357,7 +357,7 @@ fn a_reset_takes_nothing_away_from_a_stream_that_was_decoded_to_its_end() {
     assert_eq!(side.take_gone(), Some((id, false)));
     side.on_reset(id, 77, 1).unwrap();
     assert_eq!(answers(&mut side, NOW), [Ack::OfReset { stream: id, served: 1 }]);
-    // Where only the reset tells the end, what has come may be a part of what the peer had to say.
+    // Only the reset tells the end here: what has come may be a part of what the peer had to say.
     push_block(&mut side, one_way(1), 0, false).unwrap();
     side.on_reset(one_way(1), 77, 1).unwrap();
     assert_eq!(read_all(&mut side, one_way(1)), (0, Err(StreamError::Reset(77))));
@@ -493,7 +493,7 @@ fn streams_without_room_are_not_opened_and_closing_gives_all_back() {
     assert_eq!(budget.used_bytes(), 0);
 }
 
-/// Streams of one byte each which nobody reads: what they may take together, and then one symbol each.
+/// Unread streams of one byte each: what they may take together, and then one symbol each.
 #[test]
 fn streams_of_one_byte_that_are_never_read_take_what_is_shared_and_then_one_symbol_each() {
     let memory_bytes = limits::RECEIVE_MEMORY_BYTES_MIN;
@@ -755,7 +755,7 @@ fn without_memory_one_symbol_in_parts_is_kept() {
     assert_eq!(push(&mut side, part(symbol(StreamId::FIRST, 0, 48, 1, false), 0, 2)), Ok(true));
 }
 
-/// What waits of a stream goes with it.
+/// Waiting parts of a symbol go once its block is decoded.
 #[test]
 fn parts_of_a_decoded_block_are_given_back() {
     let budget = MemoryBudget::new(1_000_000);

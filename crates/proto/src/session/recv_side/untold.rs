@@ -1,4 +1,4 @@
-//! What the application has read and no report has told.
+//! Bytes that the application has read and no report has told.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,10 @@ use dfcp_wire::StreamId;
 #[derive(Debug, Default)]
 pub(super) struct Untold {
     bytes: u64,
-    /// Whether the first stream has any. Most sessions have no other, and take no memory for them.
+    /// The first stream has some. Most sessions have no other, and take no memory for them.
     is_of_first: bool,
-    /// The others that have any, so that nobody looks for them among all. Kept when it is empty: reading must not allocate each time.
+    /// The others that have any, so that they are found without a search of all. Kept when it is empty: reading must not allocate
+    /// each time.
     others: BTreeSet<StreamId>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether the lists of a sending side agree with its streams: what tests ask, who may look at all streams.
+//! Agreement of a sending side's lists with its streams: a check for tests, which may visit all streams.
 
 use dfcp_wire::StreamId;
 
@@ -6,7 +6,7 @@ use super::SendSide;
 use crate::stream::send::Due;
 
 impl SendSide {
-    /// What is wrong with the lists; `None` if they are as they should be.
+    /// The first fault in the lists; `None` if they are right.
     pub(crate) fn find_fault(&self) -> Option<String> {
         let mut timed = [0; 3];
         for (id, stream) in self.streams.iter() {
@@ -43,7 +43,7 @@ impl SendSide {
             if stream.has_data_to_send() && !has_turn && !listed.waiting {
                 return Some(format!("{id:?} has data to send, no turn, and waits for nothing"));
             }
-            // Data that may be sent, and nothing that would bring a report: nobody would ever look at them again.
+            // Data that may be sent, and nothing that would bring a report: they would wait for ever.
             if self.is_idle() && stream.has_data_to_send() && !has_turn {
                 let asks = self.stuck.contains(&id) && stream.is_stuck(&self.shared);
                 if !asks && cut.is_none() && stream.cut_at(&self.shared).is_none() {

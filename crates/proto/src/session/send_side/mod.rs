@@ -33,7 +33,7 @@ use crate::stream::send::symbol::{Reason, Symbol};
 use crate::stream::send::{Due, SendContext, SendStream};
 use crate::stream::table::StreamTable;
 
-/// What a session sends, and what it knows of it.
+/// The sending side of a session: its streams, and their common state.
 #[derive(Debug)]
 pub(crate) struct SendSide {
     pub(crate) flight: Flight,
@@ -54,7 +54,7 @@ pub(crate) struct SendSide {
     writers: Vec<StreamId>,
     /// Streams whose symbols the report at hand has passed by.
     passed: Vec<StreamId>,
-    /// What applications are to be told of them.
+    /// Events of the streams that applications are to be told.
     events: VecDeque<(StreamId, SendEvent)>,
     /// A stream has data, and no block ids left.
     is_exhausted: bool,
@@ -69,7 +69,7 @@ pub(crate) struct SendSide {
     parts: Option<Box<Parts>>,
 }
 
-/// What the peer has reported as waste, in all.
+/// Waste that the peer has reported, in all.
 #[derive(Debug, Default)]
 struct WasteCounters {
     total: WastedSymbols,
@@ -155,7 +155,7 @@ impl SendSide {
     // ---- sending ----
 
     /// The next symbol to send at `now`, without regard to the rate (`spec/protocol.md` \[plan-3\]). If the path `is_full`, only a probe of silence
-    /// is: without it nobody would ever hear of datagrams that are all lost.
+    /// is sent: without it, the loss of all datagrams would never be noticed.
     pub(crate) fn next_symbol(
         &mut self,
         now: Time,
@@ -191,7 +191,7 @@ impl SendSide {
         self.parts.as_ref()?.next()
     }
 
-    /// What rounds owe, new blocks, and repair in advance, of the stream whose turn it is.
+    /// The next symbol that rounds owe, of a new block, or of repair in advance, of the stream whose turn it is.
     fn due_symbol(&mut self, now: Time, rtt: &RttEstimator, spending: Spending) -> Option<Symbol> {
         let context = SendContext { now, flight: &self.flight, rtt, spending };
         if spending.is_for_oldest_block()
@@ -272,8 +272,8 @@ impl SendSide {
         begun.min().map(|(_, id)| id)
     }
 
-    /// When [`next_symbol`](Self::next_symbol) or [`next_ending`](Self::next_ending), which had nothing at `asked`, may have
-    /// something, reports apart.
+    /// Earliest time at which [`next_symbol`](Self::next_symbol) or [`next_ending`](Self::next_ending), which had nothing at `asked`, may
+    /// have something, reports apart.
     pub(crate) fn next_timeout(&self, asked: Time, rtt: &RttEstimator, spending: Spending) -> Option<Time> {
         let probe = (!self.is_idle()).then(|| self.flight.probe_at(rtt, spending));
         let trickle = match spending {
@@ -321,7 +321,7 @@ impl SendSide {
         }
     }
 
-    /// What a stream has to say of its end at `now`.
+    /// The next segment that is due at `now` about the end of a stream.
     pub(crate) fn next_ending(&mut self, now: Time, rtt: &RttEstimator) -> Option<Segment> {
         while let Some(id) = self.timed.end(now) {
             let segment = self.streams.get_mut(id)?.ending_segment(now, rtt.probe_timeout(rtt.report_interval()));
@@ -340,7 +340,7 @@ impl SendSide {
         oldest.map_or((0, 0), |stream| stream.oldest_block_symbols(self.flight.loss()))
     }
 
-    /// What the peer has reported as waste, in all.
+    /// Waste that the peer has reported, in all.
     pub(crate) fn wasted(&self) -> WastedSymbols {
         self.waste.total
     }
@@ -348,7 +348,7 @@ impl SendSide {
 
 #[cfg(test)]
 impl SendSide {
-    /// How often a stream was looked at.
+    /// Visits to streams so far.
     pub(crate) fn visits(&self) -> u64 {
         self.streams.visits.get() + self.scheduler.visits()
     }

@@ -1,4 +1,4 @@
-//! What a session's sending side learns from reports, and what it believes of them.
+//! The reports that a session's sending side takes in: what they teach it, and how far it believes them.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::path::rtt::RttEstimator;
 use crate::path::unjudged::Judgement;
 use crate::stream::send::feedback::Listed;
 
-/// What a report was worth.
+/// The worth of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// A later one has come before it: nothing has changed.
@@ -26,11 +26,11 @@ pub(crate) enum Heard {
     News {
         /// The time between the sending of the highest datagram that it names and its arrival here, less what the peer held it for.
         rtt_sample: Option<Duration>,
-        /// What it tells of arrivals.
+        /// Its marks of arrivals.
         marks: ReportedMarks,
         /// Datagrams whose fate it tells with symbols that do not fit the least packets.
         large_passed: u64,
-        /// Whether its losses say something of the path.
+        /// The judgement of its losses: if they say something of the path.
         judgement: Judgement,
     },
 }
@@ -49,7 +49,7 @@ impl SendSide {
         rtt: &RttEstimator,
     ) -> Result<Heard, PeerMisbehaved> {
         let named = self.flight.read(number, report, numbers)?;
-        // What an honest peer has outdated may not count against it, nor for it ([proof-7]).
+        // A report that an honest peer has outdated may not count against it, nor for it ([proof-7]).
         if self.told_by.is_some_and(|told_by| number < told_by) || self.is_overtaken(records)? || named.is_stale {
             return Ok(Heard::Stale);
         }
@@ -91,7 +91,7 @@ impl SendSide {
         Ok(Heard::News { rtt_sample, marks, large_passed, judgement })
     }
 
-    /// Whether a report names as needed next, in any stream, what another has said to be there.
+    /// True if a report names as needed next, in any stream, a block that another has said to be there.
     ///
     /// # Errors
     /// The block lies past the last one sent, or nothing was ever sent on the stream.
@@ -137,7 +137,7 @@ impl SendSide {
         all.served_max += listed.served_max;
         let was_to_ask = stream.listed_in.timed.ask.is_some();
         if stream.is_delivered() {
-            // What the application has not read of it, the peer has taken off the memory which it tells.
+            // The peer has already taken what is unread of it off the memory which it tells.
             stream.release(&mut self.shared);
             self.finish(id);
         } else if !stream.is_idle() || stream.has_data_to_send() {
@@ -158,7 +158,7 @@ impl SendSide {
                 StreamKind::Bidirectional => first.bidirectional,
                 StreamKind::OneWay => first.one_way,
             };
-            // What an earlier report named has been seen.
+            // A stream that an earlier report named has been seen.
             let Some(stream) = self.streams.get(id).filter(|stream| stream.is_unheard()) else { continue };
             if id.opener() == self.opener && id.index() >= first {
                 let nothing = stream.unseen_state();
@@ -188,8 +188,8 @@ impl SendSide {
         self.passed = passed;
     }
 
-    /// What a report counts must be what it accounts for ([report-12]), over all streams: each symbol which served or was wasted
-    /// has come in a datagram, and each data datagram that has come did one of the two. `sent` counts all our datagrams.
+    /// Checks a report's count of arrivals against what it accounts for ([report-12]), over all streams: each symbol which served or
+    /// was wasted has come in a datagram, and each data datagram that has come did one of the two. `sent` counts all our datagrams.
     fn check_counts(&self, listed: Listed, sent: u64) -> Result<(), PeerMisbehaved> {
         let shared = &self.shared;
         let received = self.flight.reported().map_or(0, |reported| reported.received);
@@ -216,7 +216,7 @@ impl SendSide {
         self.wake_writers();
     }
 
-    /// What the same report says of the queue in front of the receiver.
+    /// Takes in what the same report says of the queue in front of the receiver.
     pub(crate) fn on_queue(&mut self, now: Time, queue: QueueReport) {
         self.flight.on_queue(now, self.shared.packet_symbol_size(), queue);
     }

@@ -1,5 +1,5 @@
-//! Which stream sends next (`spec/protocol.md` §5.5): the most urgent ones, as RFC 9218 has it (\[sched-1\]), and among equals
-//! each as much as its weight says, by start-time fair queueing (Goyal, Vin, Cheng 1996), whose error is one datagram
+//! The choice of the stream that sends next (`spec/protocol.md` §5.5): the most urgent ones, as RFC 9218 has it (\[sched-1\]), and among
+//! equals each in proportion to its weight, by start-time fair queueing (Goyal, Vin, Cheng 1996), whose error is one datagram
 //! (\[sched-2\]).
 
 use std::cmp::Reverse;
@@ -11,7 +11,7 @@ use crate::limits::STREAMS_LOOKED_AT_MAX;
 use crate::shared::room::Room;
 use crate::stream::table::StreamTable;
 
-/// How a stream is served beside others of its session.
+/// A stream's precedence and share among the others of its session.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -27,8 +27,8 @@ use crate::stream::table::StreamTable;
 pub struct Priority {
     /// 0, the most urgent, to 7 (RFC 9218 §4.1): while a more urgent stream can send, a less urgent one does not.
     pub urgency: u8,
-    /// Whether it shares its turn with others of its urgency (RFC 9218 §4.2); if not, they are served one after the other, in
-    /// the order of their ids, and before those which do.
+    /// Shares its turn with others of its urgency (RFC 9218 §4.2); if off, these are served one after the other, in the order of their ids,
+    /// and before those which share.
     pub incremental: bool,
     /// Its part among those which share: 1 to 256.
     pub weight: u16,
@@ -56,12 +56,12 @@ impl Priority {
     }
 }
 
-/// What a stream sends in its turn.
+/// The kind of symbols that a stream sends in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Work {
-    /// What rounds owe, and new blocks.
+    /// Symbols that rounds owe, and new blocks.
     Rounds,
-    /// Repair which nobody has asked for yet: before the rounds of less urgent streams (\[sched-3\]).
+    /// Repair which no report has asked for yet: before the rounds of less urgent streams (\[sched-3\]).
     Proactive,
 }
 
@@ -71,18 +71,18 @@ struct Turn {
     urgency: u8,
     work: Work,
     is_shared: bool,
-    /// Where its turn starts in virtual time; the streams that do not share go by their ids.
+    /// Start of its turn in virtual time; the streams that do not share go by their ids.
     start: u64,
     id: StreamId,
     /// No two are equal, so that a void one never becomes valid again.
     serial: u64,
 }
 
-/// What the scheduler remembers of a stream.
+/// The scheduler's record of a stream.
 #[derive(Debug, Default)]
 struct Share {
     priority: Priority,
-    /// Where in virtual time what it was served last ends.
+    /// End of its latest service, in virtual time.
     finish: u64,
     /// Its turn in the queue, if it has one. Others of it there are void.
     turn: Option<Turn>,
@@ -102,8 +102,8 @@ impl Share {
 pub(super) struct Scheduler {
     shares: StreamTable<Share>,
     turns: BinaryHeap<Reverse<Turn>>,
-    /// Virtual time of each urgency: where the latest of its shared turns started that was served. What others are served is none of it, or
-    /// those who come would have to wait for those who were there, or the other way round, for as long as that took.
+    /// Virtual time of each urgency: the start of the latest of its shared turns that was served at the front. Other service
+    /// does not count, or new streams would have to wait for old ones, or the other way round, for as long as that took.
     clocks: [u64; URGENCIES],
     /// Turns made so far.
     made: u64,
@@ -154,12 +154,12 @@ impl Scheduler {
         self.turns.iter().take(TURNS_LOOKED_AT_MAX).map(|Reverse(turn)| *turn).filter(is_valid).map(|turn| turn.id)
     }
 
-    /// Whether the stream is among them.
+    /// True if the stream has a turn.
     pub(super) fn has_turn(&self, id: StreamId) -> bool {
         self.shares.get(id).is_some_and(|share| share.turn.is_some())
     }
 
-    /// Whose turn it is, and for what.
+    /// The stream whose turn it is, and the kind of symbols that it sends.
     pub(super) fn next(&mut self) -> Option<(StreamId, Work)> {
         loop {
             let &Reverse(turn) = self.turns.peek()?;
@@ -226,7 +226,7 @@ impl Scheduler {
         self.turns.push(Reverse(turn));
     }
 
-    /// What is void goes when it comes to the front; a queue of mostly void turns is made anew before that.
+    /// A void turn goes when it comes to the front; a queue of mostly void turns is made anew before that.
     fn forget_void_turns(&mut self) {
         if self.turns.len() > 2 * self.shares.len() + VOID_TURNS_MAX {
             let shares = &self.shares;
@@ -235,7 +235,7 @@ impl Scheduler {
     }
 }
 
-/// Void turns and others which are looked at to find some streams that have one.
+/// Turns, void ones included, that are visited to find some streams that have one.
 const TURNS_LOOKED_AT_MAX: usize = 4 * STREAMS_LOOKED_AT_MAX;
 
 /// At least this many void turns are kept, however few streams there are.

@@ -1,4 +1,4 @@
-//! What the application does with the streams that a session sends.
+//! The application's calls on the streams that a session sends.
 
 use dfcp_time::Time;
 use dfcp_wire::StreamId;
@@ -14,7 +14,7 @@ use crate::stats::StreamStats;
 use crate::stream::send::counters::SendCounters;
 use crate::stream::send::{Due, SendStream};
 
-/// What an application is told of a stream which it sends (\[end-8\]).
+/// An event of a stream that the application sends (\[end-8\]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SendEvent {
     /// There is room to write again.
@@ -34,7 +34,7 @@ impl SendSide {
         self.scheduler.add(id);
     }
 
-    /// Whether there is such a stream, and [`take_gone`](Self::take_gone) has not told its end.
+    /// True if there is such a stream, or its end is still to be told by [`take_gone`](Self::take_gone).
     pub(crate) fn has(&self, id: StreamId) -> bool {
         self.streams.get(id).is_some() || self.gone.iter().any(|&(gone, _)| gone == id)
     }
@@ -69,7 +69,7 @@ impl SendSide {
         }
     }
 
-    /// Whether nothing more may be written to it.
+    /// True if nothing more may be written to it.
     pub(crate) fn is_shut_down(&self, id: StreamId) -> bool {
         self.streams.get(id).is_none_or(SendStream::is_shut_down)
     }
@@ -82,7 +82,7 @@ impl SendSide {
         }
     }
 
-    /// How it is served beside the others.
+    /// Sets its precedence and share among the others.
     pub(crate) fn set_priority(&mut self, id: StreamId, priority: Priority) {
         self.scheduler.set_priority(id, priority);
     }
@@ -178,7 +178,7 @@ impl SendSide {
         self.wake_stuck();
     }
 
-    /// What the stream held that has gone is room for those which wait for it. With nothing under way no report would wake them. Some are
+    /// Wakes streams that wait for the room which one that is gone has left. With nothing under way no report would wake them. Some are
     /// enough: what they send is reported, and as long as one of them is stuck, the peer is asked.
     fn wake_stuck(&mut self) {
         if self.is_idle() {
@@ -217,7 +217,7 @@ impl SendSide {
         }
     }
 
-    /// What the datagram with this number told counts, and what was sent before it is stale.
+    /// Counts what the datagram with this number told: anything sent before it is stale.
     fn note_told(&mut self, number: u64) {
         self.told_by = self.told_by.max(Some(number));
     }
@@ -246,34 +246,34 @@ impl SendSide {
         self.forget_if_idle();
     }
 
-    /// Whether its writer is to be told that there is room again.
+    /// True, once, if its writer is to be told that there is room again.
     pub(crate) fn take_first_writable(&mut self) -> bool {
         std::mem::take(&mut self.first_writable)
     }
 
-    /// Whether every other stream has ended.
+    /// True if every other stream has ended.
     pub(crate) fn is_only_first(&self) -> bool {
         self.streams.len() == 1
     }
 
     // ---- all streams together ----
 
-    /// Whether no block is under way.
+    /// True if no block is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.shared.blocks_open == 0
     }
 
-    /// Whether everything written so far has been acknowledged.
+    /// True if everything written so far has been acknowledged.
     pub(crate) fn is_drained(&self) -> bool {
         self.shared.busy_streams == 0
     }
 
-    /// Whether a stream has used up its block ids.
+    /// True if a stream has used up its block ids.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.is_exhausted
     }
 
-    /// Whether a block was cut and could not be coded: its bytes are lost, and the session with them.
+    /// True after a block was cut and could not be coded: its bytes are lost, and the session with them.
     pub(crate) fn has_failed(&self) -> bool {
         self.shared.has_failed
     }
@@ -292,7 +292,7 @@ impl SendSide {
         self.streams.iter().map(|(_, stream)| stream.open_blocks()).sum()
     }
 
-    /// What a stream that is kept has done.
+    /// Figures of a stream that is kept; zeros for any other.
     pub(crate) fn stats_of(&self, id: StreamId) -> StreamStats {
         self.streams.get(id).map(SendStream::stats).unwrap_or_default()
     }
@@ -361,13 +361,13 @@ impl SendSide {
         self.shared.allowance = allowance;
     }
 
-    /// Whether all that may be written has been, or all that there was.
+    /// True if all that may be written has been, or all that there was.
     pub(crate) fn has_used_allowance(&self) -> bool {
         self.shared.allowance == WriteAllowance::Bytes(0)
             || !self.unfinished_writers().any(SendStream::has_more_to_come)
     }
 
-    /// Whether an application waits to write to a stream which may begin a block.
+    /// True if an application waits to write to a stream which may begin a block.
     pub(crate) fn is_writer_held_up(&self) -> bool {
         self.unfinished_writers().any(|stream| stream.is_write_blocked() && stream.next_fits(&self.shared))
     }
@@ -382,11 +382,11 @@ impl SendSide {
         self.shared.blocks_open + self.waiting.len() + self.writers.len()
     }
 
-    /// Whether more datagrams are in flight, or wait to be as far as the windows permit it, than always may be in flight.
+    /// True if more than [`PEER_QUEUE_DATAGRAMS_MIN`] datagrams are in flight, or wait to be as far as the windows permit it.
     pub(crate) fn is_under_way(&self) -> bool {
         let least = PEER_QUEUE_DATAGRAMS_MIN as u64;
         let mut datagrams = self.flight.len() as u64;
-        // What a stream has to send waits for its turn, or for a report. Of many streams some tell enough.
+        // Data of a stream wait for its turn, or for a report. Of many streams some tell enough.
         let with_turns = self.scheduler.streams().take(limits::STREAMS_LOOKED_AT_MAX);
         let waiting = self.waiting.iter().copied().filter(|&id| !self.scheduler.has_turn(id));
         for id in with_turns.chain(waiting.take(limits::STREAMS_LOOKED_AT_MAX)) {

@@ -33,7 +33,7 @@ fn with_config(config: &Config) -> SendSide {
     SendSide::new(config, Kernel::detect(), Opener::Initiator, None)
 }
 
-/// What is said of the first stream: its state, and the list of its blocks.
+/// A report's record of the first stream: its state, and the list of its blocks.
 type FirstRecord<'a> = Option<(StreamState, &'a [Run])>;
 
 impl SendSide {
@@ -341,7 +341,7 @@ fn what_a_bad_path_took_does_not_hold_a_block_back_on_a_better_one() {
     assert_eq!(lossy.send(1_000), 10, "at once, not one in each round trip");
 }
 
-/// What arrives permits twice as many symbols, and counts once however often a peer says it.
+/// Each arrival permits two more symbols, and counts once however often a peer says it.
 #[test]
 fn past_its_ceiling_a_block_gets_on_as_fast_as_its_symbols_arrive() {
     let mut lossy = Lossy::new(0);
@@ -380,7 +380,7 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
     assert!(sent_bytes.abs_diff(limits::UNSENT_BYTES_MAX / 2) < 3 * 45 * 1420, "{sent_bytes}");
 }
 
-/// One who writes just in time is let write what may be sent, but always a block.
+/// A writer just in time may write what may be sent, and always a whole block.
 #[test]
 fn what_is_written_near_is_what_may_be_in_flight() {
     let mut sender = with_config(&Config::danger_unsealed());
@@ -418,7 +418,7 @@ fn what_is_written_near_is_what_may_be_in_flight() {
     assert!(!sender.first_asks_for_more());
 }
 
-/// Who may write a little fills the block which that begins; more comes once it is allowed.
+/// A small allowance fills the block which it begins; more comes once that is allowed.
 #[test]
 fn what_is_allowed_is_written_in_whole_blocks() {
     const BLOCK_BYTES: usize = 45 * 1420;

@@ -1,4 +1,4 @@
-//! Which streams wait for a time, by what they wait for, so that none of them is visited before it is due.
+//! Streams that wait for a time, by what they wait for, so that none of them is visited before it is due.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -91,7 +91,7 @@ impl TimedStreams {
         self.earliest = firsts.into_iter().flatten().map(|(at, _)| at).min().unwrap_or(Time::MAX);
     }
 
-    /// Whether anything is due.
+    /// True if anything is due.
     pub(super) fn is_due(&self, now: Time) -> bool {
         self.earliest <= now
     }
@@ -106,7 +106,7 @@ impl TimedStreams {
         self.asks.first_due(now)
     }
 
-    /// How many streams wait to be told of, or to ask.
+    /// Number of streams that wait to be told of, or to ask.
     pub(super) fn asking(&self) -> usize {
         self.asks.len()
     }
@@ -125,7 +125,7 @@ impl TimedStreams {
         [&self.cuts, &self.asks, &self.ends].into_iter().filter_map(|by_time| by_time.next_after(asked)).min()
     }
 
-    /// Whether a stream is listed with these times, at least.
+    /// True if a stream is listed with these times, at least.
     #[cfg(debug_assertions)]
     pub(super) fn holds(&self, id: StreamId, due: Due) -> bool {
         let is_listed = |by_time: &ByTime, at: Option<Time>| match at {
@@ -136,7 +136,7 @@ impl TimedStreams {
         is_listed(&self.cuts, due.cut) && is_listed(&self.asks, due.ask) && is_listed(&self.ends, due.end)
     }
 
-    /// How many streams wait for each.
+    /// Number of streams in each list.
     #[cfg(debug_assertions)]
     pub(super) fn lengths(&self) -> [usize; 3] {
         [self.cuts.len(), self.asks.len(), self.ends.len()]
