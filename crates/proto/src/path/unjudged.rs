@@ -17,7 +17,7 @@ pub(crate) enum Cause {
     Move,
 }
 
-/// Whether the losses that a report tells are judged.
+/// Judgement on the losses of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
     /// They are, except `forgiven` datagrams; for this part of the time since the last report nothing could be sent, because the peer was silent.
@@ -26,7 +26,7 @@ pub(crate) enum Judgement {
     LeftOut,
 }
 
-/// Which datagrams are not judged.
+/// Datagrams that are not judged.
 #[derive(Debug, Default)]
 pub(crate) struct Unjudged {
     /// Those which were sent before so many datagrams had been.

@@ -1,4 +1,4 @@
-//! Whether what looks like a queue is none (\[auto-7\]): the path may have got longer.
+//! Detection of a longer path, which looks like a queue (\[auto-7\]).
 //!
 //! If the window falls and the delay stays, either others fill the queue, or there is none. A pulse that is sent faster
 //! shows which: without a queue it arrives as it was sent.
@@ -14,7 +14,7 @@ const ROUNDS: u32 = 4;
 /// The pulse is faster by this part of the capacity, and takes this part of a round trip.
 const FASTER_PART: f64 = 0.3;
 const PULSE_ROUND_TRIP_PART: f64 = 1.0 / 16.0;
-/// What arrives at this part of its rate, with delays that differ by no more than these, has not waited.
+/// A pulse that arrives at this part of its rate, with delays that differ by no more than these, has not waited.
 const UNDISPERSED: f64 = 0.93;
 const FLAT_S: f64 = 0.002;
 const FLAT_ROUND_TRIP_PART: f64 = 0.01;
@@ -41,7 +41,7 @@ impl LongerPath {
         self.pulse.filter(|pulse| (pulse.from..pulse.end).contains(&sent)).map(|pulse| pulse.per_s)
     }
 
-    /// What was sent lately is not comparable with what will be.
+    /// Discards the pulse: recent datagrams are not comparable with later ones.
     pub(super) fn forget_pulse(&mut self) {
         (self.pulse, self.rounds) = (None, 0);
     }
