@@ -16,7 +16,7 @@ use dfcp_wire::segment::{Ack, Data, Fin, Segment};
 use liar::{LIMIT, Liar, MS, permitting, theirs};
 use support::decode;
 
-/// What no correct peer says of any stream ends the session, or changes nothing.
+/// Segments that no correct peer sends for a stream end the session, or change nothing.
 #[test]
 fn every_segment_for_every_id_ends_the_session_or_changes_nothing() {
     let ids: Vec<_> = [Opener::Initiator, Opener::Acceptor]

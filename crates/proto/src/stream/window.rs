@@ -2,8 +2,8 @@
 
 use crate::limits::WINDOW_BYTES_START;
 
-/// How many bytes the streams of a session may hold at one end, received or written: few at first, and twice as many each time
-/// that half of them have been carried to their end, up to a cap.
+/// Limit of the bytes that the streams of a session may hold at one end, received or written: small at first, and doubled each
+/// time that half of them have been carried to their end, up to a cap.
 ///
 /// Linux measures a round trip for this (*dynamic right-sizing*). A receiver of DFCP does not know one, and in a lossy round trip
 /// only a fifth of a window may be read: at 50 % loss it spans six to eight. Bytes that were only promised, or have only arrived,
