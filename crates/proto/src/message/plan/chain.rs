@@ -1,7 +1,7 @@
-//! What becomes of datagrams which are sent one after the other, on a path whose losses may come in bursts: a chain of two states, in one
+//! Fate of datagrams which are sent one after the other, on a path whose losses may come in bursts: a chain of two states, in one
 //! of which everything is lost (Gilbert 1960), in continuous time.
 
-/// How a path loses datagrams.
+/// Losses of a path: their share, and their bursts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LossModel {
     /// The share that is lost, 0 to 1.
@@ -11,8 +11,8 @@ pub(crate) struct LossModel {
 }
 
 impl LossModel {
-    /// What the fate of one datagram says of that of another `gap_s` later: 1 everything, 0 nothing. As e^(−x), by a fraction which all
-    /// machines compute alike.
+    /// Correlation of the fates of two datagrams `gap_s` apart: 1 is full, 0 is none. As e^(−x), by a fraction which all machines
+    /// compute alike.
     pub(crate) fn correlation(&self, gap_s: f64) -> f64 {
         if self.memory_s <= 0.0 {
             return 0.0;

@@ -1,4 +1,4 @@
-//! How far ids may run ahead (`spec/protocol.md` \[message-8\]).
+//! Limit to which ids may run ahead (`spec/protocol.md` \[message-8\]).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(super) const WINDOW_IDS: u64 = MESSAGE_IDS_MAX as u64 / 2;
 const MARK_IDS: u64 = 256;
 const MARKS: usize = (WINDOW_IDS / MARK_IDS) as usize;
 
-/// When ids were begun.
+/// Times at which ids were begun.
 #[derive(Debug, Default)]
 pub(super) struct IdPace {
     /// Of the last ones that are multiples of [`MARK_IDS`], oldest first.
@@ -32,7 +32,7 @@ impl IdPace {
         }
     }
 
-    /// What the window says now, with `next_id` to be begun next.
+    /// The window now, with `next_id` to be begun next.
     pub(super) fn window(&self, now: Time, next_id: u64) -> Window {
         // Fewer ids than a window has are no pace: a burst ends before it matters.
         let lasts = self.marks.front().filter(|_| self.marks.len() == MARKS).map(|&first| now.since(first));
@@ -44,7 +44,7 @@ impl IdPace {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     next_id: u64,
-    /// How long it takes at the present pace until a message that is begun now is [`WINDOW_IDS`] old; `None` if that is far.
+    /// Time at the present pace until a message that is begun now is [`WINDOW_IDS`] old; `None` if that is far.
     lasts: Option<Duration>,
 }
 
@@ -61,7 +61,7 @@ impl Window {
         now + lasts.mul_f64(left as f64 / WINDOW_IDS as f64)
     }
 
-    /// Whether no symbol of message `id` may leave once the next one is begun.
+    /// True if no symbol of message `id` may leave once the next one is begun.
     pub(super) fn is_behind(next_id: u64, id: u32) -> bool {
         next_id.saturating_sub(id.into()) >= WINDOW_IDS
     }
