@@ -25,7 +25,7 @@ impl Fragment {
         if index < count && count <= FRAGMENTS_MAX { Some(Self((count - 1) << COUNT_SHIFT | index)) } else { None }
     }
 
-    /// Which part it is: 0 is the first.
+    /// Index of the part: 0 is the first.
     #[must_use]
     pub const fn index(self) -> u8 {
         self.0 & INDEX_BITS
@@ -37,14 +37,14 @@ impl Fragment {
         (self.0 >> COUNT_SHIFT) + 1
     }
 
-    /// Whether the payload is the whole symbol.
+    /// True if the payload is the whole symbol.
     #[must_use]
     #[inline]
     pub const fn is_whole(self) -> bool {
         self.0 == 0
     }
 
-    /// Where the part lies in a symbol of `symbol_bytes`: parts have equal lengths, except the last, which has the rest.
+    /// Place of the part in a symbol of `symbol_bytes`: parts have equal lengths, except the last, which has the rest.
     #[must_use]
     #[inline]
     pub fn range(self, symbol_bytes: usize) -> Range<usize> {

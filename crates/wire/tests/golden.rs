@@ -194,7 +194,7 @@ fn header(vector: &mut Vector) -> Header {
     header
 }
 
-/// What lies between header and payload: a stream id, or the options in ascending order of kinds.
+/// Bytes between header and payload: a stream id, or the options in ascending order of kinds.
 fn options(vector: &mut Vector) -> Vec<u8> {
     if let Some(stream) = vector.take("stream") {
         return (number(&stream) as u32).to_be_bytes().to_vec();
@@ -439,7 +439,7 @@ fn check_block_info(vector: &mut Vector, s2: u32) {
     }
 }
 
-/// What S2 says of one message.
+/// Checks that S2 describes the one message.
 fn check_message_info(vector: &mut Vector, s2: u32) {
     if vector.fields.contains_key("message.k") {
         let (k, length): (u32, u32) = (vector.small("message.k"), vector.small("message.length_bytes"));
@@ -469,7 +469,7 @@ fn fields_and_payloads_are_those_of_the_vectors() {
     }
 }
 
-/// What the datagrams of the classic vectors say.
+/// Contents of the datagrams of the classic vectors.
 fn typed_classic(name: &str) -> (Ports, classic::Segment) {
     use classic::Segment;
     const ACCEPTOR: [u32; 3] = [0x0BAD_F00D, 0x1357_9BDF, 0x2468_ACE0];
@@ -495,7 +495,7 @@ fn typed_classic(name: &str) -> (Ports, classic::Segment) {
     }
 }
 
-/// What the datagrams of the vectors of messages say: address, number, epoch and segment.
+/// Contents of the datagrams of the vectors of messages: address, number, epoch and segment.
 fn typed_message(name: &str) -> (Address, u32, Option<u64>, Segment) {
     let (to_acceptor, to_initiator) = (Address::Connection(0x7F3B_9A04), Address::Connection(0xC0A1_E5D2));
     let message = |id, esi, coverage, [clock_us, age_us, lifetime_us]: [u32; 3]| {
@@ -526,7 +526,7 @@ fn typed_message(name: &str) -> (Address, u32, Option<u64>, Segment) {
     }
 }
 
-/// What the datagrams of the modern vectors say.
+/// Contents of the datagrams of the modern vectors.
 fn typed_modern(name: &str) -> (Envelope, Segment) {
     let ports = Address::Ports(Ports { source: 40_000, destination: 7_000 });
     let (to_acceptor, to_initiator) = (Address::Connection(0x7F3B_9A04), Address::Connection(0xC0A1_E5D2));
@@ -656,7 +656,7 @@ fn typed_segments_are_those_of_the_vectors() {
 /// The kind of segment which a vector is named for.
 fn kind_of(name: &str) -> &'static str {
     let named = [
-        // Which of the two it acknowledges, only the connection knows.
+        // Only the connection knows which of the two it acknowledges.
         ("ack_fin_classic", "ack_of_block"),
         ("ack_fin", "ack_of_fin"),
         ("ack_block", "ack_of_block"),
