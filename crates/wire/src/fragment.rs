@@ -31,7 +31,7 @@ impl Fragment {
         self.0 & INDEX_BITS
     }
 
-    /// Into how many parts the symbol was cut, 1 to [`FRAGMENTS_MAX`].
+    /// Number of parts of the symbol, 1 to [`FRAGMENTS_MAX`].
     #[must_use]
     pub const fn count(self) -> u8 {
         (self.0 >> COUNT_SHIFT) + 1

@@ -702,7 +702,7 @@ fn outlines_are_what_the_vectors_name() {
         assert_eq!(fields, [address, header.block_id, header.s1, header.s2, header.s3, stream], "{name}");
         assert_eq!(outline.payload_at, HEADER_BYTES + options.len(), "{name}");
         for length in 0..datagram.len() {
-            // Whatever is left of it.
+            // A prefix of any length must not panic.
             let _ = Outline::of(&datagram[..length]);
         }
     }
@@ -749,8 +749,8 @@ fn rejected_vectors_are_refused_for_the_stated_reason() {
     }
 }
 
-/// Of what features bring every bit means something, or must be as it is: whatever is changed, with a CRC that fits, says
-/// something else or is refused.
+/// Every bit in segments of features has a meaning, or a required value: any change, with a CRC that fits, is read as
+/// something else or refused.
 #[test]
 fn every_changed_bit_of_a_feature_s_segment_is_refused_or_read_as_something_else() {
     let read = |bytes: &[u8]| match Unverified::read(bytes) {

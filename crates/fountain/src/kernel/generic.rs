@@ -31,8 +31,7 @@ const SOURCES_FEW: usize = 64;
 /// Rows of coefficients which are eliminated together.
 const ROWS_TOGETHER: usize = 64;
 /// Distance ahead of a strip's end at which its source is fetched. The strips of one pass come from as many places as
-/// there are
-/// sources, more than the CPU foresees by itself; by measurement, from 64 to 96 are equally good.
+/// there are sources, more than the CPU foresees by itself; by measurement, from 64 to 96 are equally good.
 const PREFETCH_BYTES: usize = 64;
 /// Bytes that one prefetch brings.
 const CACHE_LINE_BYTES: usize = 64;

@@ -15,7 +15,7 @@ const K_FEW: usize = 64;
 
 /// Makes the encoding symbols of one block, which it owns or borrows.
 ///
-/// Sources are not copied, but for the one symbol that needs padding, if any.
+/// Sources are not copied, except the one symbol that needs padding, if any.
 pub struct Encoder<B> {
     kernel: Kernel,
     shape: BlockShape,

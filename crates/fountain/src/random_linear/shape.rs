@@ -63,8 +63,7 @@ impl BlockShape {
     /// # Errors
     ///
     /// [`ShapeError`] if `symbol_size_max` is not in 1..=[`SYMBOL_SIZE_MAX`], the block has no bytes, or it would
-    /// need more than
-    /// [`K_MAX`] symbols.
+    /// need more than [`K_MAX`] symbols.
     pub const fn for_length(length_bytes: usize, symbol_size_max: usize) -> Result<Self, ShapeError> {
         if symbol_size_max == 0 || symbol_size_max > SYMBOL_SIZE_MAX {
             return Err(ShapeError::SymbolSize { symbol_size: symbol_size_max });

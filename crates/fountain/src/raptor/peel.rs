@@ -104,7 +104,7 @@ pub(super) struct Peeler {
     /// The checks of each source byte; empty until the checks are added.
     source_checks: Vec<[u16; CHECKS_PER_SOURCE_BYTE]>,
     checks: Vec<Check>,
-    /// Of which symbols `equations` consists.
+    /// Groups of symbols in `equations`.
     groups: Vec<Group>,
     equations: Vec<Equation>,
     values: Box<[u8; INTERMEDIATE_BYTES]>,

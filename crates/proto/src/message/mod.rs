@@ -14,7 +14,7 @@ pub(crate) mod send;
 
 use std::time::Duration;
 
-/// Until when a message is worth something, and how sure it shall come by then.
+/// Time within which a message is of use, and the share of such messages that must come by then.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;

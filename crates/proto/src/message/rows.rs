@@ -10,7 +10,7 @@ use crate::proof::SECRET_BYTES;
 /// Bytes of a row before the message's own: its length, when it was handed over by the sender's clock, and its lifetime.
 pub(super) const HEAD_BYTES: usize = 12;
 
-/// By how many bytes the largest symbol of a message is shorter than one of a stream (`spec/wire-format.md` §5).
+/// Bytes by which the largest symbol of a message is shorter than one of a stream (`spec/wire-format.md` §5).
 const WORDS_BYTES: usize = dfcp_wire::MESSAGE_WORDS_BYTES;
 
 /// The most bytes of a message in one symbol, where those of streams have `z`.

@@ -331,7 +331,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever arrives in whatever order: a report may have them as they are (`spec/wire-format.md` §9).
+        /// Marks of arrivals in any order fit into a report as they are (`spec/wire-format.md` §9).
         #[test]
         fn marks_are_such_as_a_report_may_have(
             steps in proptest::collection::vec((0_u64..40, 0_u64..3_000, proptest::bool::weighted(0.2)), 1..300),

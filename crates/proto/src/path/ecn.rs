@@ -19,7 +19,7 @@ pub enum Ecn {
 /// Source address and ECN mark of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin {
-    /// From which address it came.
+    /// Source address.
     pub remote: SocketAddr,
     /// Its mark.
     pub ecn: Ecn,

@@ -289,7 +289,7 @@ impl Flight {
         self.unheard_since().is_some_and(|(since, _)| now.since(since) > patience())
     }
 
-    /// For how long the peer has been silent, beyond what is waited for.
+    /// Time of the peer's silence beyond the wait.
     fn silence(&self, now: Time, rtt: &RttEstimator) -> Option<Duration> {
         let oldest = self.in_flight.oldest_sent_at()?;
         let patience = (rtt.smoothed() * 4).max(rtt.report_interval() * 32).max(Duration::from_millis(100));

@@ -45,7 +45,7 @@ const PROBES_BLIND: u32 = 6;
 /// So long after a search it is repeated, in case the path has become wider (RFC 8899 PMTU_RAISE_TIMER).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
 
-/// After so many probes of the base size of which none is answered, and each time again, probes come half as often.
+/// After this many probes of the base size without an answer, and each time again, probes come half as often.
 const UNANSWERED_MAX: u32 = 16;
 
 /// The least time between two probes: a burst of losses must not take several.

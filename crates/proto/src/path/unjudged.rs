@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::limits::{ELSEWHERE_MAX, JUDGED_MIN};
 
-/// Why what is in flight is not judged.
+/// Why datagrams in flight are not judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Reports had been missing for longer than \[silence-1\] waits.
@@ -29,7 +29,7 @@ pub(crate) enum Judgement {
 /// Datagrams that are not judged.
 #[derive(Debug, Default)]
 pub(crate) struct Unjudged {
-    /// Those which were sent before so many datagrams had been.
+    /// Count of datagrams, from the first on, that are not judged.
     until: u64,
     /// The time for which losses must still be judged before silence is left out again, and before a move is.
     rest: [Duration; 2],

@@ -58,8 +58,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is carried in whatever pieces: it never exceeds its cap, never shrinks, and needs at least as much as
-        /// half of what it grows by.
+        /// With bytes carried in any pieces, it never exceeds its cap, never shrinks, and needs at least half of its growth
+        /// to be carried.
         #[test]
         fn it_grows_by_no_more_than_twice_what_was_carried(max in 0_u64..1 << 40, pieces in prop::collection::vec(0_u64..1 << 34, 0..100)) {
             let (mut window, mut carried) = (GrowingWindow::new(max), 0_u64);

@@ -89,7 +89,7 @@ impl Pattern {
         }
     }
 
-    /// By how many bytes each message is longer than its payload; as many entries as there are messages.
+    /// Overhead of each message over its payload, bytes; one entry for each message.
     #[must_use]
     pub fn overheads(self) -> &'static [usize] {
         const KEY: usize = 32;

@@ -6,7 +6,7 @@
 pub(crate) struct LossModel {
     /// The share that is lost, 0 to 1.
     pub(crate) share: f64,
-    /// After how long, in seconds, the fate of a datagram says only 1/e as much of another's; 0 where losses are independent.
+    /// Time, in seconds, in which the correlation of fates falls to 1/e; 0 if losses are independent.
     pub(crate) memory_s: f64,
 }
 

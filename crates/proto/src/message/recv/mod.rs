@@ -63,7 +63,7 @@ pub(crate) struct RecvMessages {
 struct Arrival {
     now: Time,
     clock_us: u32,
-    /// By how much the datagram was slower than the fastest lately.
+    /// Excess of the datagram's delay over the least lately, microseconds.
     excess_us: u32,
 }
 

@@ -219,8 +219,8 @@ impl SendMessages {
         Ok(())
     }
 
-    /// For how long a message may still leave that must not wait on its way for longer than `left`. What it may wait in queues takes half of
-    /// that at the most: a delay which has passed would otherwise forbid to send what tells that it has.
+    /// Time for which a message may still leave that must arrive within `left`. Queueing delay takes at most half of that: a delay which
+    /// has passed would otherwise forbid the sending that shows that it has.
     fn time_to_send(&self, left: Duration) -> Duration {
         let queue = self.queue_times.most(3.0).unwrap_or_default();
         left.saturating_sub(queue.min(left / 2) + MARGIN)

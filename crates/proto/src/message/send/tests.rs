@@ -114,7 +114,7 @@ fn a_receiver_that_claims_what_it_has_not_is_found_out() {
         record(&mut begun(), &partial, 3 ^ 5).unwrap(),
         Proven { symbols: 2, symbol_bytes: 2 * 1_004, messages: 0 }
     );
-    // Whatever the code would make of the secrets: the fourth symbol was not sent.
+    // The fourth symbol was not sent: the claim is refused, whatever its secret would be.
     let unsent = [MessageRun::Empty(2), MessageRun::Partial(feedback::SymbolSet::new(&[0b0001_0000]).unwrap())];
     for (runs, proof) in
         [(&[MessageRun::Complete(3)][..], 0), (&[MessageRun::Complete(2)], 2), (&partial, 3), (&unsent, 0)]

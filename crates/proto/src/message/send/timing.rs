@@ -9,7 +9,7 @@ use super::window::Window;
 pub(super) struct Timing {
     /// Time until a symbol's fate is known.
     pub(super) round: Duration,
-    /// After how long one of which nothing has been heard is lost.
+    /// Time after which a symbol without news counts as lost.
     pub(super) overdue: Duration,
     /// Time of a datagram at the session's rate.
     pub(super) datagram: Duration,

@@ -40,7 +40,7 @@ impl IdPace {
     }
 }
 
-/// For how long symbols of a message may leave, as far as its id permits.
+/// Time for which symbols of a message may leave, as far as its id permits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     next_id: u64,
@@ -49,12 +49,12 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// For how long symbols of a message may leave which is begun now.
+    /// Time for which symbols of a message that is begun now may leave.
     pub(super) fn lasts(self) -> Duration {
         self.lasts.unwrap_or(Duration::MAX)
     }
 
-    /// Until when symbols of message `id` may leave, at the present pace.
+    /// Time until which symbols of message `id` may leave, at the present pace.
     pub(super) fn closes_at(self, now: Time, id: u32) -> Time {
         let Some(lasts) = self.lasts else { return Time::MAX };
         let left = WINDOW_IDS.saturating_sub(self.next_id.saturating_sub(id.into()));

@@ -107,7 +107,7 @@ mod tests {
         assert!(large.are_lost_among_small(true));
     }
 
-    /// Whoever sends three packets and repeats them need not do so 32 times to learn that the path carries none of them.
+    /// A sender of three packets which it repeats need not do so 32 times to learn that the path carries none of them.
     #[test]
     fn at_the_base_size_it_is_asked_sooner() {
         let mut full = LargePackets::default();

@@ -72,7 +72,7 @@ pub(super) struct Capacity {
     /// Datagrams of the next one.
     later_train: f64,
     pub(super) first_loss: f64,
-    /// Of how many datagrams of it the fate is known, and the share of them that was lost, its end included.
+    /// Number of datagrams of it whose fate is known, and the share of them that was lost, its end included.
     pub(super) first_known: (f64, f64),
 }
 
@@ -86,7 +86,7 @@ pub(super) enum FirstTrain {
     TooFast {
         datagrams: f64,
     },
-    /// The application had too little to send: so many datagrams passed per second, or 0 if that is unknown, and the path may carry more.
+    /// The application had too little to send: this many datagrams passed per second, or 0 if unknown, and the path may carry more.
     Limited {
         passed_per_s: f64,
     },
@@ -277,7 +277,7 @@ impl RateControl {
     fn was_full(&self, train: Span, behind: Span) -> Option<bool> {
         let (rtt_s, per_s) = (self.history.rtt(), self.capacity.per_s);
         let bump_s = train.queue_most_s - train.queue_least_s;
-        // Datagrams behind it queue, too, if the window exceeds the path's round trip. A bump that losses hid proves nothing.
+        // Datagrams behind it queue, too, if the path holds less than the window. A bump that losses hid proves nothing.
         let ours_s = (self.window / per_s - rtt_s).max(0.0);
         let is_seen = bump_s > 0.5 * (train.sent - 1.0) / per_s;
         let stays = is_seen && behind.queue_least_s - train.queue_least_s > 0.5 * bump_s + ours_s + 0.0001;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-/// The difference of round trip and one-way delay is least once in each part, seconds; so many parts are compared.
+/// The difference of round trip and one-way delay is least once in each part, seconds; this many parts are compared.
 const PART_S: f64 = 4.0;
 const PARTS: usize = 6;
 /// Clocks of machines differ by less, in seconds per second.
@@ -19,7 +19,7 @@ pub(super) struct ClockDrift {
     part_begin_s: f64,
     last_s: f64,
     rate: f64,
-    /// By how much the peer's clock has moved against ours since the beginning, as far as it was known at each time, seconds.
+    /// Shift of the peer's clock against ours since the beginning, by the drift known at each time, seconds.
     sum_s: f64,
 }
 

@@ -80,7 +80,7 @@ pub(super) struct Ebb {
     base_s: f64,
     /// Time of a drain, which is due even if the queue was empty.
     drain_at: Option<Time>,
-    /// Losses before the ebb, if it is to tell whose they were.
+    /// Measurements before the ebb, if it is to tell whose the losses were.
     asked: Option<Span>,
     pub(super) may_ask_at: Time,
     /// Time from which the path's own loss is verified: it may be ours.

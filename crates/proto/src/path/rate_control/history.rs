@@ -61,7 +61,7 @@ pub(super) struct Span {
     /// The least and the greatest queueing delay at a mark, seconds.
     pub(super) queue_least_s: f64,
     pub(super) queue_most_s: f64,
-    /// By how much the queueing delay grew per second of sending: more was sent than the path took by this part of what it took.
+    /// Growth of the queueing delay per second of arrivals: the excess of the sent over the path's rate, as a part of the sent one.
     pub(super) overload: f64,
 }
 
@@ -179,7 +179,7 @@ impl History {
         self.short_lost = self.short_lost * kept + sent - (point.received - last.received);
     }
 
-    /// Of how many datagrams the queue was short, and the share of them that was lost.
+    /// Number of datagrams for which the queue was short, and the share of them that was lost.
     pub(super) fn short(&self) -> (f64, f64) {
         (self.short_sent, (self.short_lost / self.short_sent.max(1.0)).clamp(0.0, 0.9))
     }
@@ -205,7 +205,7 @@ impl History {
         self.spread_s.min(JITTER_CHANGES * self.change_s)
     }
 
-    /// By how much the standard error of a loss exceeds that of independent ones.
+    /// Factor of the standard error of a loss over that of independent ones.
     pub(super) fn burstiness(&self) -> f64 {
         if self.variance_independent <= 0.0 {
             return 1.0;

@@ -36,7 +36,7 @@ pub(super) struct LongerPath {
 }
 
 impl LongerPath {
-    /// At which rate the next datagram goes, if it is one of a pulse.
+    /// Rate of the next datagram, if it is one of a pulse, datagrams per second.
     pub(super) fn pulse_per_s(&self, sent: f64) -> Option<f64> {
         self.pulse.filter(|pulse| (pulse.from..pulse.end).contains(&sent)).map(|pulse| pulse.per_s)
     }
@@ -93,8 +93,8 @@ mod tests {
         history.on_marks(&[Mark { sent, received, sent_at, arrived_us }], Some(0.0));
     }
 
-    /// By how much the least delay grows after a pulse of datagrams that all took 60 ms, where 10 ms were the least before; of each
-    /// four of them `arrived` arrived.
+    /// Growth of the least delay, seconds, after a pulse of datagrams that all took 60 ms, with a least of 10 ms before; `arrived`
+    /// of each four of them arrived.
     fn growth_after_pulse(arrived: u64) -> f64 {
         let (mut history, mut path) = (History::default(), LongerPath::default());
         history.on_rtt(Time::ZERO, 0.1);

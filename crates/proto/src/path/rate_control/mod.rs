@@ -354,7 +354,7 @@ impl RateControl {
         self.history.span(self.round.from, f64::INFINITY)
     }
 
-    /// By how much a share of `loss` among `sent` datagrams may be off by chance.
+    /// Error by chance of a share of `loss` among `sent` datagrams.
     fn doubt(&self, loss: f64, sent: f64) -> f64 {
         path_loss::doubt(loss, sent, self.history.burstiness())
     }

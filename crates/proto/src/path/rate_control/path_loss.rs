@@ -96,7 +96,7 @@ impl PathLoss {
     }
 }
 
-/// By how much a share of `loss` among `sent` datagrams may be off by chance, where losses come in bursts.
+/// Error by chance of a share of `loss` among `sent` datagrams, with losses in bursts.
 pub(super) fn doubt(loss: f64, sent: f64, burstiness: f64) -> f64 {
     let p = loss.max(LOSS_LEAST);
     STANDARD_ERRORS * burstiness * (p * (1.0 - p) / sent.max(1.0)).sqrt()

@@ -16,14 +16,14 @@ const NEARLY: f64 = 0.8;
 const ROUNDS: u32 = 6;
 const PATIENCE_S: f64 = 2.0;
 const PATIENCE_ROUND_TRIPS: f64 = 8.0;
-/// By how much the queue shall get longer: this part of the round trip, these seconds, or times the jitter.
+/// Growth of the queue by a push: the greatest of this part of the round trip, these seconds, and this multiple of the jitter.
 const PUSH_PART: f64 = 0.08;
 const PUSH_S: f64 = 0.003;
 const PUSH_JITTERS: f64 = 3.0;
-/// It is not asked with more than so many windows or datagrams at once: such a capacity is a mistake of clocks, as over loopback.
+/// No push has more than this many windows or datagrams at once: such a capacity is an error of clocks, as over loopback.
 const WINDOWS_MAX: f64 = 8.0;
 const DATAGRAMS_MAX: f64 = 1_024.0;
-/// For how many round trips, of which the last one tells; room may be seen earlier.
+/// Round trips of a push, of which the last one decides; room may be seen from the minimum on.
 const PUSH_ROUND_TRIPS: f64 = 6.0;
 const PUSH_ROUND_TRIPS_MIN: f64 = 3.0;
 /// Part of the added queue that is left: below the first, others have made room; above the second, they have not; below the last,

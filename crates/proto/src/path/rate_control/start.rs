@@ -31,8 +31,8 @@ const LEARNT_DATAGRAMS: f64 = 48.0;
 /// An unknown capacity has been found once this many datagrams or more arrive only this much faster at twice the rate.
 const STALL_DATAGRAMS: f64 = 64.0;
 const STALL_GROWTH: f64 = 1.3;
-/// A hint counts for this part, and only when so many datagrams behind the train are known is that judged: its queue drains more slowly
-/// behind it then.
+/// A hint counts for this part. The train is judged only once this many datagrams behind it are known: its queue then drains more
+/// slowly.
 pub(super) const HINT_PART: f64 = 0.5;
 pub(super) const HINT_BEHIND: f64 = 2.0 * TRAIN;
 /// A train that lost by this much more than what followed found a full queue.

@@ -134,8 +134,7 @@ impl RateControl {
         }
     }
 
-    /// The window that an application may have of which so many datagrams pass per second, as nobody knows what more of it would do
-    /// (\[auto-16\]).
+    /// The window of an application whose datagrams pass at `passed_per_s`: the effect of more is unknown (\[auto-16\]).
     pub(super) fn limited_window(&self, passed_per_s: f64) -> f64 {
         (LIMITED_GROWTH * passed_per_s * self.history.rtt()).max(TRAIN)
     }

@@ -303,7 +303,7 @@ fn without_anything_to_send_nothing_grows() {
 }
 
 proptest! {
-    /// Whatever a peer's reports say: the rate stays a rate, within its limit, and nothing grows without bound.
+    /// With any reports of a peer, the rate stays a rate, within its limit, and nothing grows without bound.
     #[test]
     fn no_reports_make_it_anything_but_a_rate(
         reports in prop::collection::vec(

@@ -114,7 +114,7 @@ impl SendBlock {
         self.unreported = 0;
     }
 
-    /// Symbols to send for what is missing, in the given round (0 is the first), each in so many `parts`.
+    /// Symbols to send for the missing ones, in the given round (0 is the first), each in `parts` datagrams.
     pub(crate) fn round_size(&self, traffic: Traffic, round: u32, loss: &LossEstimator, parts: u8) -> u32 {
         let p = match (traffic, round) {
             (Traffic::LowLatency, _) => loss.high(),

@@ -118,7 +118,7 @@ pub(crate) struct SendStream {
     proactive_from: usize,
     /// A report has passed symbols by without telling of their blocks; unless one does until then, the peer is asked.
     ask_at: Option<Time>,
-    /// In which of its session's lists it is.
+    /// Its session's lists in which it is.
     pub(crate) listed_in: Lists,
     /// Source symbols of its acknowledged blocks.
     acknowledged_symbols: u64,

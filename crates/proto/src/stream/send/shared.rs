@@ -149,7 +149,7 @@ impl SendShared {
         self.peer_memory.bytes = window_bytes;
     }
 
-    /// Into how many parts an encoding symbol of `symbol_bytes` must be cut now.
+    /// Number of parts into which an encoding symbol of `symbol_bytes` must be cut now.
     pub(crate) fn parts_of(&self, symbol_bytes: usize) -> u8 {
         let secret_bytes = if self.secrets.is_some() { proof::SECRET_BYTES } else { 0 };
         parts::count(symbol_bytes, self.packet_symbol_size() + secret_bytes)

@@ -50,7 +50,7 @@ impl SendStream {
     /// Bytes which a write could take now.
     pub(crate) fn space_bytes(&self, flight: &Flight, shared: &SendShared) -> u64 {
         let (waiting, own) = (self.source.waiting_bytes(), self.buffered_bytes());
-        // Whatever others have in the buffer, a stream that has nothing in it may write a symbol.
+        // A stream that has nothing in the buffer may write a symbol, even if others fill it.
         let least = shared.buffer.bytes().min(shared.symbol_size.into()).saturating_sub(own);
         let space =
             shared.buffer_room(own).max(least).min(self.unsent_bytes_max(flight, shared).saturating_sub(waiting));
