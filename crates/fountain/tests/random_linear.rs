@@ -63,7 +63,7 @@ impl Span {
     }
 }
 
-/// What a decoder should know, from the coefficients alone.
+/// Expected knowledge of a decoder, from the coefficients alone.
 struct Model {
     k: usize,
     span: Span,
@@ -82,7 +82,7 @@ impl Model {
     }
 }
 
-/// Which symbol comes next.
+/// The symbol that comes next.
 #[derive(Clone, Debug)]
 enum Arrival {
     Source(usize),
@@ -371,7 +371,7 @@ fn the_largest_block_survives_dependent_repairs_followed_by_late_sources() {
     assert!(dependent > 0, "no trial had dependent repair symbols");
 }
 
-/// What a block's decoder may allocate besides the block: as many repair symbols, and the equations between them.
+/// Bytes that a block's decoder may allocate besides the block: as many repair symbols, and the equations between them.
 fn kept_bytes_max(shape: BlockShape) -> usize {
     shape.padded_bytes() + shape.k() * (shape.k().next_multiple_of(32) + 64)
 }

@@ -56,7 +56,7 @@ fn forged(datagram: &[u8]) -> Vec<u8> {
     rewritten(datagram, &received.segment, &payload)
 }
 
-/// How many false proofs are checked in the two seconds in which these callers send nothing else.
+/// Number of false proofs that are checked in the two seconds in which these callers send nothing else.
 fn looked_at(server: &mut Server, proofs: &[(SocketAddr, Vec<u8>)]) -> u64 {
     let before = server.stats().proofs_failed;
     for _ in 0..4_000 {
@@ -394,7 +394,7 @@ fn a_changed_copy_which_is_refused_takes_nothing_from_the_genuine_one() {
     assert!(server.take(honest.address, &genuine).1.is_some_and(|answer| reason_of_reset(&answer).is_none()));
 }
 
-/// What the answer tells an attacker that replays the first message of an initiator that knew the server's key ([trust-2],
+/// Answers to an attacker that replays the first message of an initiator which knew the server's key ([trust-2],
 /// `SECURITY.md`).
 #[test]
 fn what_a_replayed_first_message_tells() {
@@ -436,7 +436,7 @@ fn what_a_replayed_first_message_tells() {
     }
 }
 
-/// What is too long to be kept, or too short to be answered, is dropped before anything is computed.
+/// Datagrams too long to be kept, or too short to be answered, are dropped before anything is computed.
 #[test]
 fn what_cannot_be_answered_is_not_computed_on() {
     let mut server = Server::new(sealed());

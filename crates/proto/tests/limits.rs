@@ -296,7 +296,7 @@ fn a_peer_can_fill_the_first_window_until_what_it_brought_has_been_read() {
     };
     let fits = limits::WINDOW_BYTES_START / (256 * u64::from(SYMBOL_SIZE));
     assert_eq!(begun_of(&mut server, &mut rogue, 0..1_000), fits, "one symbol each, and none of them is ever finished");
-    // What is decoded, but not read, promises nothing either.
+    // Decoded blocks that are not read promise nothing either.
     for block_id in 0..fits as u32 {
         (1_000..1_256).for_each(|esi| rogue.symbol(&mut server, block_id, 256, esi));
     }

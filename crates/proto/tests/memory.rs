@@ -1,4 +1,4 @@
-//! What connections really take, by an allocator which counts. A binary of its own, with one test, as nothing else may
+//! Memory of connections, measured by an allocator which counts. A binary of its own, with one test, as nothing else may
 //! allocate meanwhile.
 
 #[expect(dead_code, reason = "the other test binary needs more of it")]

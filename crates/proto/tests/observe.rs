@@ -1,4 +1,4 @@
-//! What an observer hears of connections, and what a key log gets: everything, once, and nothing of it changes what is sent.
+//! Observers of connections and key logs get every event once, and change nothing that is sent.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -21,7 +21,7 @@ fn server_address() -> SocketAddr {
     ([192, 0, 2, 2], 9_000).into()
 }
 
-/// What was heard of one connection.
+/// Events of one connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Heard {
     at: Vec<Duration>,
@@ -34,7 +34,7 @@ struct Heard {
     closed: Vec<(Option<String>, Stats)>,
 }
 
-/// What was heard of each connection, in the order of their beginnings.
+/// Events of each connection, in the order of their beginnings.
 #[derive(Clone, Debug, Default)]
 struct Heards(Arc<Mutex<Vec<(Beginning, Heard)>>>);
 
@@ -79,7 +79,7 @@ impl Heards {
     }
 }
 
-/// What a transfer left behind.
+/// Result of a transfer.
 #[derive(Debug)]
 struct Course {
     /// All datagrams in the order in which they were sent, and whether the client sent them.
@@ -171,7 +171,7 @@ fn every_datagram_and_state_is_told_once_and_changes_nothing() {
             assert_eq!(heard.sent.len() as u64, stats.segments_sent);
             assert_eq!(heard.sent.iter().map(|it| it.bytes).sum::<u64>(), stats.bytes_sent);
             assert_eq!(heard.dropped.len() as u64, stats.segments_dropped);
-            // What opens a connection on the other side is taken by its endpoint, before there is anybody to watch it.
+            // Segments that open a connection on the other side are taken by its endpoint, before there is an observer.
             let before = stats.segments_received - (heard.received.len() + heard.dropped.len()) as u64;
             assert!(before <= u64::from(!opened_here), "{before}");
             assert_eq!(heard.keys, usize::from(is_sealed(&config)));

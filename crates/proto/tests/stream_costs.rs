@@ -1,4 +1,4 @@
-//! What streams take, and what a peer that lies about them can make us keep and send.
+//! Costs of streams, and the memory and traffic that a peer can cause by lies about them.
 //! `cargo test -p dfcp-proto --test stream_costs -- --nocapture` prints the table of `docs/limits.md`.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
@@ -17,11 +17,11 @@ use dfcp_wire::segment::{Ack, Fin, Segment};
 use liar::{LIMIT, Liar, MS, theirs};
 use support::{Server, decode};
 
-/// What a session keeps besides when its streams are gone: how the last of them ended, and queues which are short again. With an idle
-/// session's 5.8 KiB it is less than `CONNECTION_BYTES_MAX`.
+/// Memory that a session keeps besides when its streams are gone: the endings of the last of them, and queues which are short again.
+/// With an idle session's 5.8 KiB it is less than `CONNECTION_BYTES_MAX`.
 const SLACK_BYTES: u64 = 10 << 10;
 
-/// What an attack has cost.
+/// Costs of an attack.
 struct Cost {
     what: &'static str,
     said_bytes: u64,
@@ -34,12 +34,12 @@ struct Cost {
     took: Duration,
 }
 
-/// What `act` allocates on this thread and does not free: on a busy machine that of the test harness allocates meanwhile.
+/// Bytes that `act` allocates on this thread and does not free: on a busy machine, the test harness's thread allocates meanwhile.
 fn kept_bytes(act: impl FnOnce()) -> u64 {
     u64::try_from(allocation_counter::measure(act).bytes_current).unwrap_or(0)
 }
 
-/// What the liar does for a second, once each millisecond.
+/// Costs of one attack for a second: the liar acts once each millisecond.
 fn cost(what: &'static str, mut act: impl FnMut(&mut Liar, u32)) -> Cost {
     let mut liar = Liar::new();
     let counted = liar.server.stats().memory_bytes;

@@ -16,7 +16,7 @@ use dfcp_wire::segment::{Ack, Data, Fin, Segment};
 use liar::{LIMIT, Liar, MS, permitting, theirs};
 use support::decode;
 
-/// What no correct peer says of any stream ends the session, or changes nothing.
+/// Segments that no correct peer sends for a stream end the session, or change nothing.
 #[test]
 fn every_segment_for_every_id_ends_the_session_or_changes_nothing() {
     let ids: Vec<_> = [Opener::Initiator, Opener::Acceptor]
@@ -58,7 +58,7 @@ fn every_segment_for_every_id_ends_the_session_or_changes_nothing() {
             }
             liar.server.wait(Duration::from_millis(50));
             liar.sent_numbers();
-            // Whatever follows it: the same again, and one of the others.
+            // Two successors: the same again, and one of the others.
             for segment in [segment, segment, all[place * 31 % all.len()]] {
                 let payload: &[u8] = if matches!(segment, Segment::Data(_)) { &[7; 100] } else { &[] };
                 liar.say(segment, payload);
@@ -123,7 +123,7 @@ fn what_is_unseen_counts_once_however_its_datagrams_alternate() {
     assert_eq!(liar.misbehaved(), None);
 }
 
-/// Whichever half of a stream goes last.
+/// Either half of a stream may go last.
 #[test]
 fn resets_give_credit_back_at_a_bounded_rate_whatever_becomes_of_the_other_half() {
     let mut liar = Liar::new();

@@ -1,4 +1,4 @@
-//! What security costs on one core: `cargo bench -p dfcp-secure [-- --quick]`.
+//! Costs of security on one core: `cargo bench -p dfcp-secure [-- --quick]`.
 //!
 //! Sealing and opening of full datagrams under each cipher, handshakes of each pattern, cookies, and the memory of a
 //! responder which is not yet established. Cases take turns in short runs; each figure is the median of its runs.
@@ -167,7 +167,7 @@ fn handshakes(pattern: Pattern, rounds: usize) {
     );
 }
 
-/// What a responder does for an unknown initiator.
+/// Costs of a responder's work for an unknown initiator.
 fn strangers(rounds: usize) {
     const MESSAGES: u32 = 20;
     let (initiator_keys, responder_keys) = keys(Pattern::FirstContact);
@@ -245,7 +245,7 @@ fn resident_bytes() -> Option<usize> {
     text.split(' ').nth(1)?.parse::<usize>().ok().map(|pages| pages * 4096)
 }
 
-/// What `make` takes, on the heap and itself, by the growth of this process.
+/// Bytes of a value from `make`, on the heap and itself, by the growth of this process.
 fn measured<T>(make: impl Fn() -> T) -> Option<usize> {
     const COUNT: usize = 20_000;
     let mut kept = Vec::with_capacity(COUNT);

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// The prefix under which translators show IPv4 hosts to IPv6 ones: 64:ff9b::/96 (RFC 6052 §2.1).
 const TRANSLATED: u128 = 0x0064_ff9b << 96;
 
-/// What counts as one address wherever addresses have shares: a whole IPv4 address, also where it is mapped or translated
-/// into IPv6, and the first 64 bits of an IPv6 address, because a site hands all 2⁶⁴ addresses behind them to a single host.
+/// Unit of addresses that share a limit: a whole IPv4 address, also if it is mapped or translated into IPv6, and the first
+/// 64 bits of an IPv6 address, because a site hands all 2⁶⁴ addresses behind them to a single host.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;

@@ -10,7 +10,7 @@ use crate::schedule;
 /// Bytes of a cookie: one of the time step, 16 of the authentication code.
 pub const COOKIE_BYTES: usize = 17;
 
-/// What a responder asks an initiator to send back.
+/// Bytes that a responder asks an initiator to send back.
 pub type Cookie = [u8; COOKIE_BYTES];
 
 /// Makes cookies and recognises its own.
@@ -56,7 +56,7 @@ impl CookieJar {
         cookie
     }
 
-    /// Whether `cookie` is one of time step `step`, if it is genuine: then it holds in the next step, too.
+    /// True if `cookie`, when genuine, is of time step `step`, by the step's low byte: it then holds in the next step, too.
     #[must_use]
     pub fn is_of(step: u64, cookie: &Cookie) -> bool {
         cookie.first() == Some(&(step as u8))
@@ -91,7 +91,7 @@ impl CookieJar {
         head.iter().fold(0, |hash: u64, byte| hash << 8 | u64::from(*byte)).max(1)
     }
 
-    /// Whether `cookie` was issued for these values at time step `step` or the one before. Takes the same time
+    /// True if `cookie` was issued for these values at time step `step` or the one before. Takes the same time
     /// wherever the codes differ.
     #[must_use]
     pub fn verify(&self, step: u64, address: &[u8], connection_id: u32, message: &[u8], cookie: &[u8]) -> bool {

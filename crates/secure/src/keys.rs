@@ -188,7 +188,7 @@ impl PreSharedKey {
         Self(*bytes)
     }
 
-    /// From what a key file holds: HKDF-SHA256 of all of it but one line end at its end, which editors add
+    /// From the content of a key file: HKDF-SHA256 of all of it, except one line end at its end, which editors add
     /// (`spec/security.md` \[key-3\]).
     ///
     /// This is no password hash: at least 32 bytes are asked for, and they must be random.

@@ -1,4 +1,4 @@
-//! Which datagram numbers were opened before.
+//! Window of the datagram numbers that were opened before.
 
 /// Numbers which the window spans, the highest included.
 ///
@@ -44,7 +44,7 @@ impl ReplayWindow {
         self.highest
     }
 
-    /// Whether `number` may be opened: not seen before, and not too old to tell.
+    /// True if `number` may be opened: not seen before, and not too old to tell.
     #[must_use]
     pub fn check(&self, number: u64) -> bool {
         match self.highest {
@@ -79,8 +79,8 @@ impl ReplayWindow {
         }
     }
 
-    /// Which numbers did not come, from `from` down to the end of the window: how many came one after the other, and how many then did not.
-    /// `from` is one that came.
+    /// Runs of numbers from `from`, which came, down to the end of the window: the length of a run that came, and of the missing one below
+    /// it.
     pub fn runs_below(&self, from: u64) -> impl Iterator<Item = (u64, u64)> {
         let end = self.highest.map_or(0, |highest| (highest + 1).saturating_sub(REPLAY_WINDOW_DATAGRAMS));
         let mut at = from + 1;
@@ -92,7 +92,7 @@ impl ReplayWindow {
         })
     }
 
-    /// How many numbers below `above`, one after the other and none below `end`, were seen, or were not.
+    /// Length of the run of numbers directly below `above`, none below `end`, that were seen, or were not.
     fn count_below(&self, above: u64, end: u64, seen: bool) -> u64 {
         let mut at = above;
         while at > end {

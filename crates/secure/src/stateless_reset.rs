@@ -97,8 +97,8 @@ impl fmt::Debug for EndpointResetKey {
     }
 }
 
-/// What an endpoint tells its peer, inside the encryption, when a session opens: the question to ask when it falls silent, and
-/// the answer which only it can give. Wiped when dropped.
+/// Ticket that an endpoint gives its peer, inside the encryption, when a session opens: the question to ask when it falls
+/// silent, and the answer which only it can give. Wiped when dropped.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct ResetTicket([u8; RESET_TICKET_BYTES]);
 
@@ -115,13 +115,13 @@ impl ResetTicket {
         self.0
     }
 
-    /// What to ask.
+    /// The question to ask.
     #[must_use]
     pub fn question(&self) -> [u8; RESET_QUESTION_BYTES] {
         core::array::from_fn(|at| self.0[at])
     }
 
-    /// Whether this is the answer. Takes the same time wherever it differs (\[reset-3\]).
+    /// True if this is the answer. Takes the same time wherever it differs (\[reset-3\]).
     #[must_use]
     pub fn is_answered_by(&self, token: &[u8]) -> bool {
         let (_, own) = self.0.split_at(RESET_QUESTION_BYTES);

@@ -10,7 +10,7 @@ pub struct BlockInfo {
     pub k: u16,
     /// Bytes of the block, 1 to [`Self::LENGTH_BYTES_MAX`].
     pub length_bytes: u32,
-    /// Whether the stream ends with this block.
+    /// The stream ends with this block.
     pub end_of_stream: bool,
 }
 

@@ -16,7 +16,7 @@ impl<'a> Reader<'a> {
         self.0.len()
     }
 
-    /// What is left, untouched.
+    /// The rest, without consuming it.
     pub(crate) const fn rest(&self) -> &'a [u8] {
         self.0
     }

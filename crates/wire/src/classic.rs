@@ -154,9 +154,9 @@ impl Segment {
 /// A segment whose checksum was right.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received<'a> {
-    /// What it says.
+    /// The decoded segment.
     pub segment: Segment,
-    /// What follows header and options.
+    /// Bytes behind header and options.
     pub payload: &'a [u8],
 }
 
@@ -165,7 +165,7 @@ pub struct Received<'a> {
 pub struct Unverified(pub(crate) RawHeader);
 
 impl Unverified {
-    /// Whether it is a SYN.
+    /// True for a SYN.
     #[must_use]
     pub fn is_syn(&self) -> bool {
         self.0.header.flags == Flags::SYN

@@ -35,7 +35,7 @@ pub enum Trailer {
     Tag,
 }
 
-/// What [`Draft::finish`] gives for a modern segment.
+/// Result of [`Draft::finish`] for a modern segment.
 #[derive(Debug)]
 pub enum Finished<'a> {
     /// The datagram is complete; its length in bytes.
@@ -51,7 +51,7 @@ pub struct ToSeal<'a> {
     pub header: &'a [u8],
     /// The payload, to be encrypted in place.
     pub payload: &'a mut [u8],
-    /// Where the tag goes.
+    /// Place of the tag.
     pub tag: &'a mut [u8; TAG_BYTES],
 }
 

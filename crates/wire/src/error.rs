@@ -1,4 +1,4 @@
-//! What can be wrong with bytes from the network, and with values to be sent.
+//! Errors in bytes from the network, and in values to be sent.
 
 use crate::{DATAGRAM_BYTES_MAX, Flags, HEADER_BYTES, Profile};
 use thiserror::Error;
@@ -80,7 +80,7 @@ pub enum DecodeError {
     Checksum {
         /// The field's value.
         found: u16,
-        /// What the other bytes call for.
+        /// The value that the other bytes require.
         computed: u16,
     },
     /// The CRC-32C of an unsealed modern datagram is wrong.
@@ -88,7 +88,7 @@ pub enum DecodeError {
     Crc {
         /// The last four bytes.
         found: u32,
-        /// What the other bytes call for.
+        /// The value that the other bytes require.
         computed: u32,
     },
     /// An option reaches behind the data offset.
@@ -161,15 +161,15 @@ pub enum DecodeError {
     ProfileMismatch {
         /// The option's value.
         option: Profile,
-        /// What the reserved bits say.
+        /// The profile in the reserved bits.
         header: Profile,
     },
     /// S2 names a part of an encoding symbol which it does not have.
     #[error("S2 says that the payload is part {index} of {count}, counted from 0, of an encoding symbol")]
     FragmentIndex {
-        /// Which part.
+        /// Index of the part, from 0.
         index: u8,
-        /// Into how many the symbol was cut.
+        /// Number of parts of the symbol.
         count: u8,
     },
     /// A block of no bytes does not exist.
@@ -240,12 +240,12 @@ pub enum DecodeError {
         /// Bytes found.
         bytes: usize,
     },
-    /// What a record says cannot be.
+    /// A record's value is impossible.
     #[error("record {kind} of the feedback report cannot be: {what}")]
     RecordValue {
         /// The record's type.
         kind: u8,
-        /// What is wrong with it.
+        /// The fault.
         what: &'static str,
     },
     /// An unknown record which may not be ignored (type 128 or more).

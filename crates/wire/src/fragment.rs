@@ -25,26 +25,26 @@ impl Fragment {
         if index < count && count <= FRAGMENTS_MAX { Some(Self((count - 1) << COUNT_SHIFT | index)) } else { None }
     }
 
-    /// Which part it is: 0 is the first.
+    /// Index of the part: 0 is the first.
     #[must_use]
     pub const fn index(self) -> u8 {
         self.0 & INDEX_BITS
     }
 
-    /// Into how many parts the symbol was cut, 1 to [`FRAGMENTS_MAX`].
+    /// Number of parts of the symbol, 1 to [`FRAGMENTS_MAX`].
     #[must_use]
     pub const fn count(self) -> u8 {
         (self.0 >> COUNT_SHIFT) + 1
     }
 
-    /// Whether the payload is the whole symbol.
+    /// True if the payload is the whole symbol.
     #[must_use]
     #[inline]
     pub const fn is_whole(self) -> bool {
         self.0 == 0
     }
 
-    /// Where the part lies in a symbol of `symbol_bytes`: parts have equal lengths, except the last, which has the rest.
+    /// Place of the part in a symbol of `symbol_bytes`: parts have equal lengths, except the last, which has the rest.
     #[must_use]
     #[inline]
     pub fn range(self, symbol_bytes: usize) -> Range<usize> {

@@ -4,16 +4,16 @@
 use crate::bytes::{Reader, Writer};
 use crate::{DecodeError, EncodeError, Features, StreamLimits};
 
-/// What a side tells its peer when a modern connection opens. All of it is mandatory.
+/// Parameters that a side tells its peer when a modern connection opens. All are mandatory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameters {
     /// The connection id which the peer must put into segments to this side; not zero.
     pub connection_id: u32,
-    /// What this side takes.
+    /// Limits of this side's receiving.
     pub offer: Offer,
 }
 
-/// What a side declares about its receiving.
+/// Limits that a side declares for its receiving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
     /// Blocks, from the next one needed, which this side will accept.

@@ -4,13 +4,13 @@ use crate::options::Options;
 use crate::sizes::{MESSAGE_GROUP_BYTES, MESSAGE_WORDS_BYTES};
 use crate::{DATAGRAM_BYTES_MAX, DecodeError, Flags, HEADER_BYTES, STREAM_ID_BYTES, StreamId};
 
-/// Which of the two profiles a segment belongs to.
+/// Profile of a segment.
 ///
 /// ```
 /// # use dfcp_wire as dfcp;
 /// use dfcp::Profile;
 ///
-/// /// Whether a connection can have more than one stream.
+/// /// True if a connection can have more than one stream.
 /// fn has_streams(profile: Profile) -> bool {
 ///     match profile {
 ///         Profile::Modern => true,
@@ -122,7 +122,7 @@ impl Header {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawHeader {
     pub(crate) header: Header,
-    /// Where the payload starts.
+    /// Offset of the payload.
     pub(crate) data_offset_bytes: usize,
     /// The checksum field.
     pub(crate) checksum: u16,
@@ -131,14 +131,14 @@ pub(crate) struct RawHeader {
     seventh_word: u32,
 }
 
-/// Where the payload of a segment with a stream id starts.
+/// Payload offset of a segment with a stream id.
 const BEHIND_STREAM_ID: usize = HEADER_BYTES + STREAM_ID_BYTES;
-/// Where that of a segment of one message starts.
+/// Payload offset of a segment of one message.
 const BEHIND_MESSAGE: usize = HEADER_BYTES + MESSAGE_WORDS_BYTES;
-/// Where that of a segment of several messages starts.
+/// Payload offset of a segment of several messages.
 const BEHIND_MESSAGE_GROUP: usize = BEHIND_MESSAGE + MESSAGE_GROUP_BYTES;
 
-/// What stands between header and payload after the handshake.
+/// Words between header and payload after the handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extension {
     /// An id, or nothing.
@@ -219,7 +219,7 @@ impl RawHeader {
         }
     }
 
-    /// What stands behind the header of a modern segment which is neither SYN nor SYNACK, and so cannot have options.
+    /// Words behind the header of a modern segment which is neither SYN nor SYNACK, and so cannot have options.
     #[inline]
     pub(crate) const fn extension(&self) -> Result<Extension, DecodeError> {
         match self.data_offset_bytes {
@@ -231,7 +231,7 @@ impl RawHeader {
     }
 }
 
-/// What has more than a stream id behind its header; apart from what nearly every segment takes.
+/// Segments with more than a stream id behind the header; apart from the path of nearly every segment.
 #[cold]
 #[inline(never)]
 const fn longer_extension(data_offset_bytes: usize, flags: Flags) -> Result<Extension, DecodeError> {

@@ -1,4 +1,4 @@
-//! What protects a segment: RFC 1071's checksum, CRC-32C, or the tag of the sealing layer.
+//! Protection of a segment: RFC 1071's checksum, CRC-32C, or the tag of the sealing layer.
 
 use crate::DecodeError;
 use crate::header::RawHeader;

@@ -5,7 +5,7 @@ use crate::bytes::Reader;
 use crate::classic::BlockLength;
 use crate::{DATAGRAM_BYTES_MAX, DecodeError, Features, HEADER_BYTES, Profile};
 
-/// What a segment's options say; `None` where an option is absent, and all `None` by default.
+/// Options of a segment; `None` for an absent option, and all `None` by default.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Options {
     /// Version of the protocol, [`crate::VERSION`] for this one. Other values decode, so that a peer can be answered.

@@ -1,4 +1,4 @@
-//! What a datagram shows without its keys: for traces, and for tools which read captures.
+//! Contents of a datagram that are visible without its keys: for traces, and for tools which read captures.
 
 use crate::header::{Extension, RawHeader};
 use crate::{CRC_BYTES, DecodeError, Flags, Profile, StreamId, TAG_BYTES};
@@ -98,9 +98,9 @@ impl SegmentKind {
 pub struct Outline {
     /// Whose rules it follows.
     pub profile: Profile,
-    /// Whether the payload is encrypted.
+    /// The payload is encrypted.
     pub is_sealed: bool,
-    /// What it is.
+    /// Kind of the segment, as far as it is visible.
     pub kind: SegmentKind,
     /// The connection id of a modern segment other than SYN; else the source port in the upper half and the destination port in the
     /// lower one.
@@ -115,7 +115,7 @@ pub struct Outline {
     pub s3: u32,
     /// The stream of a modern segment that may belong to one; the first stream where none is named.
     pub stream: StreamId,
-    /// Where the payload starts, in bytes.
+    /// Offset of the payload, bytes.
     pub payload_at: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Which stream of a connection a segment belongs to.
+//! Ids of the streams of a connection.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ pub enum Opener {
     Acceptor,
 }
 
-/// Which sides send on a stream: bit 1 of its id (as in RFC 9000 §2.1).
+/// Sides that send on a stream: bit 1 of its id (as in RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StreamKind {
     /// Both.
@@ -68,13 +68,13 @@ impl StreamId {
         if self.0 & ACCEPTOR == 0 { Opener::Initiator } else { Opener::Acceptor }
     }
 
-    /// Which sides send on it.
+    /// Sides that send on it.
     #[must_use]
     pub const fn kind(self) -> StreamKind {
         if self.0 & ONE_WAY == 0 { StreamKind::Bidirectional } else { StreamKind::OneWay }
     }
 
-    /// How many streams of its kind its opener opened before it, less than 2³⁰.
+    /// Number of streams of its kind that its opener opened before it, less than 2³⁰.
     #[must_use]
     pub const fn index(self) -> u32 {
         self.0 >> INDEX_SHIFT

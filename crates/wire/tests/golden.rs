@@ -194,7 +194,7 @@ fn header(vector: &mut Vector) -> Header {
     header
 }
 
-/// What lies between header and payload: a stream id, or the options in ascending order of kinds.
+/// Bytes between header and payload: a stream id, or the options in ascending order of kinds.
 fn options(vector: &mut Vector) -> Vec<u8> {
     if let Some(stream) = vector.take("stream") {
         return (number(&stream) as u32).to_be_bytes().to_vec();
@@ -439,7 +439,7 @@ fn check_block_info(vector: &mut Vector, s2: u32) {
     }
 }
 
-/// What S2 says of one message.
+/// Checks that S2 describes the one message.
 fn check_message_info(vector: &mut Vector, s2: u32) {
     if vector.fields.contains_key("message.k") {
         let (k, length): (u32, u32) = (vector.small("message.k"), vector.small("message.length_bytes"));
@@ -469,7 +469,7 @@ fn fields_and_payloads_are_those_of_the_vectors() {
     }
 }
 
-/// What the datagrams of the classic vectors say.
+/// Contents of the datagrams of the classic vectors.
 fn typed_classic(name: &str) -> (Ports, classic::Segment) {
     use classic::Segment;
     const ACCEPTOR: [u32; 3] = [0x0BAD_F00D, 0x1357_9BDF, 0x2468_ACE0];
@@ -495,7 +495,7 @@ fn typed_classic(name: &str) -> (Ports, classic::Segment) {
     }
 }
 
-/// What the datagrams of the vectors of messages say: address, number, epoch and segment.
+/// Contents of the datagrams of the vectors of messages: address, number, epoch and segment.
 fn typed_message(name: &str) -> (Address, u32, Option<u64>, Segment) {
     let (to_acceptor, to_initiator) = (Address::Connection(0x7F3B_9A04), Address::Connection(0xC0A1_E5D2));
     let message = |id, esi, coverage, [clock_us, age_us, lifetime_us]: [u32; 3]| {
@@ -526,7 +526,7 @@ fn typed_message(name: &str) -> (Address, u32, Option<u64>, Segment) {
     }
 }
 
-/// What the datagrams of the modern vectors say.
+/// Contents of the datagrams of the modern vectors.
 fn typed_modern(name: &str) -> (Envelope, Segment) {
     let ports = Address::Ports(Ports { source: 40_000, destination: 7_000 });
     let (to_acceptor, to_initiator) = (Address::Connection(0x7F3B_9A04), Address::Connection(0xC0A1_E5D2));
@@ -656,7 +656,7 @@ fn typed_segments_are_those_of_the_vectors() {
 /// The kind of segment which a vector is named for.
 fn kind_of(name: &str) -> &'static str {
     let named = [
-        // Which of the two it acknowledges, only the connection knows.
+        // Only the connection knows which of the two it acknowledges.
         ("ack_fin_classic", "ack_of_block"),
         ("ack_fin", "ack_of_fin"),
         ("ack_block", "ack_of_block"),
@@ -702,7 +702,7 @@ fn outlines_are_what_the_vectors_name() {
         assert_eq!(fields, [address, header.block_id, header.s1, header.s2, header.s3, stream], "{name}");
         assert_eq!(outline.payload_at, HEADER_BYTES + options.len(), "{name}");
         for length in 0..datagram.len() {
-            // Whatever is left of it.
+            // A prefix of any length must not panic.
             let _ = Outline::of(&datagram[..length]);
         }
     }
@@ -749,8 +749,8 @@ fn rejected_vectors_are_refused_for_the_stated_reason() {
     }
 }
 
-/// Of what features bring every bit means something, or must be as it is: whatever is changed, with a CRC that fits, says
-/// something else or is refused.
+/// Every bit in segments of features has a meaning, or a required value: any change, with a CRC that fits, is read as
+/// something else or refused.
 #[test]
 fn every_changed_bit_of_a_feature_s_segment_is_refused_or_read_as_something_else() {
     let read = |bytes: &[u8]| match Unverified::read(bytes) {

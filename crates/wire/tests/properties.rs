@@ -384,7 +384,7 @@ proptest! {
             Ok(Unverified::Clear(header)) if !header.is_syn() => Some(header.connection_id()),
             Ok(Unverified::Sealed(header)) => Some(header.connection_id()),
             Ok(Unverified::Clear(_) | Unverified::Classic(_)) => None,
-            // What is wrong with it is for its connection to find.
+            // Its connection finds the fault.
             Err(_) => return Ok(()),
         };
         prop_assert_eq!(Unverified::connection_id(&bytes), id);
@@ -493,7 +493,7 @@ proptest! {
         let length = writer.finish();
         let expected = (report, expected, limits.into_iter().collect());
         prop_assert_eq!(&decoded(&out[..length]), &expected);
-        // What is unknown and may be ignored changes nothing, wherever it stands.
+        // An unknown record which may be ignored changes nothing, wherever it stands.
         let extra = [&[unknown.0], &(unknown.1.len() as u16).to_be_bytes()[..], &unknown.1].concat();
         let (fixed, records) = out[..length].split_at(feedback::REPORT_BYTES);
         prop_assert_eq!(&decoded(&[fixed, &extra, records].concat()), &expected);
@@ -650,7 +650,7 @@ fn reports_take_nothing_after_a_refusal() {
     assert_eq!(writer.finish(), REPORT_BYTES + STREAM_RECORD_BYTES_MIN - 1);
 }
 
-/// What a sender of reports cannot say is not written, and nothing else is lost.
+/// Impossible records are not written, and nothing else is lost.
 #[test]
 fn impossible_records_of_features_are_not_written() {
     let mut out = [0; 200];

@@ -123,7 +123,7 @@ fn ports() -> impl Strategy<Value = Ports> {
     any::<(u16, u16)>().prop_map(|(source, destination)| Ports { source, destination })
 }
 
-/// What lies between header and payload: options or a stream id.
+/// Bytes between header and payload: options or a stream id.
 fn extension(segment: &Segment, options: Option<SynOptions>) -> Vec<u8> {
     if let Segment::Message(Message { coverage, clock_us, age_us, lifetime_us, .. }) = *segment {
         let words = [clock_us, age_us, lifetime_us].map(u32::to_be_bytes).concat();
@@ -440,7 +440,7 @@ fn the_bit_of_messages_stands_beside_no_flag_but_sec() {
     }
 }
 
-/// What a session must have chosen follows from the segment alone.
+/// The features that a session must have chosen follow from the segment alone.
 #[test]
 fn only_what_features_bring_needs_one() {
     let block = BlockInfo { k: 1, length_bytes: 9, end_of_stream: false };
@@ -499,7 +499,7 @@ fn datagrams_end_at_1500_bytes_trailer_included() {
             Finished::ToSeal(to_seal) => to_seal.datagram_bytes(),
         };
         assert_eq!(length, DATAGRAM_BYTES_MAX);
-        // What has no stream id has as much more room.
+        // A segment without a stream id has its bytes as further room.
         let mut draft = KEEP_ALIVE.begin(&Envelope { seal, ..ENVELOPE }, &mut out);
         assert!(draft.payload(room + STREAM_ID_BYTES + 1).is_err() && draft.payload(room + STREAM_ID_BYTES).is_ok());
     }

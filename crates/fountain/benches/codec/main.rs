@@ -33,7 +33,7 @@ struct Case {
     encode: bool,
     /// Repair symbols made, or source symbols lost and replaced by repair symbols.
     symbols: usize,
-    /// How many times as fast as raptorq we have to be.
+    /// Required speed, as a multiple of raptorq's.
     target: Option<f64>,
     /// The share of memcpy's rate in % which we have to reach.
     share_target: Option<f64>,
@@ -155,7 +155,7 @@ fn print_table(names: &[&str], rates: &[Vec<Option<f64>>]) {
     print_targets(|case| case.target, rates.iter().map(|rates| ratio(rates)));
 }
 
-/// What a figure has to be at least, and whether it is.
+/// Targets of the figures, and `met` or `MISSED` for each.
 fn print_targets(target: impl Fn(&Case) -> Option<f64>, figures: impl Iterator<Item = Option<f64>>) {
     print_row("target, at least", CASES.iter().map(|case| format_or_dash(target(case), 1)));
     let verdict = |(case, figure)| match (target(case), figure) {

@@ -18,7 +18,7 @@
 //!
 //! Outputs are overwritten, never read, so the last strip may overlap the one before it instead of needing a byte loop.
 //!
-//! What else was tried is in `docs/decisions/0008-decoder-tableau-and-kernel-blocking.md`.
+//! Rejected alternatives are in `docs/decisions/0008-decoder-tableau-and-kernel-blocking.md`.
 
 use core::{mem::MaybeUninit, slice};
 
@@ -30,10 +30,10 @@ const GROUP_MAX: usize = 6;
 const SOURCES_FEW: usize = 64;
 /// Rows of coefficients which are eliminated together.
 const ROWS_TOGETHER: usize = 64;
-/// How far ahead of a strip's end its source is fetched. The strips of one pass come from as many places as there are
-/// sources, more than the CPU foresees by itself; by measurement, from 64 to 96 are equally good.
+/// Distance ahead of a strip's end at which its source is fetched. The strips of one pass come from as many places as
+/// there are sources, more than the CPU foresees by itself; by measurement, from 64 to 96 are equally good.
 const PREFETCH_BYTES: usize = 64;
-/// What one prefetch brings.
+/// Bytes that one prefetch brings.
 const CACHE_LINE_BYTES: usize = 64;
 
 /// One register of a vector unit.
@@ -45,9 +45,9 @@ const CACHE_LINE_BYTES: usize = 64;
 pub(super) trait Lanes: Copy {
     /// Bytes in a register.
     const BYTES: usize;
-    /// How many registers the unit has.
+    /// Number of the unit's registers.
     const REGISTERS: usize = 16;
-    /// What the unit needs to multiply by a coefficient, in memory.
+    /// Tables or matrices with which the unit multiplies by a coefficient, in memory.
     type Multiplier: Copy;
     /// The same in registers.
     type Coefficient: Copy;

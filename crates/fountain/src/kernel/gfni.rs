@@ -146,7 +146,7 @@ impl Lanes for Affine {
 mod tests {
     use super::*;
 
-    /// What the instruction computes, so that the matrices are tested on CPUs without it.
+    /// Model of the instruction, so that the matrices are tested on CPUs without it.
     fn affine(x: u8, matrix: u64) -> u8 {
         let row = |b: u32| matrix.to_le_bytes()[7 - b as usize];
         (0..8).map(|b| (((row(b) & x).count_ones() & 1) as u8) << b).sum()

@@ -27,15 +27,15 @@ pub struct Decoder {
     block: Vec<u8>,
     known: [bool; K_MAX],
     known_count: usize,
-    /// How many source symbols from the first on are known without a gap.
+    /// Number of source symbols from the first on that are known without a gap.
     prefix: usize,
     repairs: Repairs,
     tableau: Tableau,
-    /// Whether the tableau has equations: only while K symbols have come but are dependent.
+    /// The tableau has equations: only while K symbols have come but are dependent.
     is_solving: bool,
 }
 
-/// What became of a symbol that was pushed.
+/// Fate of a symbol that was pushed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pushed {
     /// It was new and has been kept. As dependence shows only when K symbols are there, this may have to be taken back
@@ -118,7 +118,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// When the symbol's length is not the symbol size; the decoder is then unchanged.
+    /// [`DecoderError::SymbolLength`] if the symbol's length is not the symbol size; the decoder is then unchanged.
     #[inline(always)] // as the call alone would take a tenth of the time of copying a symbol
     pub fn push(&mut self, esi: u32, symbol: &[u8]) -> Result<Pushed, DecoderError> {
         let expected = self.shape.symbol_size();
@@ -134,7 +134,7 @@ impl Decoder {
         })
     }
 
-    /// How many more symbols are needed which are independent of those pushed; 0 when complete. While fewer than K have
+    /// Number of symbols still needed which are independent of those pushed; 0 when complete. While fewer than K have
     /// come it is a lower bound, as they count as independent; from then on it is exact.
     #[must_use]
     pub fn missing(&self) -> usize {
@@ -145,13 +145,13 @@ impl Decoder {
         }
     }
 
-    /// Whether the whole block is known.
+    /// True if the whole block is known.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.known_count == self.shape.k()
     }
 
-    /// How many bytes are known from the block's start on, without a gap.
+    /// Number of bytes known from the block's start on, without a gap.
     #[must_use]
     pub fn available_bytes(&self) -> usize {
         self.shape.source_range(self.prefix).start
@@ -190,7 +190,7 @@ impl Decoder {
         Some(block)
     }
 
-    /// How the block is cut into symbols.
+    /// Division of the block into symbols.
     #[must_use]
     pub fn shape(&self) -> BlockShape {
         self.shape
@@ -270,7 +270,7 @@ impl Decoder {
         }
     }
 
-    /// Whether K symbols have come, and source symbols are still missing.
+    /// True if K symbols have come, and source symbols are still missing.
     fn is_enough(&self) -> bool {
         !self.is_complete() && self.known_count + self.repairs.esis.len() >= self.shape.k()
     }

@@ -15,7 +15,7 @@ const K_FEW: usize = 64;
 
 /// Makes the encoding symbols of one block, which it owns or borrows.
 ///
-/// Sources are not copied, but for the one symbol that needs padding, if any.
+/// Sources are not copied, except the one symbol that needs padding, if any.
 pub struct Encoder<B> {
     kernel: Kernel,
     shape: BlockShape,
@@ -49,7 +49,7 @@ pub enum EncoderError {
     NotRepair {
         /// The first id.
         first_esi: u32,
-        /// How many symbols were asked for.
+        /// Number of symbols asked for.
         count: usize,
         /// The number of source symbols, and the first repair symbol's id.
         k: usize,
@@ -61,7 +61,7 @@ impl<B: AsRef<[u8]>> Encoder<B> {
     ///
     /// # Errors
     ///
-    /// When the block has another length.
+    /// [`EncoderError::BlockLength`] if the block has another length.
     pub fn new(kernel: Kernel, shape: BlockShape, block: B) -> Result<Self, EncoderError> {
         let bytes = block.as_ref();
         if bytes.len() != shape.length_bytes() {
@@ -79,7 +79,7 @@ impl<B: AsRef<[u8]>> Encoder<B> {
         self.block
     }
 
-    /// How the block is cut into symbols.
+    /// Division of the block into symbols.
     pub fn shape(&self) -> BlockShape {
         self.shape
     }
@@ -90,7 +90,7 @@ impl<B: AsRef<[u8]>> Encoder<B> {
     ///
     /// # Errors
     ///
-    /// When `out` has another length.
+    /// [`EncoderError::OutputLength`] if `out` has another length.
     pub fn write_symbol(&self, esi: u32, out: &mut [u8]) -> Result<(), EncoderError> {
         let symbol_size = self.shape.symbol_size();
         if out.len() != symbol_size {
@@ -114,7 +114,8 @@ impl<B: AsRef<[u8]>> Encoder<B> {
     ///
     /// # Errors
     ///
-    /// When `out` does not hold a whole number of symbols, or an id is not that of a repair symbol.
+    /// [`EncoderError::OutputLength`] if `out` does not hold a whole number of symbols, [`EncoderError::NotRepair`] if
+    /// an id is not that of a repair symbol.
     pub fn write_repairs(&self, first_esi: u32, out: &mut [u8]) -> Result<(), EncoderError> {
         let (symbol_size, k) = (self.shape.symbol_size(), self.shape.k());
         if !out.len().is_multiple_of(symbol_size) {

@@ -1,4 +1,4 @@
-//! How a block is cut into source symbols.
+//! Division of a block into source symbols.
 
 use core::ops::Range;
 
@@ -41,7 +41,7 @@ impl BlockShape {
     ///
     /// # Errors
     ///
-    /// When `k` is not in 1..=[`K_MAX`], the block has no bytes, or the symbols would have more than
+    /// [`ShapeError`] if `k` is not in 1..=[`K_MAX`], the block has no bytes, or the symbols would have more than
     /// [`SYMBOL_SIZE_MAX`] bytes.
     pub const fn new(k: usize, length_bytes: usize) -> Result<Self, ShapeError> {
         if k == 0 || k > K_MAX {
@@ -62,8 +62,8 @@ impl BlockShape {
     ///
     /// # Errors
     ///
-    /// When `symbol_size_max` is not in 1..=[`SYMBOL_SIZE_MAX`], the block has no bytes, or it would need more than
-    /// [`K_MAX`] symbols.
+    /// [`ShapeError`] if `symbol_size_max` is not in 1..=[`SYMBOL_SIZE_MAX`], the block has no bytes, or it would
+    /// need more than [`K_MAX`] symbols.
     pub const fn for_length(length_bytes: usize, symbol_size_max: usize) -> Result<Self, ShapeError> {
         if symbol_size_max == 0 || symbol_size_max > SYMBOL_SIZE_MAX {
             return Err(ShapeError::SymbolSize { symbol_size: symbol_size_max });
@@ -92,8 +92,8 @@ impl BlockShape {
         self.symbol_size as usize
     }
 
-    /// Where in the block the bytes of source symbol `i` are, padding excluded; empty when it is all padding, or when
-    /// there is no such symbol.
+    /// Range of source symbol `i` in the block, padding excluded; empty if it is all padding, or if there is no such
+    /// symbol.
     #[must_use]
     pub fn source_range(self, i: usize) -> Range<usize> {
         let at = |i: usize| i.saturating_mul(self.symbol_size()).min(self.length_bytes());

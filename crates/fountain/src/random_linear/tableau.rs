@@ -39,7 +39,7 @@ pub(super) enum Operand {
     Source(usize),
 }
 
-/// What the symbols added so far say about the missing source symbols.
+/// Equations of the symbols added so far for the missing source symbols.
 pub(super) struct Tableau {
     kernel: Kernel,
     k: usize,
@@ -96,7 +96,7 @@ impl Tableau {
             + self.row_of.capacity() * size_of::<u16>()
     }
 
-    /// How many more independent symbols are needed.
+    /// Number of independent symbols still needed.
     pub(super) fn missing(&self) -> usize {
         self.open.len()
     }
@@ -159,7 +159,7 @@ impl Tableau {
     /// Adds a row which is not solved yet, for a symbol that is the sum of the source symbols with these coefficients.
     fn append(&mut self, mut row: [u8; K_MAX]) {
         if !self.solved.is_empty() {
-            // What the solved columns stand for in this row follows from their own rows.
+            // The solved columns of this row are replaced by their own rows.
             let mut factors = [0; K_MAX];
             for (factor, (column, _)) in factors.iter_mut().zip(&self.solved) {
                 *factor = mem::take(&mut row[*column]);
@@ -266,7 +266,7 @@ mod tests {
             self.rows.push((0..self.data.len()).map(|c| u8::from(c == source)).collect());
         }
 
-        /// What each column stands for, where that is known.
+        /// Value that each column stands for, if known.
         fn operands(&self) -> Vec<Option<u8>> {
             let mut operands = vec![None; self.data.len()];
             for (column, number) in self.tableau.repair_columns() {

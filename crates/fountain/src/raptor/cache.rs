@@ -57,7 +57,7 @@ impl GraphCache {
         self.entries.len()
     }
 
-    /// Whether no graph is held.
+    /// True if no graph is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

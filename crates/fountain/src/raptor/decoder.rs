@@ -36,7 +36,7 @@ pub struct Decoder {
     received_bytes: usize,
     /// Segments with which decoding was tried last.
     tried: usize,
-    /// What that attempt decoded.
+    /// Source bytes that this attempt decoded.
     decoded_bytes: usize,
     source: Option<Vec<u8>>,
 }
@@ -84,7 +84,7 @@ impl Decoder {
         Ok(true)
     }
 
-    /// Whether a segment of that state was pushed.
+    /// True if a segment of that state was pushed.
     #[must_use]
     pub fn holds(&self, state: State) -> bool {
         self.seen.contains(&state.canonical())
@@ -111,7 +111,7 @@ impl Decoder {
         self.is_complete()
     }
 
-    /// What the segments pushed so far yield.
+    /// Peels the segments pushed so far.
     pub(super) fn peel(&self) -> Peeler {
         let mut peeler = Peeler::new();
         let mut layers = Vec::with_capacity(STAGES.len());
@@ -129,7 +129,7 @@ impl Decoder {
         peeler
     }
 
-    /// Whether every source byte is decoded.
+    /// True if every source byte is decoded.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.source.is_some()

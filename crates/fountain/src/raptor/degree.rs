@@ -3,7 +3,7 @@
 /// The degrees that occur (thesis §3.10.2, table 3.1), ascending.
 pub const DEGREES: [usize; 10] = [1, 2, 3, 4, 5, 8, 9, 19, 65, 66];
 
-/// How many of the 2³² − 1 steps of the generator's range belong to each of [`DEGREES`] (thesis table 3.1).
+/// Number of the 2³² − 1 steps of the generator's range that belong to each of [`DEGREES`] (thesis table 3.1).
 pub const OMEGA: [u32; 10] = [
     34_226_663,
     2_119_871_247,

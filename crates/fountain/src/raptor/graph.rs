@@ -1,4 +1,4 @@
-//! Which intermediate bytes each symbol of a segment combines.
+//! Intermediate bytes that each symbol of a segment combines.
 
 use super::degree::{DEGREES, class_of};
 use super::state::State;
@@ -16,7 +16,7 @@ pub struct SegmentGraph {
     state: State,
     /// Symbols of each degree class.
     counts: [u16; DEGREES.len()],
-    /// Where each symbol stands in the segment; class after class, ascending within a class.
+    /// Position of each symbol in the segment; class after class, ascending within a class.
     positions: Vec<u16>,
     /// The neighbours of each symbol in the order of `positions`; as many as its degree, in the order drawn.
     neighbours: Vec<u16>,

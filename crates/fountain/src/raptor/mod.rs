@@ -6,7 +6,7 @@
 //! generator ([`Taus88`]), and each segment's header carries that state (S1, S2, S3), so both ends draw the same
 //! [`SegmentGraph`]. The receiver peels: an equation with one unknown yields it, until all source bytes are known.
 //!
-//! What the thesis leaves open is fixed in `spec/fountain-code-classic.md`, with golden vectors beside it.
+//! Points that the thesis leaves open are fixed in `spec/fountain-code-classic.md`, with golden vectors beside it.
 //!
 //! ```
 //! use dfcp_fountain::raptor::{Decoder, Encoder, GraphCache, State, StatePool};

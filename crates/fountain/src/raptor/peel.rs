@@ -17,8 +17,8 @@ use alloc::vec::Vec;
 /// Equations solved at a time.
 const BATCH: usize = 64;
 
-/// What remains of an encoding symbol: the XOR of its unknown neighbours' indices (bits 16–31), the XOR of their
-/// values (bits 8–15) and how many there are (bits 0–7). With one left, the first is its index.
+/// Rest of an encoding symbol: the XOR of its unknown neighbours' indices (bits 16–31), the XOR of their values
+/// (bits 8–15) and their number (bits 0–7). With one left, the first is its index.
 #[derive(Debug, Clone, Copy)]
 struct Equation(u32);
 
@@ -85,7 +85,7 @@ struct Group {
     /// The graph's number.
     graph: usize,
     class: usize,
-    /// Where the symbols' equations begin.
+    /// Offset of the symbols' equations.
     start: usize,
 }
 
@@ -93,7 +93,7 @@ struct Group {
 /// more, and those bytes that were unknown, when it was made; that is all that later steps look up.
 #[derive(Debug)]
 pub(super) struct Adjacency {
-    /// Where each intermediate byte's symbols begin in `symbols`; one more for the end.
+    /// Offset of each intermediate byte's symbols in `symbols`; one more for the end.
     starts: Vec<u32>,
     symbols: Vec<u32>,
 }
@@ -104,7 +104,7 @@ pub(super) struct Peeler {
     /// The checks of each source byte; empty until the checks are added.
     source_checks: Vec<[u16; CHECKS_PER_SOURCE_BYTE]>,
     checks: Vec<Check>,
-    /// Of which symbols `equations` consists.
+    /// Groups of symbols in `equations`.
     groups: Vec<Group>,
     equations: Vec<Equation>,
     values: Box<[u8; INTERMEDIATE_BYTES]>,
@@ -188,7 +188,7 @@ impl Peeler {
         }
     }
 
-    /// How many groups of symbols were added.
+    /// Number of groups of symbols added.
     pub(super) fn groups(&self) -> usize {
         self.groups.len()
     }

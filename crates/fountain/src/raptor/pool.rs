@@ -11,7 +11,7 @@ pub const POOL_STATES: usize = 1024;
 /// then stay in the processor's cache, and serve [`write_segments`](super::write_segments)).
 const BLOCKS_PER_OFFSET: u32 = 32;
 
-/// How far apart the starts of neighbouring groups of blocks lie: odd, so that all starts occur, and more than the
+/// Distance between the starts of neighbouring groups of blocks: odd, so that all starts occur, and more than the
 /// about 50 segments that a block needs on a good path.
 const OFFSET_STEP: u32 = 389;
 

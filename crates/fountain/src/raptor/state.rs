@@ -9,7 +9,7 @@ use super::taus88::{COMPONENT_MASK, COMPONENT_MIN, Taus88};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct State([u32; 3]);
 
-/// What a derived state is for; keeps the precode's and the segments' states apart.
+/// Purpose of a derived state; keeps the precode's and the segments' states apart.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose {
     /// The LDPC precode of the block with that ID.

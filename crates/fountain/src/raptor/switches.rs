@@ -74,7 +74,7 @@ impl CountingDecoder {
         self.received_bytes
     }
 
-    /// Whether the threshold is reached.
+    /// True if the threshold is reached.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.received_bytes >= self.redundancy_bytes

@@ -56,7 +56,7 @@ fn thesis_decode(initial: State, block_id: u32, received: &[(Arc<SegmentGraph>, 
     }
 }
 
-/// Where exactly one of the `indices` is unknown, sets it so that all of them add up to `sum`.
+/// Solves for the unknown one of the `indices`, if there is exactly one, so that all of them add up to `sum`.
 fn solve(data: &mut [Option<u8>], sum: u8, indices: impl Iterator<Item = u16>) -> bool {
     let (mut rest, mut missing) = (sum, None);
     for index in indices {
@@ -82,7 +82,7 @@ fn decodes_at_five_percent_in_995_of_1000_trials() {
     assert!(failed.len() <= 5, "seeds {failed:?} did not decode from {symbols} symbols");
 }
 
-/// Whether the seed's block decodes; where it does, it must be the block that was sent.
+/// True if the seed's block decodes; it must then be the block that was sent.
 fn decodes_from(seed: u32, symbols: usize) -> bool {
     let (initial, source) = block(seed);
     let encoder = Encoder::new(initial, seed, &source).unwrap();

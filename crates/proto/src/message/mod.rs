@@ -14,7 +14,7 @@ pub(crate) mod send;
 
 use std::time::Duration;
 
-/// Until when a message is worth something, and how sure it shall come by then.
+/// Time within which a message is of use, and the share of such messages that must come by then.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -87,11 +87,11 @@ pub enum MessageError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReceivedMessage {
-    /// Which of the peer's messages it is: 0 is its first. What is missing was late or lost, or is still to come.
+    /// Number of the message among the peer's: 0 is its first. Missing ones were late or lost, or are still to come.
     pub id: u32,
     /// The message.
     pub bytes: Vec<u8>,
-    /// How long it took from handing it over until it had come, less the least one-way delay of the path lately, which nobody can
-    /// know without a common clock.
+    /// Time from the sender's hand-over to arrival, less the recent minimum of the path's one-way delay, which is unknown without
+    /// a common clock.
     pub waited: Duration,
 }

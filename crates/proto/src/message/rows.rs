@@ -1,7 +1,7 @@
-//! How messages lie in memory to be coded (`spec/protocol.md` \[message-4\], \[message-5\]).
+//! Layout of messages in memory for coding (`spec/protocol.md` \[message-4\], \[message-5\]).
 //!
-//! A message by itself is coded as a block is: source symbols with secrets behind them. Several are coded together over one *row* for each: what
-//! a receiver must know of a message of which nothing arrived, its bytes, its secret, and zeros up to the length of the longest row.
+//! A message by itself is coded as a block is: source symbols with secrets behind them. Several are coded together over one *row* for each:
+//! the head that a receiver needs if nothing of a message arrived, its bytes, its secret, and zeros up to the length of the longest row.
 
 use dfcp_fountain::random_linear::BlockShape;
 
@@ -10,7 +10,7 @@ use crate::proof::SECRET_BYTES;
 /// Bytes of a row before the message's own: its length, when it was handed over by the sender's clock, and its lifetime.
 pub(super) const HEAD_BYTES: usize = 12;
 
-/// By how many bytes the largest symbol of a message is shorter than one of a stream (`spec/wire-format.md` §5).
+/// Bytes by which the largest symbol of a message is shorter than one of a stream (`spec/wire-format.md` §5).
 const WORDS_BYTES: usize = dfcp_wire::MESSAGE_WORDS_BYTES;
 
 /// The most bytes of a message in one symbol, where those of streams have `z`.
@@ -27,7 +27,7 @@ pub(super) const fn grouped_bytes_max(z: usize) -> usize {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RowHead {
     pub(super) length_bytes: u32,
-    /// When the message was handed over, microseconds of the sender's clock, modulo 2³².
+    /// Hand-over of the message, microseconds of the sender's clock, modulo 2³².
     pub(super) created_us: u32,
     pub(super) lifetime_us: u32,
 }

@@ -15,7 +15,7 @@ use crate::shared::Transmit;
 use crate::shared::state::State;
 use crate::stats::{BreakerState, RatePhase, Stats};
 
-/// What is watched of a connection, and what was told of it last.
+/// Observer of a connection, with the state that it was told last.
 pub(crate) struct Watch {
     observer: Box<dyn ConnectionObserver>,
     began: Time,
@@ -94,14 +94,14 @@ impl Watch {
         match (why, datagram) {
             (Some(why), datagram) => self.tell(now, &Observed::DatagramDropped { datagram, bytes, why }),
             (None, Some(datagram)) => self.tell(now, &Observed::DatagramReceived(datagram)),
-            // What is taken has a header.
+            // Unreachable: every datagram that is taken has a header.
             (None, None) => {}
         }
         self.tell_changes(now, connection);
         self.tell_metrics(now, connection);
     }
 
-    /// What follows from the passing of time.
+    /// Tells changes and metrics that follow from the passing of time.
     pub(crate) fn on_timeout(&mut self, now: Time, connection: &Inner) {
         self.tell_changes(now, connection);
         self.tell_metrics(now, connection);

@@ -16,7 +16,7 @@ const REORDER_DECAY: f64 = 0.995;
 /// Times between marks, at least; together they must span the longest lateness waited for.
 const MARK_SPACING_MIN: Duration = Duration::from_micros(200);
 
-/// How far arrivals had come at a moment.
+/// Progress of arrivals at a moment.
 #[derive(Clone, Copy, Debug)]
 struct Arrived {
     highest: u64,
@@ -24,7 +24,7 @@ struct Arrived {
     at: Time,
 }
 
-/// What one direction's datagrams looked like on arrival.
+/// Arrivals of one direction: numbers, duplicates, lateness and rate.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     /// Highest number seen, and when.
@@ -33,11 +33,11 @@ pub(crate) struct Arrivals {
     received: u64,
     bytes: u64,
     seen: ReplayWindow,
-    /// How far arrivals had come and when, oldest first.
+    /// Progress of arrivals, oldest first.
     marks: VecDeque<Arrived>,
-    /// When the highest datagram arrived which the last report named.
+    /// Arrival of the highest datagram that the last report named.
     told_at: Time,
-    /// How late datagrams arrive: numbers younger than this are not reported yet.
+    /// Lateness of datagrams: younger numbers are not reported yet.
     reorder_delay: Duration,
     rate: RateMeter,
 }
@@ -63,12 +63,12 @@ impl Arrivals {
         expand(number, self.highest.map_or(0, |(highest, _)| highest))
     }
 
-    /// Whether `number` would be new. Numbers older than the window count as seen.
+    /// True if `number` is new. Numbers older than the window count as seen.
     pub(crate) fn is_new(&self, number: u64) -> bool {
         self.seen.check(number)
     }
 
-    /// Whether `number` is above all that were seen.
+    /// True if `number` is above all that were seen.
     pub(crate) fn is_newest(&self, number: u64) -> bool {
         self.highest.is_none_or(|(highest, _)| number > highest)
     }
@@ -94,12 +94,12 @@ impl Arrivals {
         true
     }
 
-    /// Whether the number before this one is missing.
+    /// True if the number before this one is missing.
     pub(crate) fn has_gap_before(&self, number: u64) -> bool {
         number.checked_sub(1).is_some_and(|before| self.seen.check(before))
     }
 
-    /// Which datagrams did not come, from `highest` down.
+    /// Runs of datagrams that did not come, from `highest` down.
     pub(crate) fn loss_runs(&self, highest: u64) -> impl Iterator<Item = LossRun> {
         let number = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         self.seen.runs_below(highest).map(move |(gap, length)| LossRun { gap: number(gap), length: number(length) })
@@ -153,7 +153,7 @@ impl Arrivals {
         settled.map(|mark| (mark.highest, mark.at))
     }
 
-    /// When everything seen so far will have settled.
+    /// Time at which everything seen so far has settled.
     pub(crate) fn settles_at(&self) -> Option<Time> {
         self.highest.map(|(_, at)| at + self.reorder_delay)
     }
@@ -210,7 +210,7 @@ impl Arrivals {
     }
 }
 
-/// What a report tells of earlier arrivals.
+/// Marks of earlier arrivals, for a report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MarksForReport {
     marks: [Mark; MARKS_MAX],
@@ -331,7 +331,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever arrives in whatever order: a report may have them as they are (`spec/wire-format.md` §9).
+        /// Marks of arrivals in any order fit into a report as they are (`spec/wire-format.md` §9).
         #[test]
         fn marks_are_such_as_a_report_may_have(
             steps in proptest::collection::vec((0_u64..40, 0_u64..3_000, proptest::bool::weighted(0.2)), 1..300),

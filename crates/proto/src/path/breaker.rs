@@ -36,7 +36,7 @@ const TRIAL_SHARE_MIN: f64 = 0.5;
 /// With half the rate on a path which loses at random, each datagram fares as before. Anything clearly better means that
 /// the path was full.
 const FARES_BETTER: f64 = 1.12;
-/// What is offered above the delivered rate, so that growing capacity is noticed and a small error of the path's own loss
+/// Factor of the offered to the delivered rate, so that growing capacity is noticed and a small error of the path's own loss
 /// does not make the rate fall.
 const HEADROOM: f64 = 1.05;
 /// The headroom while the path does not seem to be full.
@@ -44,7 +44,7 @@ const HEADROOM_GROWING: f64 = 1.25;
 /// A path to which `HEADROOM` is offered lets through 1/1.05 of what survives its own loss: half of the way there, it
 /// counts as full.
 const FULL_BELOW: f64 = 0.975;
-/// What is offered to measure the path's own loss, of the delivered rate divided by one minus that loss as known so far
+/// Part of the delivered rate, divided by one minus the path's own loss as known so far, that is offered to measure that loss
 /// (\[breaker-5\]).
 const MEASURE_SHARE: f64 = 0.8;
 const MEASURE_DATAGRAMS_MIN: u64 = 500;
@@ -61,7 +61,7 @@ const OWN_LOSS_CHANGE: f64 = 0.10;
 const DELIVERY_FALL: f64 = 2.0 / 3.0;
 /// No loss above this one is made up for.
 const OWN_LOSS_MAX: f64 = 0.95;
-/// How much the path's own loss, which no loss seen is below, may exceed the smoothed one by chance.
+/// Excess of the path's own loss over the smoothed one that chance explains: no loss seen is below the path's own.
 const OWN_LOSS_EXCESS: f64 = 0.10;
 /// The limit is lifted after this long at the configured rate, if `LIFT_ABOVE` of what the path's own loss leaves arrived. It
 /// must outlast the filling of a queue (\[breaker-7\]).
@@ -70,7 +70,7 @@ const LIFT_ABOVE: f64 = 0.9;
 /// The rate is never held below this share of the configured one, nor below this rate: a connection must stay alive.
 const LIMIT_SHARE_MIN: f64 = 0.01;
 const LIMIT_BPS_MIN: f64 = 64_000.0;
-/// How long a path found to be lossy is left alone; doubles with every further test. A test costs half the rate for a
+/// Pause before a path found to be lossy is tested again; doubles with every further test. A test costs half the rate for a
 /// second: less than half a per cent of this pause (\[breaker-4\]).
 const PAUSE_INITIAL: Duration = Duration::from_secs(120);
 const PAUSE_MAX: Duration = Duration::from_secs(960);
@@ -82,8 +82,7 @@ const LOSS_RISE: f64 = 0.15;
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     bps: f64,
-    /// What the path delivers when the limit is offered, smoothed, and the highest of that since the path's own loss was
-    /// measured.
+    /// Delivered rate while the limit is offered, smoothed, and its maximum since the path's own loss was measured.
     delivered_bps: f64,
     peak_bps: f64,
     /// The loss which the path has by itself, at whatever rate. Were it not made up for, every step down would look like
@@ -91,9 +90,9 @@ struct Limit {
     own_loss: f64,
     /// All loss, smoothed.
     loss: f64,
-    /// When the path's own loss is measured again.
+    /// Time of the next measurement of the path's own loss.
     measure_at: Time,
-    /// When the limit last kept anything back, or the path was full.
+    /// Last time that the limit kept anything back, or that the path was full.
     bound_at: Time,
 }
 
@@ -109,7 +108,7 @@ impl Limit {
 enum Purpose {
     /// Is the path full? With the loss and the delivered rate of the seconds before.
     Test { loss: f64, delivered_bps: f64 },
-    /// How much does a full path lose by itself?
+    /// Measures the loss that a full path has by itself.
     Measure { limit: Limit, is_confirmation: bool },
 }
 
@@ -121,7 +120,7 @@ struct Trial {
     began: Snapshot,
     /// Once enough has been sent; from then on the rate is the one before the trial, until the verdict.
     ended: Option<Snapshot>,
-    /// When the fate of all datagrams before the trial was known.
+    /// Counters once the fate of all datagrams before the trial was known.
     from: Option<Snapshot>,
 }
 
@@ -141,7 +140,7 @@ impl Trial {
         }
     }
 
-    /// What became of the trial's datagrams and when it ended, as soon as that is known.
+    /// Fate of the trial's datagrams and the end of the trial, once known.
     fn outcome(&self, now: Snapshot) -> Option<(Sample, Snapshot)> {
         let ended = self.ended?;
         (now.settled >= ended.numbered).then_some((Sample::between(self.from?, now), ended))
@@ -164,7 +163,7 @@ impl Trial {
 /// A loss above the trip.
 #[derive(Clone, Copy, Debug)]
 struct HighLoss {
-    /// When it rose.
+    /// Counters when the loss rose.
     since: Snapshot,
     /// Half of the time later after which it trips.
     later: Option<Snapshot>,
@@ -208,7 +207,7 @@ impl Breaker {
         }
     }
 
-    /// What it is at.
+    /// Current state, for statistics.
     pub(crate) fn state(&self) -> BreakerState {
         match &self.state {
             State::Armed { .. } => BreakerState::Watching,
@@ -221,7 +220,7 @@ impl Breaker {
         }
     }
 
-    /// Whether it holds the rate down now.
+    /// True while it holds the rate down.
     pub(crate) fn is_limiting(&self) -> bool {
         self.limit_bps().is_some()
     }
@@ -240,12 +239,12 @@ impl Breaker {
         (limit.bps < configured_bps as f64).then(|| (limit.delivered_bps / (1.0 - limit.own_loss)) as u64)
     }
 
-    /// How often the rate was halved to learn whether the path is full.
+    /// Number of tests: the rate was halved to learn whether the path is full.
     pub(crate) fn tests(&self) -> u32 {
         self.tests
     }
 
-    /// What is sent now is not at the configured rate, so it is no sign for or against that.
+    /// Discards evidence: traffic below the configured rate says nothing for or against that rate.
     pub(crate) fn pass_over(&mut self) {
         self.last = None;
         if matches!(self.state, State::Armed { high: Some(_) } | State::Trying(_)) {

@@ -1,4 +1,4 @@
-//! How much may be sent to a peer which does not prove that it decodes (`spec/protocol.md` §11.1).
+//! Bytes that may be sent to a peer which does not prove that it decodes (`spec/protocol.md` §11.1).
 //!
 //! A lying receiver can claim loss, delay and deficits of any size, and nothing of it can be checked. Decoding can. So a
 //! sender lends its peer a fixed amount, every byte sent is a debt, and only decoded blocks pay it off, with interest that
@@ -14,31 +14,31 @@ use crate::limits;
 const PROVEN_NUMERATOR: i64 = 9;
 const PROVEN_DENOMINATOR: i64 = 2;
 
-/// What a sender may spend datagrams on.
+/// Traffic that a sender may spend datagrams on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spending {
     /// Anything.
     Freely,
-    /// What reports have shown to be needed, and new blocks: half of the credit is used up (\[credit-5\]).
+    /// Symbols that reports have shown to be needed, and new blocks: half of the credit is used up (\[credit-5\]).
     Needed,
     /// The oldest open block, or a new one if none is open: what is left may be all that this one needs.
     OldestBlock,
     /// The same, and the next datagram not before this time: the credit is used up, and what is sent keeps to a small share
     /// of the rate.
     Trickle {
-        /// When the next datagram may leave.
+        /// Earliest departure of the next datagram.
         not_before: Time,
     },
 }
 
 impl Spending {
-    /// Whether only the oldest open block gets anything.
+    /// True if only the oldest open block gets anything.
     pub(crate) fn is_for_oldest_block(self) -> bool {
         matches!(self, Self::OldestBlock | Self::Trickle { .. })
     }
 }
 
-/// What the peer's reports have said of the path.
+/// Round trips that the peer's reports have shown.
 #[derive(Clone, Copy, Debug, Default)]
 enum Heard {
     /// There was none.
@@ -60,8 +60,8 @@ pub(crate) struct Credit {
 }
 
 impl Credit {
-    /// What may be sent, the last data datagram having left then with this many bytes. `oldest_block_bytes` is asked for only
-    /// where it matters.
+    /// Traffic that may be sent. `last_sent` is the time and the bytes of the last data datagram; `oldest_block_bytes` is
+    /// called only if it matters.
     pub(crate) fn spending(
         &self,
         rate_bps: u64,
@@ -87,9 +87,9 @@ impl Credit {
         }
     }
 
-    /// What a peer which has proven nothing for long gets before the trickle ([credit-2], [credit-4]). Where the oldest block
-    /// is more than the rate makes, the trickle of a minute is a part of what that block may take: both together would be
-    /// more than either bound of [credit-6].
+    /// Bytes for a peer which has proven nothing for long, before the trickle ([credit-2], [credit-4]). If the oldest block
+    /// exceeds the credit by rate, the trickle of a minute counts towards that block: both together would exceed either bound
+    /// of [credit-6].
     fn size_bytes(&self, rate_bps: u64, oldest_block_bytes: u64) -> i64 {
         let rtt = self.least_rtt().min(limits::CREDIT_RTT_MAX);
         let span_ms = (rtt * 8).max(limits::CREDIT_SPAN_MIN).as_millis() as u64; // 4.8 s at most
@@ -146,7 +146,7 @@ impl Credit {
     }
 }
 
-/// How long a datagram of this many bytes takes at the share of the rate which needs no credit.
+/// Time of a datagram of this many bytes at the share of the rate which needs no credit.
 fn trickle_interval(rate_bps: u64, ip_bytes: u64) -> Duration {
     let share_bps = (rate_bps / limits::CREDIT_TRICKLE_SHARE).max(1);
     let nanos = u128::from(ip_bytes) * 8_000_000_000 / u128::from(share_bps);

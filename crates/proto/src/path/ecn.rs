@@ -16,10 +16,10 @@ pub enum Ecn {
     CongestionExperienced,
 }
 
-/// What the network says of a datagram.
+/// Source address and ECN mark of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin {
-    /// From which address it came.
+    /// Source address.
     pub remote: SocketAddr,
     /// Its mark.
     pub ecn: Ecn,
@@ -64,7 +64,7 @@ impl Marks {
         *count += 1;
     }
 
-    /// What a report says of them; nothing while no marked one has come (\[report-17\]).
+    /// Counts for a report; `None` while no marked datagram has come (\[report-17\]).
     pub(crate) fn record(&self) -> Option<feedback::EcnCounts> {
         let EcnStats { ce, ect } = self.received();
         (ce > 0 || ect > 0).then_some(feedback::EcnCounts { ce: ce as u32, ect: ect as u32 })
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// What the counts are after a report says `told`.
+    /// Counts after a report with these wire values.
     fn after(before: EcnStats, (ce, ect): (u32, u32), received: u64) -> (u64, u64) {
         let mut out = [0; 256];
         let mut writer = ReportWriter::new(&mut out, &Report::default()).unwrap();

@@ -1,4 +1,4 @@
-//! What is on its way to the peer, and what its reports have said of the path: the part of sending that all streams share.
+//! Datagrams on their way to the peer, and the path as its reports describe it: the part of sending that all streams share.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::path::unjudged::{Cause, Judgement, Unjudged};
 /// The slowest probing of a silent peer.
 const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
-/// What the newest report said of our datagrams.
+/// The newest report's statement on our datagrams.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reported {
     /// The report's own datagram number.
@@ -35,7 +35,7 @@ pub(crate) struct Reported {
     pub(crate) received: u64,
 }
 
-/// Which of our datagrams a report names, believed so far only in that they exist.
+/// Datagrams of ours that a report names; so far only their existence is verified.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named {
     number: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Named {
     pub(crate) is_stale: bool,
 }
 
-/// What one report tells of arrivals of data datagrams, oldest first.
+/// Marks of one report on arrivals of data datagrams, oldest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReportedMarks {
     /// The last of them are filled.
@@ -80,7 +80,7 @@ pub(crate) struct Flight {
     queue_delay: QueueDelay,
     /// Once there is something that is not judged.
     unjudged: Option<Box<Unjudged>>,
-    /// Whether both ends have chosen that reports have the receiver's clock.
+    /// Both ends have chosen that reports have the receiver's clock.
     reads_clock: bool,
     reported: Option<Reported>,
     last_report_at: Time,
@@ -95,7 +95,7 @@ impl Flight {
         self.last_report_at = now;
     }
 
-    /// Whether reports have the receiver's clock.
+    /// Sets whether reports have the receiver's clock.
     pub(crate) fn set_reads_clock(&mut self, reads_clock: bool) {
         self.reads_clock = reads_clock;
     }
@@ -255,7 +255,7 @@ impl Flight {
         Some(forgiven)
     }
 
-    /// What may be concluded from the marks of a report: nothing of losses that are not judged.
+    /// Marks of a report that may be judged: unjudged losses are removed.
     pub(crate) fn judged_marks(&self, mut marks: ReportedMarks, judgement: Judgement) -> ReportedMarks {
         if judgement == Judgement::LeftOut {
             return ReportedMarks::default();
@@ -266,14 +266,14 @@ impl Flight {
         marks
     }
 
-    /// What the same report says of the queue in front of the receiver; `symbol_size` is that of the data in it.
+    /// Takes in the same report's queue in front of the receiver; `symbol_size` is that of the data in it.
     pub(crate) fn on_queue(&mut self, now: Time, symbol_size: usize, queue: QueueReport) {
         self.receiver.on_report(now, symbol_size, self.loss.low(), queue);
     }
 
     // ---- a peer that says nothing ----
 
-    /// Whether only probes may be sent: too much is in flight (\[plan-6\]), or valid reports have been missing for too
+    /// True if only probes may be sent: too much is in flight (\[plan-6\]), or valid reports have been missing for too
     /// long (\[silence-1\]).
     pub(crate) fn is_blocked(&self, now: Time, rtt: &RttEstimator) -> bool {
         self.room() == 0 || self.is_silent(now, rtt)
@@ -283,13 +283,13 @@ impl Flight {
         self.silence(now, rtt).is_some()
     }
 
-    /// Whether more reports in a row have been missing than loss and a full queue make likely ([loss-3]).
+    /// True if more reports in a row are missing than loss and a full queue make likely ([loss-3]).
     fn were_reports_missing(&self, now: Time, rtt: &RttEstimator) -> bool {
         let patience = || rtt.probe_timeout(rtt.report_interval()) + REPORTS_LOST;
         self.unheard_since().is_some_and(|(since, _)| now.since(since) > patience())
     }
 
-    /// For how long the peer has been silent, beyond what is waited for.
+    /// Time of the peer's silence beyond the wait.
     fn silence(&self, now: Time, rtt: &RttEstimator) -> Option<Duration> {
         let oldest = self.in_flight.oldest_sent_at()?;
         let patience = (rtt.smoothed() * 4).max(rtt.report_interval() * 32).max(Duration::from_millis(100));
@@ -297,7 +297,7 @@ impl Flight {
         (!beyond.is_zero()).then_some(beyond)
     }
 
-    /// When the next probe is due (\[silence-2\]).
+    /// Time of the next probe (\[silence-2\]).
     pub(crate) fn probe_at(&self, rtt: &RttEstimator, spending: Spending) -> Time {
         let wait = rtt.probe_timeout(rtt.report_interval()).saturating_mul(1 << self.probes.min(10));
         let at = self.last_sent.max(self.last_report_at) + wait.min(PROBE_INTERVAL_MAX.max(rtt.smoothed()));
@@ -329,7 +329,7 @@ impl Flight {
         self.receiver.in_flight_max().saturating_sub(self.in_flight.on_path())
     }
 
-    /// When the last data datagram left.
+    /// Departure of the last data datagram.
     pub(crate) fn last_sent(&self) -> Time {
         self.last_sent
     }
@@ -338,7 +338,7 @@ impl Flight {
         &self.loss
     }
 
-    /// How long our datagrams wait on their way, if the peer's clock tells.
+    /// Queueing delay of our datagrams, if reports have the peer's clock.
     pub(crate) fn queue_delay(&self) -> Option<Duration> {
         self.queue_delay.latest()
     }
@@ -361,7 +361,7 @@ impl Flight {
         self.queue_delay = QueueDelay::default();
     }
 
-    /// What the newest report said.
+    /// The newest report.
     pub(crate) fn reported(&self) -> Option<Reported> {
         self.reported
     }

@@ -1,4 +1,4 @@
-//! What one connection has found of a path, for the next one there (\[auto-12\]).
+//! Rate and round trip that one connection has found on a path, for the next one there (\[auto-12\]).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use dfcp_time::Time;
 
 use crate::limits::{PATH_MEMORY_TIME, PATHS_REMEMBERED_MAX, PROVEN_RATE_INTERVAL};
 
-/// What an automatic rate has found on a path. The next connection there starts at half of it for one round trip, if its
-/// handshake takes as long, and at its usual start as soon as its own first train says less.
+/// Result of an automatic rate on a path. The next connection there starts at half of it for one round trip, if its
+/// handshake takes as long, and at its usual start as soon as its own first train shows less.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -32,7 +32,7 @@ const RTT_PART: f64 = 0.25;
 const RTT_SLACK: Duration = Duration::from_millis(1);
 
 impl PathHint {
-    /// Whether a path with this round trip may be the same.
+    /// True if a path with this round trip may be the same.
     pub(crate) fn matches(&self, rtt: Duration) -> bool {
         rtt.abs_diff(self.rtt) <= self.rtt.mul_f64(RTT_PART) + RTT_SLACK
     }
@@ -62,7 +62,7 @@ impl ProvenRate {
     }
 }
 
-/// What was found lately on the paths to some peers, by their addresses.
+/// Recent hints for the paths to some peers, by their addresses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PathMemory {
     /// Oldest first.
@@ -79,7 +79,7 @@ impl PathMemory {
         self.paths.push((peer, now, hint));
     }
 
-    /// What is known of the path to `peer`, unless that is too long ago.
+    /// Hint for the path to `peer`, unless it is too old.
     pub(crate) fn hint(&self, now: Time, peer: IpAddr) -> Option<PathHint> {
         let (_, at, hint) = self.paths.iter().find(|(ip, ..)| *ip == peer)?;
         (now.since(*at) < PATH_MEMORY_TIME).then_some(*hint)

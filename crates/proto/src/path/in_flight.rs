@@ -14,7 +14,7 @@ pub(crate) struct Sent {
     block_id: u32,
 }
 
-/// What a datagram of data carries.
+/// Content of a data datagram.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Carried {
     /// A symbol of a block.
@@ -64,7 +64,7 @@ impl InFlight {
         self.sent.len() - self.stray
     }
 
-    /// What was sent so far went to an address that the peer has left.
+    /// Marks all datagrams so far as stray: the peer has left their destination address.
     pub(crate) fn leave_path(&mut self) {
         self.stray = self.sent.len();
     }
@@ -101,7 +101,7 @@ impl InFlight {
         settled
     }
 
-    /// When the datagram numbered `number` was sent, if it is still in flight.
+    /// Departure of the datagram numbered `number`, if it is still in flight.
     pub(crate) fn sent_at(&self, number: u64) -> Option<Time> {
         let index = self.sent.binary_search_by_key(&number, |sent| sent.number).ok()?;
         self.sent.get(index).map(|sent| sent.at)

@@ -25,7 +25,7 @@ impl LeastDelay {
         above_us
     }
 
-    /// By how much a delay that is `above_us` above the origin exceeds the least, in microseconds.
+    /// Excess over the least of a delay that is `above_us` above the origin, microseconds.
     pub(crate) fn excess_us(&self, above_us: i32) -> u64 {
         let least_us = self.least_us.get().unwrap_or(above_us);
         i64::from(above_us).abs_diff(i64::from(least_us))

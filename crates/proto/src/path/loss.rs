@@ -48,7 +48,7 @@ impl Memory {
 pub(crate) struct LossEstimator {
     long: Memory,
     recent: Memory,
-    /// What these say: asked for with every datagram, while only a report changes it.
+    /// Bounds from these, cached: read with every datagram, changed only by a report.
     low: f64,
     high: f64,
 }

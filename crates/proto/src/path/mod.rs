@@ -1,4 +1,4 @@
-//! What a sender knows of its path: round-trip time, loss, marks, and what left but has no known fate.
+//! A sender's view of its path: round-trip time, loss, marks, and datagrams of unknown fate.
 
 pub(crate) mod arrivals;
 pub(crate) mod breaker;

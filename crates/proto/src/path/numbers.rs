@@ -57,7 +57,7 @@ impl DatagramNumbers {
         end - self.skipped_before(end)
     }
 
-    /// Whether `number` is never given out.
+    /// True if `number` is never given out.
     pub(crate) fn is_skipped(&self, number: u64) -> bool {
         self.skipped_in(number / GROUP) == Some(number)
     }

@@ -1,11 +1,11 @@
-//! When the next datagram may leave at a paced rate.
+//! Departure times of datagrams at a paced rate.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use dfcp_time::Time;
 
-/// How much lateness of the caller's timer is caught up in a burst, so that the average rate holds.
+/// Lateness of the caller's timer that a burst may catch up, so that the average rate holds.
 const CATCH_UP: Duration = Duration::from_millis(4);
 
 /// Paces datagrams at a rate.
@@ -16,7 +16,8 @@ pub(crate) struct Pacer {
     next: Time,
     /// Billionths of a nanosecond-bit left over, so that long runs do not drift.
     remainder: u64,
-    /// How far control datagrams may put off the next one of data; [`Time::MAX`] as long as there was none since the last.
+    /// Latest time to which control datagrams may put off the next one of data; [`Time::MAX`] while there was none since the
+    /// last.
     data_by: Time,
 }
 
@@ -33,7 +34,7 @@ impl Pacer {
         self.rate_bps.map(NonZeroU64::get)
     }
 
-    /// When the next datagram may leave; at or before `now` means at once.
+    /// Earliest departure of the next datagram; at or before `now` means at once.
     pub(crate) fn ready_at(&self) -> Time {
         if self.rate_bps.is_some() { self.next } else { Time::ZERO }
     }

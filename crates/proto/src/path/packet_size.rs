@@ -45,7 +45,7 @@ const PROBES_BLIND: u32 = 6;
 /// So long after a search it is repeated, in case the path has become wider (RFC 8899 PMTU_RAISE_TIMER).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
 
-/// After so many probes of the base size of which none is answered, and each time again, probes come half as often.
+/// After this many probes of the base size without an answer, and each time again, probes come half as often.
 const UNANSWERED_MAX: u32 = 16;
 
 /// The least time between two probes: a burst of losses must not take several.
@@ -55,22 +55,22 @@ const SPACING_MIN: Duration = Duration::from_millis(5);
 /// little needs no larger packets (\[size-4\]).
 const PROBE_SHARE: u32 = 8;
 
-/// What is known of the path, when a verdict is due.
+/// The path as known when a verdict is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathView {
     /// The highest of our numbers whose fate is known.
     pub(crate) settled: Option<u64>,
     /// The share of probes which get no answer although their size passes: lost on either way. `None` while too little is known.
     pub(crate) loss: Option<f64>,
-    /// What an answer takes at the most.
+    /// Longest time that an answer takes.
     pub(crate) patience: Duration,
 }
 
-/// When probes follow each other.
+/// Times that space the probes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     pub(crate) srtt: Duration,
-    /// What a full datagram takes at the sender's rate.
+    /// Time of a full datagram at the sender's rate.
     pub(crate) datagram_time: Duration,
 }
 
@@ -104,7 +104,7 @@ struct Validation {
     is_decided: bool,
 }
 
-/// What size packets of one direction have.
+/// Size of the packets of one direction.
 #[derive(Debug)]
 pub(crate) struct PacketSize {
     base: u16,
@@ -116,9 +116,9 @@ pub(crate) struct PacketSize {
     phase: Phase,
     /// Bytes which probes may take.
     budget_bytes: u32,
-    /// How often the size before was found not to pass any more.
+    /// Number of times that the previous size no longer passed.
     black_holes: u16,
-    /// Whether the peer answers probes.
+    /// The peer answers probes.
     has_answers: bool,
     /// A larger probe than small ones has been answered since the path is this one: it has carried the base size.
     has_carried: bool,
@@ -166,18 +166,18 @@ impl PacketSize {
         self.black_holes
     }
 
-    /// Whether packets are larger than the base, so that a narrower path would lose them.
+    /// True if packets are larger than the base, so that a narrower path would lose them.
     pub(crate) fn is_above_base(&self) -> bool {
         self.bytes() > self.base
     }
 
-    /// Whether it can be asked about the size that packets have, and is not already.
+    /// True if the current size can be probed and is not being probed already.
     pub(crate) fn may_be_suspected(&self) -> bool {
         let is_asked = matches!(self.phase, Phase::Base(_));
         !is_asked && (self.is_above_base() || self.has_answers && self.base > LEAST_BYTES * 2)
     }
 
-    /// Whether the path does not even carry packets of the base size, and does carry smaller ones.
+    /// True if the path carries no packets of the base size, only smaller ones.
     pub(crate) fn is_too_narrow(&self) -> bool {
         self.is_too_narrow
     }
@@ -211,17 +211,17 @@ impl PacketSize {
 
     // ---- probes ----
 
-    /// Whether there will be probes; cheaper than to ask when.
+    /// True if there will be probes; cheaper than [`Self::probe_at`].
     pub(crate) fn may_probe(&self) -> bool {
         !matches!(self.phase, Phase::Complete { raise_at: Time::MAX })
     }
 
-    /// Whether so many small probes have no answer that nothing may be getting through, of whatever size.
+    /// True if enough small probes are unanswered that nothing of any size may be getting through.
     pub(crate) fn is_unanswered(&self) -> bool {
         matches!(&self.phase, Phase::Base(pair) if pair.small.answered() == 0 && pair.small.sent() >= UNANSWERED_MAX)
     }
 
-    /// When the next probe is due, if one is to be sent.
+    /// Time of the next probe, if one is to be sent.
     pub(crate) fn probe_at(&self, loss: Option<f64>) -> Option<Time> {
         match &self.phase {
             // Nothing that has been sent has room in packets that pass: their share of the rate alone bounds these ([size-4]).
@@ -374,7 +374,7 @@ impl Validation {
     }
 }
 
-/// How many probes without an answer make it unlikely that each was lost by chance, when a share `loss` of them is.
+/// Number of unanswered probes that chance does not explain, when a share `loss` of them is lost.
 fn probes_needed(loss: Option<f64>) -> u32 {
     let Some(loss) = loss else { return PROBES_BLIND };
     let needed = MISTAKE_MAX.ln() / loss.clamp(1e-3, 0.999).ln();

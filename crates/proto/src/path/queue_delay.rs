@@ -1,4 +1,4 @@
-//! How long datagrams wait on their way: by how much their one-way delays exceed the least lately.
+//! Queueing delay of datagrams: the excess of their one-way delays over the recent minimum.
 //!
 //! The receiver's clock has another origin than ours, which cancels out (\[report-16\]). What it says is the peer's word: a wrong
 //! clock makes this estimate wrong, and nothing else.
@@ -36,7 +36,7 @@ impl QueueDelay {
         self.latest = Some(waited);
     }
 
-    /// How long the datagram waited that waited least of those which the newest report names.
+    /// Least queueing delay among the datagrams that the newest report names.
     pub(crate) fn latest(&self) -> Option<Duration> {
         self.latest
     }

@@ -1,5 +1,5 @@
-//! How much the peer's socket buffer can hold, and so how much may be in flight
-//! (`spec/protocol.md` \[plan-7\]): flow control for a sender without a congestion window.
+//! Room in the peer's socket buffer, which bounds the data in flight (`spec/protocol.md` \[plan-7\]): flow control for a
+//! sender without a congestion window.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use dfcp_time::{Time, duration_ns};
 use crate::limits::{IN_FLIGHT_MAX, LOSS_BELIEVED_MAX, PEER_QUEUE_DATAGRAMS_MIN};
 use crate::path::windowed::WindowedMin;
 
-/// What a report counts a queue in.
+/// Unit of the queue in a report, bytes.
 pub(crate) const QUEUE_UNIT_BYTES: u64 = 1024;
 
 /// A least value counts for this long, and at most for twice as long.
 const MEMORY: Duration = Duration::from_secs(5);
 
-/// How many data datagrams may be in flight.
+/// Limit of the data datagrams in flight.
 #[derive(Debug)]
 pub(crate) struct ReceiverFlowControl {
-    /// What the path does by itself, with nothing waiting or dropped behind it.
+    /// The path's own round trip and loss, with nothing waiting or dropped behind it.
     least_rtt: WindowedMin<Duration, 2>,
     least_loss: WindowedMin<f64, 2>,
-    /// What the newest report allows; `None` without limit.
+    /// Allowance of the newest report; `None` without limit.
     room: Option<Room>,
     /// The number of connections that share the queue.
     sharers: usize,
     in_flight_max: usize,
 }
 
-/// What may be in flight.
+/// Allowance for data in flight.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     path_bytes: f64,
@@ -37,7 +37,7 @@ struct Room {
     loss: f64,
 }
 
-/// What a report says of it.
+/// The queue in front of the receiver, as a report describes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueReport {
     /// Bytes which the receiver's system holds for this connection; 0 if it does not say.
@@ -68,9 +68,9 @@ impl ReceiverFlowControl {
         self.in_flight_max
     }
 
-    /// What is in flight beyond the path's own share, and was not reported yet, may all be waiting in the peer's system.
-    /// `loss` is the share of datagrams which do not arrive; what the sender causes itself by outrunning its peer must not
-    /// let it send more, hence the least one counts.
+    /// Takes in a report. Unreported data in flight beyond the path's own share may all be waiting in the peer's system.
+    /// `loss` is the share of datagrams which do not arrive. Its minimum counts: loss that the sender causes by outrunning
+    /// its peer must not let it send more.
     pub(crate) fn on_report(&mut self, now: Time, datagram_bytes: usize, loss: f64, report: QueueReport) {
         let part = now.as_ns() / duration_ns(MEMORY);
         if let Some(rtt) = report.rtt {

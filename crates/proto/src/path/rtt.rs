@@ -41,13 +41,12 @@ impl RttEstimator {
         self.smoothed.unwrap_or(INITIAL)
     }
 
-    /// How long to wait for feedback before a probe: SRTT + max(4·RTTVAR, 2 ms) + `report_interval` × 2.
+    /// Wait for feedback before a probe: SRTT + max(4·RTTVAR, 2 ms) + `report_interval` × 2.
     pub(crate) fn probe_timeout(&self, report_interval: Duration) -> Duration {
         self.smoothed() + (self.variation * 4).max(Duration::from_millis(2)) + report_interval * 2
     }
 
-    /// How often a receiver reports: sixteen times per RTT, at most once per millisecond, at least every 10 ms
-    /// (\[report-2\]).
+    /// Interval of a receiver's reports: a sixteenth of the RTT, at least 1 ms, at most 10 ms (\[report-2\]).
     pub(crate) fn report_interval(&self) -> Duration {
         self.report_interval_of_much().max(Duration::from_millis(1))
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::limits::{ELSEWHERE_MAX, JUDGED_MIN};
 
-/// Why what is in flight is not judged.
+/// Why datagrams in flight are not judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Reports had been missing for longer than \[silence-1\] waits.
@@ -17,7 +17,7 @@ pub(crate) enum Cause {
     Move,
 }
 
-/// Whether the losses that a report tells are judged.
+/// Judgement on the losses of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
     /// They are, except `forgiven` datagrams; for this part of the time since the last report nothing could be sent, because the peer was silent.
@@ -26,10 +26,10 @@ pub(crate) enum Judgement {
     LeftOut,
 }
 
-/// Which datagrams are not judged.
+/// Datagrams that are not judged.
 #[derive(Debug, Default)]
 pub(crate) struct Unjudged {
-    /// Those which were sent before so many datagrams had been.
+    /// Count of datagrams, from the first on, that are not judged.
     until: u64,
     /// The time for which losses must still be judged before silence is left out again, and before a move is.
     rest: [Duration; 2],

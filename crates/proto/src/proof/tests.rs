@@ -1,4 +1,4 @@
-//! How rows are laid out, and a sender and a receiver which talk to each other over a lossy path, honest or not.
+//! Layout of rows, and a sender and a receiver which talk to each other over a lossy path, honest or not.
 
 use std::collections::VecDeque;
 
@@ -105,7 +105,7 @@ struct Pair {
     withheld: Option<u32>,
     /// Datagrams on their way, which may overtake each other: number, block info and payload.
     path: Vec<(u64, Symbol, Vec<u8>)>,
-    /// What was written and has not been read.
+    /// Bytes written and not yet read.
     unread: VecDeque<u8>,
 }
 
@@ -116,7 +116,7 @@ struct Told {
     payload: Vec<u8>,
 }
 
-/// Where the list of a report's only record begins.
+/// Offset of the list in a report with one record.
 const LIST_AT: usize = feedback::REPORT_BYTES + feedback::STREAM_RECORD_BYTES_MIN - 1;
 
 /// The only record of a report.
@@ -202,7 +202,7 @@ impl Pair {
             self.received += 1;
             self.reports_left = 3;
             self.highest = self.highest.max(Some(number));
-            // What there is no room for is as good as lost.
+            // A symbol for which there is no room is as good as lost.
             let Symbol { stream, block_id, esi, info: block, .. } = symbol;
             let pushed = self
                 .receiver

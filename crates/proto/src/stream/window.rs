@@ -2,8 +2,8 @@
 
 use crate::limits::WINDOW_BYTES_START;
 
-/// How many bytes the streams of a session may hold at one end, received or written: few at first, and twice as many each time
-/// that half of them have been carried to their end, up to a cap.
+/// Limit of the bytes that the streams of a session may hold at one end, received or written: small at first, and doubled each
+/// time that half of them have been carried to their end, up to a cap.
 ///
 /// Linux measures a round trip for this (*dynamic right-sizing*). A receiver of DFCP does not know one, and in a lossy round trip
 /// only a fifth of a window may be read: at 50 % loss it spans six to eight. Bytes that were only promised, or have only arrived,
@@ -58,8 +58,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is carried in whatever pieces: it never exceeds its cap, never shrinks, and needs at least as much as
-        /// half of what it grows by.
+        /// With bytes carried in any pieces, it never exceeds its cap, never shrinks, and needs at least half of its growth
+        /// to be carried.
         #[test]
         fn it_grows_by_no_more_than_twice_what_was_carried(max in 0_u64..1 << 40, pieces in prop::collection::vec(0_u64..1 << 34, 0..100)) {
             let (mut window, mut carried) = (GrowingWindow::new(max), 0_u64);

@@ -26,7 +26,7 @@ pub(crate) struct Liar {
     pub(crate) said_bytes: u64,
     /// Streams which it may have opened, as it has heard.
     pub(crate) permitted: StreamLimits,
-    /// What the server has spent in [`timed`](Self::timed). The liar's own work is no part of it.
+    /// Time that the server has spent in [`timed`](Self::timed). The liar's own work is no part of it.
     pub(crate) server_took: Duration,
 }
 
@@ -42,7 +42,7 @@ impl Liar {
     /// It may open `limit` streams of each kind, and all together have this much memory.
     pub(crate) fn with(limit: u32, memory_bytes_max: u64) -> Self {
         let streams = StreamLimits { bidirectional: limit, one_way: limit };
-        // What it says of arrivals is beside the point here.
+        // A fixed rate: reports of arrivals are beside the point here.
         let rate = Rate::Fixed { rate_bps: 100_000_000 };
         let config = Config { streams, rate, ..Config::danger_unsealed() };
         let mut server = Server::new(Accept { memory_bytes_max: Some(memory_bytes_max), ..config.into() });
@@ -120,7 +120,7 @@ impl Liar {
         std::iter::from_fn(|| streams.poll_event()).collect()
     }
 
-    /// How many streams of a kind it may have opened, as the newest report says.
+    /// Limits of the streams that it may have opened, by the newest report.
     pub(crate) fn granted(&mut self) -> StreamLimits {
         self.ack(Ack::KeepAlive { stream: StreamId::FIRST });
         let end = self.server.now + Duration::from_secs(1);

@@ -49,7 +49,7 @@ impl Server {
         self.host.connections.get_mut(&handle).unwrap()
     }
 
-    /// What one connection sends now.
+    /// Datagrams that one connection sends now.
     pub(crate) fn sent(&mut self, handle: Handle) -> Vec<Vec<u8>> {
         let (now, mut out) = (self.now, [0; DATAGRAM_BUFFER_BYTES]);
         let connection = self.connection(handle);

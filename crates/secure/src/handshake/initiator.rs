@@ -8,7 +8,7 @@ use super::noise::{Keys, Noise};
 use super::{Established, HandshakeError, Pattern, Role};
 use crate::keys::{Fingerprint, PreSharedKey, PublicKey, StaticKey};
 
-/// What an initiator knows, which decides the pattern.
+/// Keys that an initiator knows, which decide the pattern.
 #[derive(Clone, Debug)]
 pub enum InitiatorKeys {
     /// The responder's key is not known: [`Pattern::FirstContact`].

@@ -35,7 +35,7 @@ pub use responder::{Answered, HalfOpen, Responder, ResponderKeys};
 /// No handshake message is longer: it must fit into one datagram (`spec/security.md` \[noise-1\]).
 pub const MESSAGE_BYTES_MAX: usize = 1500;
 
-/// Which keys are used how.
+/// Handshake pattern: the keys, and their use.
 ///
 /// Payloads: the first message's is in the clear in `XX`, encrypted to the responder's static key in `IK` (so without
 /// forward secrecy) and under the pre-shared key in `NNpsk0`; **in all three it may be a replay** until the initiator
@@ -89,7 +89,7 @@ impl Pattern {
         }
     }
 
-    /// By how many bytes each message is longer than its payload; as many entries as there are messages.
+    /// Overhead of each message over its payload, bytes; one entry for each message.
     #[must_use]
     pub fn overheads(self) -> &'static [usize] {
         const KEY: usize = 32;
@@ -106,7 +106,7 @@ impl Pattern {
     }
 }
 
-/// Which end of a connection one is.
+/// Role of an end in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Sent the first message.
@@ -176,7 +176,7 @@ impl fmt::Debug for Established {
 }
 
 impl Established {
-    /// Which end this is.
+    /// Role of this end.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
@@ -194,7 +194,7 @@ impl Established {
         self.peer
     }
 
-    /// What names the pre-shared key; `None` without one.
+    /// Fingerprint of the pre-shared key; `None` without one.
     #[must_use]
     pub fn pre_shared(&self) -> Option<Fingerprint> {
         self.pre_shared
@@ -220,9 +220,9 @@ impl Established {
         (SealKeys::new(cipher, mine.0, mine.1), OpenKeys::new(cipher, theirs.0, theirs.1))
     }
 
-    /// Whether `sealed` (payload and tag behind `header`) is a datagram number `number` of the peer's under `cipher`;
-    /// decrypts it in place. The keys are made for this one question, so that a responder which waits for a first
-    /// datagram can be asked about forgeries and be none the worse for them.
+    /// True if `sealed` (payload and tag behind `header`) is the peer's datagram number `number` under `cipher`; decrypts it
+    /// in place. The keys are derived for this one check, so that a responder which waits for a first datagram keeps no
+    /// state of forgeries.
     #[must_use]
     pub fn opens(&self, cipher: Cipher, number: u64, header: &[u8], sealed: &mut [u8]) -> bool {
         let (direction, secret) = match self.role {

@@ -64,7 +64,7 @@ impl Noise {
         self.pattern
     }
 
-    /// Whether message `index` (0 to 2) is the next one.
+    /// Checks that message `index` (0 to 2) is the next one.
     pub(super) fn require(&self, index: usize) -> Result<(), HandshakeError> {
         if self.done == index && index < self.pattern.messages() { Ok(()) } else { Err(HandshakeError::OutOfTurn) }
     }

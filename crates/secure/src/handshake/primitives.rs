@@ -1,4 +1,4 @@
-//! What Noise computes with: the library that also seals datagrams, and X25519 by the one which the pairing code's group
+//! Primitives of Noise: from the library that also seals datagrams, and X25519 from the one which the pairing code's group
 //! comes from, so that there is one set of primitives in the program.
 
 use ring::{aead, digest};
@@ -61,7 +61,7 @@ const fn near_a_power(lowest: u8, others: u8) -> [u8; BYTES] {
     bytes
 }
 
-/// Whether every shared secret with this public key is zero, which a multiplication would find, too, but at its price.
+/// True if every shared secret with this public key is zero. A multiplication would find that, too, at a higher cost.
 pub(super) fn is_of_low_order(public: &[u8; BYTES]) -> bool {
     // Public keys are no secret: this may stop at the first difference.
     let mut masked = *public;

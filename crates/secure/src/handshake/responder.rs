@@ -9,7 +9,7 @@ use super::primitives::is_of_low_order;
 use super::{Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Role};
 use crate::keys::{PreSharedKey, PublicKey, StaticKey};
 
-/// What a responder has, for all its handshakes. A pattern whose key is missing is refused.
+/// Keys of a responder, for all its handshakes. A pattern whose key is missing is refused.
 #[derive(Clone, Debug, Default)]
 pub struct ResponderKeys {
     /// For [`Pattern::FirstContact`] and [`Pattern::Pinned`].
@@ -45,7 +45,7 @@ impl fmt::Debug for Responder {
     }
 }
 
-/// What a responder keeps when it has answered.
+/// State of a responder that has answered.
 #[derive(Debug)]
 pub enum Answered {
     /// [`Pattern::Pinned`] and [`Pattern::PreShared`]: there is no third message. But see [`Established`] on replays.

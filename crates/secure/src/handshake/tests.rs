@@ -30,7 +30,7 @@ fn initiator(pattern: Pattern) -> Initiator {
 
 type Written = Result<Vec<u8>, HandshakeError>;
 
-/// What a function writes into a buffer.
+/// Bytes that a function writes into a buffer.
 fn written(write: impl FnOnce(&mut [u8]) -> Result<usize, HandshakeError>) -> Written {
     let mut out = vec![0; MESSAGE_BYTES_MAX];
     let length = write(&mut out)?;
@@ -341,7 +341,7 @@ fn buffers_and_lengths_are_checked_before_anything_is_done() {
     }
 }
 
-/// What a stranger's first message makes a responder multiply on the curve before it is refused.
+/// Curve multiplications that a stranger's first message costs a responder before it is refused.
 #[test]
 fn only_a_message_to_the_static_key_costs_a_multiplication_before_it_is_refused() {
     let multiplications = |work: &dyn Fn() -> Option<HandshakeError>| {

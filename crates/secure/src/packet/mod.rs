@@ -49,7 +49,7 @@ pub fn epoch_of(number: u64) -> u64 {
     number >> EPOCH_SHIFT
 }
 
-/// What seals datagrams.
+/// AEAD that seals datagrams.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -87,7 +87,7 @@ impl Cipher {
         Self::ALL.into_iter().find(|cipher| cipher.id() == id)
     }
 
-    /// Whether this CPU has the instructions which make AES-GCM fast: AES and carry-less multiplication.
+    /// True if this CPU has the instructions which make AES-GCM fast: AES and carry-less multiplication.
     #[must_use]
     pub fn cpu_has_aes() -> bool {
         #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]

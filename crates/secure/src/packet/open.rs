@@ -124,7 +124,7 @@ impl OpenKeys {
         (self.epoch, self.previous.is_some())
     }
 
-    /// Whether the next epoch's key has been made.
+    /// True once the next epoch's key has been made.
     #[cfg(test)]
     pub(super) fn has_next(&self) -> bool {
         self.next.is_some()

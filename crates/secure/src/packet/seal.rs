@@ -13,7 +13,7 @@ pub enum SealError {
     /// The number, or a higher one, was used before.
     #[error("datagram number {number} was used before; the next one must be at least {least}")]
     NumberUsed {
-        /// What was asked for.
+        /// The number asked for.
         number: u64,
         /// The lowest number that is allowed.
         least: u64,

@@ -1,4 +1,4 @@
-//! What reports say of arrivals besides their counts: earlier marks of the receiver's clock, ECN, and which datagrams did not
+//! Records of arrivals besides their counts: earlier marks of the receiver's clock, ECN, and the datagrams which did not
 //! arrive. Each is a feature; `spec/wire-format.md` §9 has the fields.
 
 use crate::DecodeError;
@@ -17,11 +17,11 @@ const BITS_24: u32 = (1 << 24) - 1;
 /// below 2²⁴.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mark {
-    /// How long before, in microseconds; not 0.
+    /// Microseconds before that arrival; not 0.
     pub back_us: u32,
-    /// By how much the highest datagram's number was lower.
+    /// Difference by which the highest datagram's number was lower.
     pub numbers_back: u32,
-    /// How many datagrams fewer had been received.
+    /// Difference by which the number of datagrams received was lower.
     pub received_back: u32,
 }
 
@@ -44,7 +44,7 @@ impl Mark {
         Some(bytes)
     }
 
-    /// Whether a mark may stand behind `newer`: earlier, and then nothing was higher or more.
+    /// True if a mark may stand behind `newer`: it is earlier, and neither number was higher then.
     const fn may_follow(&self, newer: &Self) -> bool {
         self.back_us > newer.back_us
             && self.numbers_back >= newer.numbers_back
@@ -104,9 +104,10 @@ impl EcnCounts {
 /// Datagrams which did not arrive one after the other. Numbers which the sender skipped are among them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossRun {
-    /// How many arrived above them: up to the report's highest datagram, which is one of them, or up to the run before. At least 1.
+    /// Number of arrivals above the lost ones: up to the report's highest datagram, which is included, or up to the run before. At
+    /// least 1.
     pub gap: u32,
-    /// How many did not, at least 1.
+    /// Number of lost datagrams, at least 1.
     pub length: u32,
 }
 

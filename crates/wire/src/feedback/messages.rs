@@ -1,4 +1,4 @@
-//! Which symbols of messages have arrived: a list of messages from a first one on, in the order of their ids.
+//! Arrived symbols of messages: a list of messages from a first one on, in the order of their ids.
 
 use super::record::{MESSAGES, MESSAGES_HEAD_BYTES, RECORD_HEADER_BYTES};
 use super::runs::{COMPLETE, EMPTY, RUN_BITS, RunWriter};
@@ -9,7 +9,7 @@ use crate::sizes::MESSAGE_SYMBOLS_MAX;
 /// The most bytes of a [`SymbolSet`].
 const SYMBOL_SET_BYTES_MAX: usize = MESSAGE_SYMBOLS_MAX as usize / 8;
 
-/// What a report says of messages, besides the list of them.
+/// State of messages in a report, besides the list of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MessagesState {
     /// The first message of the list.
@@ -44,7 +44,7 @@ impl<'a> SymbolSet<'a> {
         }
     }
 
-    /// Whether the symbol with this id is in the set.
+    /// True if the symbol with this id is in the set.
     #[must_use]
     pub fn contains(self, esi: u32) -> bool {
         let byte = usize::try_from(esi / 8).ok().and_then(|at| self.0.get(at));

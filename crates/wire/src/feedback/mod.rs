@@ -33,11 +33,12 @@ pub struct Report {
     pub hold_us: u32,
     /// Rate at which bytes arrive, in bits per second, as the receiver estimates it.
     pub arrival_rate_bps: u64,
-    /// What the receiver lends to blocks that its application has not read, KiB, over all streams. It may fall (`spec/protocol.md` \[window-3\]).
+    /// Memory for blocks that the receiver's application has not read, KiB, over all streams. It may fall (`spec/protocol.md`
+    /// \[window-3\]).
     pub memory_kib: u32,
     /// Streams which the peer may have opened in all, of each kind. They never fall.
     pub streams: StreamLimits,
-    /// What arrived in vain.
+    /// Datagrams that arrived in vain.
     pub wasted: Wasted,
 }
 

@@ -28,7 +28,7 @@ pub(super) const MESSAGES_HEAD_BYTES: usize = 8;
 /// Bytes of a stream's record with the shortest list that says anything.
 pub const STREAM_RECORD_BYTES_MIN: usize = RECORD_HEADER_BYTES + STREAM_STATE_BYTES + 1;
 
-/// What a report says of one stream, besides the list of its blocks.
+/// State of one stream in a report, besides the list of its blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamState {
     /// The stream.
@@ -121,7 +121,7 @@ impl<'a> Iterator for Records<'a> {
 
     fn next(&mut self) -> Option<Record<'a>> {
         while self.reader.left() > 0 {
-            // What was validated has no error.
+            // Validated records have no error.
             if let Some(record) = next(&mut self.reader).ok()? {
                 return Some(record);
             }

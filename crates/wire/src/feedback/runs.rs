@@ -38,7 +38,7 @@ pub(super) struct RunWriter<'a> {
     writer: Writer<'a>,
     /// Kind bits of the last entry if it is a run: such a run may grow.
     last_run: Option<u8>,
-    /// Whether an entry was left out: a later one would then be taken for another block's.
+    /// An entry was left out: a later one would be taken for another block's.
     cut: bool,
 }
 

@@ -78,7 +78,7 @@ pub enum Ack {
     /// Asks a peer that has fallen silent whether it has lost the session. The payload is the question which that peer gave away
     /// for this, padded. Always in the clear: a peer that has lost the session has lost its keys.
     SessionQuery {
-        /// The connection id of the one who asks, to which the answer goes.
+        /// The connection id of the asking side, to which the answer goes.
         from: u32,
     },
     /// Tells the peer the reset ticket in the payload (`spec/security.md` \[reset-1\]): what to ask if this side falls silent. Only where it is

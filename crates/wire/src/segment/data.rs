@@ -14,7 +14,7 @@ pub struct Data {
     pub esi: u32,
     /// The block's shape, the same in all of its segments. Encoding clamps it as [`BlockInfo::to_s2`] does.
     pub block: BlockInfo,
-    /// Which part of the symbol the payload is: the whole of it unless the session has chosen the feature.
+    /// Part of the symbol in the payload: the whole of it unless the session has chosen the feature.
     pub fragment: Fragment,
 }
 

@@ -1,11 +1,11 @@
-//! What all modern segments say besides what their kind says.
+//! Fields of all modern segments, whatever their kind.
 
 use crate::Ports;
 
-/// Where a segment goes, how it is numbered, and whether it will be sealed.
+/// Address, number and key epoch of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope {
-    /// What the two port fields hold.
+    /// Content of the two port fields.
     pub address: Address,
     /// The datagram's number, its low 32 bits.
     pub number: u32,
@@ -32,7 +32,7 @@ impl Address {
     }
 }
 
-/// What a header tells of a key epoch: the two lowest bits of its number.
+/// A key epoch as in the header: the two lowest bits of its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyEpoch(u8);
 

@@ -13,17 +13,17 @@ pub struct Message {
     pub id: u32,
     /// Encoding symbol id, below [`MESSAGE_SYMBOLS_MAX`]: the source symbols in order, then repair symbols.
     pub esi: u32,
-    /// What the symbol is computed from.
+    /// Messages that the symbol is computed from.
     pub coverage: Coverage,
     /// The sender's clock in microseconds, modulo 2³².
     pub clock_us: u32,
-    /// How old the message `id` is, in microseconds.
+    /// Age of the message `id`, microseconds.
     pub age_us: u32,
-    /// How old it may become in microseconds; [`LIFETIME_UNLIMITED`](Self::LIFETIME_UNLIMITED) for a reliable one.
+    /// Lifetime of the message, microseconds; [`LIFETIME_UNLIMITED`](Self::LIFETIME_UNLIMITED) for a reliable one.
     pub lifetime_us: u32,
 }
 
-/// What a message segment's symbol is computed from.
+/// Messages that a message segment's symbol is computed from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Coverage {
     /// One message.
@@ -45,7 +45,7 @@ pub struct MessageInfo {
 /// Neighbouring messages which a repair symbol covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MessageGroup {
-    /// How many messages from the first one's id on, at least 2.
+    /// Number of messages from the first one's id on, at least 2.
     pub count: u16,
     /// Source symbols of all of them, at least `count` and at most [`BlockInfo::K_MAX`].
     pub source_symbols: u16,
@@ -106,7 +106,7 @@ impl Message {
         message.check().map(|()| message)
     }
 
-    /// What a receiver asks of the fields. A sender that breaks it is not heard.
+    /// Checks the fields as a receiver does, which drops segments that fail.
     ///
     /// # Errors
     /// [`DecodeError::MessageField`] for the first field which is out of its range, or which contradicts another.

@@ -118,14 +118,14 @@ impl Segment {
         }
     }
 
-    /// Whether it is sealed where there are keys. What carries a Noise message, or may, comes before them, and a query is for a peer that
-    /// has none any more (`spec/security.md` \[seal-1\]).
+    /// True if it is sealed in connections with keys. Segments that carry a Noise message, or may, come before the keys, and a query is
+    /// for a peer that has none any more (`spec/security.md` \[seal-1\]).
     #[must_use]
     pub const fn can_be_sealed(&self) -> bool {
         !matches!(self, Self::Syn(_) | Self::SynAck(_) | Self::Ack(Ack::Noise | Ack::SessionQuery { .. }))
     }
 
-    /// What the session must have chosen, or else its receiver drops the segment (`spec/protocol.md` \[open-40\]).
+    /// Features that the session must have chosen, or else its receiver drops the segment (`spec/protocol.md` \[open-40\]).
     #[must_use]
     #[inline]
     pub const fn needs(&self) -> Features {

@@ -8,11 +8,11 @@ use crate::{DecodeError, Flags, HEADER_BYTES, Ports};
 /// A segment which is known to be genuine, as far as its protection goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received<'a> {
-    /// What it says.
+    /// The decoded segment.
     pub segment: Segment,
     /// The datagram's number, its low 32 bits.
     pub number: u32,
-    /// What follows header and options, without CRC or tag.
+    /// Bytes behind header and options, without CRC or tag.
     pub payload: &'a [u8],
 }
 
@@ -26,19 +26,19 @@ pub struct Clear(pub(crate) RawHeader);
 pub struct Sealed(pub(crate) RawHeader);
 
 impl Clear {
-    /// Whether it is a SYN, whose address are [`ports`](Self::ports) instead of a connection id.
+    /// True for a SYN, whose address is [`ports`](Self::ports) instead of a connection id.
     #[must_use]
     pub fn is_syn(&self) -> bool {
         self.0.header.flags == Flags::SYN
     }
 
-    /// Whether it is an RST.
+    /// True for an RST.
     #[must_use]
     pub fn is_reset(&self) -> bool {
         self.0.header.flags == Flags::RST
     }
 
-    /// Whether it asks if its receiver still has the session.
+    /// True if it asks for the existence of the session at its receiver.
     #[must_use]
     pub fn is_session_query(&self) -> bool {
         self.0.header.flags == Flags::ACK && self.0.header.s1 == SESSION_QUERY
@@ -100,7 +100,7 @@ impl Sealed {
     /// and the sealed bytes, tag included.
     ///
     /// # Errors
-    /// What makes a segment invalid whatever is sealed in it: a checksum, options, or the stream id 0.
+    /// The segment is invalid even before it is opened: a checksum, options, or the stream id 0.
     #[inline]
     pub fn split<'a>(&self, datagram: &'a mut [u8]) -> Result<(&'a [u8], &'a mut [u8]), DecodeError> {
         self.0.check_no_checksum()?;

@@ -6,7 +6,7 @@ use crate::{Flags, StreamId};
 /// Precedes a feedback report, which is the payload ([`feedback`](crate::feedback)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReportHeader {
-    /// What the receiving system's socket buffer can hold, KiB; 0 if that is not told.
+    /// Capacity of the receiving system's socket buffer, KiB; 0 if that is not told.
     pub receive_queue_kib: u32,
 }
 

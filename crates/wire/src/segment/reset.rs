@@ -21,7 +21,7 @@ pub enum ResetReason {
     CannotRead,
     /// The application has ended the session.
     Application {
-        /// What it says to the peer's application.
+        /// Error code for the peer's application.
         error: u32,
     },
     /// The path carries no packets of the least size that is used.

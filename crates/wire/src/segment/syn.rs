@@ -7,7 +7,7 @@ use crate::{Features, Flags, Profile, StreamId, SymbolSize};
 /// Asks for a connection. The payload is a [handshake payload](crate::handshake::Payload).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Syn {
-    /// What is asked for; `None` if one of the options is missing.
+    /// Options that are asked for; `None` if one of them is missing.
     pub options: Option<SynOptions>,
 }
 
@@ -16,7 +16,7 @@ pub struct Syn {
 pub struct SynAck {
     /// Number of the SYN's newest copy; 0 in sealed connections, where the Noise message has it.
     pub echo: u32,
-    /// What is agreed to; `None` in sealed connections, or if one of the options is missing.
+    /// Options that are agreed to; `None` in sealed connections, or if one of them is missing.
     pub options: Option<SynOptions>,
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!(told(records_again), told(records));
 }
 
-/// What records say: the streams with their runs, and the others as they print.
+/// Contents of records: the streams with their runs, and the others as they print.
 fn told(records: Records<'_>) -> Vec<Result<(StreamState, Vec<Run>), String>> {
     records
         .map(|record| match record {

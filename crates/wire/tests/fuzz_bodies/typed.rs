@@ -6,7 +6,7 @@ use dfcp_wire::{DATAGRAM_BYTES_MAX, DecodeError, Finished, Outline, TAG_BYTES, U
 /// Panics if a decoder does, or if one of the above does not hold.
 pub(crate) fn run(datagram: &[u8]) {
     let outline = Outline::of(datagram);
-    // What is refused has been tried: it must not panic, and that is all.
+    // A refused datagram has been tried: it must not panic, and that is all.
     let read = match Unverified::read(datagram) {
         Ok(Unverified::Classic(header)) => check_classic(header, datagram),
         Ok(Unverified::Clear(header)) => check_clear(header, datagram),

@@ -10,14 +10,15 @@ const GROUPS: [usize; 11] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 40, 64];
 const ENOUGH: f64 = 0.02;
 /// In advance of reports which still can be answered, repair symbols are few.
 const REPAIRS_BEFORE_REPORTS_MAX: usize = 6;
-/// What is less probable is left out where rounds follow.
+/// Less probable deficits are left out if rounds follow.
 const NEGLIGIBLE: f64 = 1e-9;
 /// A round takes longer by these seconds than a fate is waited for, and by what its symbols take.
 const ROUND_SLACK_S: f64 = 0.0005;
-/// What leaves at once takes as much longer than at the session's rate, which others share, and waits for its turn.
+/// Symbols that leave at once take this factor longer than at the session's rate, which others share, and wait this
+/// long for their turn.
 const AT_ONCE_SLACK: f64 = 1.2;
 const AT_ONCE_SLACK_S: f64 = 0.0005;
-/// Where losses come in bursts, repair symbols may be spread over these parts of the time that is left.
+/// With losses in bursts, repair symbols may be spread over these parts of the time that is left.
 const SPREADS: [f64; 5] = [1.0, 0.5, 0.25, 0.125, 0.0625];
 /// So much of the time for which they are spread is planned with: what is sent a little later has missed it.
 const SPREAD_PART: f64 = 0.96;
@@ -33,7 +34,7 @@ pub(super) struct Candidate {
     by_repairs: Vec<Advance>,
 }
 
-/// What is known of a group when all has been sent in advance of reports.
+/// Expected state of a group when all has been sent in advance of reports.
 struct Advance {
     /// Messages lost, if nothing follows.
     lost: f64,
@@ -53,7 +54,7 @@ pub(super) fn all(question: &Question) -> (Candidate, Vec<Candidate>) {
             gaps.extend(SPREADS.map(|part| part * rest_s).into_iter().filter(|&gap_s| gap_s > question.symbol_s));
         }
         for repair_gap_s in gaps {
-            // What has its time after the deadline helps nobody.
+            // Symbols due after the deadline are useless.
             let fitting = if repair_gap_s > 0.0 { (rest_s / repair_gap_s + 1e-9) as usize } else { usize::MAX };
             let fitting = if repair_gap_s == question.symbol_s { fitting_at_once(question, rest_s) } else { fitting };
             found.push(Candidate::new(question, (group, rounds), repair_gap_s, fitting));
@@ -62,7 +63,7 @@ pub(super) fn all(question: &Question) -> (Candidate, Vec<Candidate>) {
     (alone, found)
 }
 
-/// How many repair symbols leave one after the other in this time.
+/// Number of repair symbols that leave one after the other in this time.
 fn fitting_at_once(question: &Question, rest_s: f64) -> usize {
     if question.symbol_s <= 0.0 {
         return usize::MAX;
@@ -165,7 +166,7 @@ impl Candidate {
         Pace { round_s: question.round_s, gap_s: question.symbol_s, last_gap_s, last_max }
     }
 
-    /// What comes of a message with each number of repair symbols.
+    /// Outcomes for a message with each number of repair symbols.
     pub(super) fn outcomes(&self, rounds: &Rounds) -> impl Iterator<Item = (usize, Outcome)> {
         let (sources, group) = (self.sources as f64, self.group as f64);
         self.by_repairs.iter().enumerate().map(move |(repairs, advance)| {

@@ -1,18 +1,18 @@
-//! What becomes of datagrams which are sent one after the other, on a path whose losses may come in bursts: a chain of two states, in one
+//! Fate of datagrams which are sent one after the other, on a path whose losses may come in bursts: a chain of two states, in one
 //! of which everything is lost (Gilbert 1960), in continuous time.
 
-/// How a path loses datagrams.
+/// Losses of a path: their share, and their bursts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LossModel {
     /// The share that is lost, 0 to 1.
     pub(crate) share: f64,
-    /// After how long, in seconds, the fate of a datagram says only 1/e as much of another's; 0 where losses are independent.
+    /// Time, in seconds, in which the correlation of fates falls to 1/e; 0 if losses are independent.
     pub(crate) memory_s: f64,
 }
 
 impl LossModel {
-    /// What the fate of one datagram says of that of another `gap_s` later: 1 everything, 0 nothing. As e^(−x), by a fraction which all
-    /// machines compute alike.
+    /// Correlation of the fates of two datagrams `gap_s` apart: 1 is full, 0 is none. As e^(−x), by a fraction which all machines
+    /// compute alike.
     pub(crate) fn correlation(&self, gap_s: f64) -> f64 {
         if self.memory_s <= 0.0 {
             return 0.0;

@@ -1,13 +1,13 @@
-//! How few datagrams suffice: how many neighbouring messages are coded together, how many repair symbols follow them at once, how far
-//! apart, and what is sent when reports tell of losses (`spec/protocol.md` \[message-10\]).
+//! Plans with the fewest sufficient datagrams: the number of neighbouring messages coded together, of repair symbols that follow them at
+//! once, the time between these, and the symbols sent when reports tell of losses (`spec/protocol.md` \[message-10\]).
 //!
 //! Every policy costs datagrams and loses messages. If a lost message had a price, in datagrams, the cheapest policy would be found
 //! by looking at each decision alone, from the last to the first. The price is raised until the policy loses no more than the target permits.
 //! As policies are few, the target lies between two of them, which then take turns.
 //!
-//! * [`chain`]: what becomes of datagrams one after the other.
-//! * [`rounds`]: what is sent when a report has told what is missing.
-//! * [`candidates`]: how messages are coded together, and what is sent before any report.
+//! * [`chain`]: the fate of datagrams one after the other.
+//! * [`rounds`]: the symbols that are sent when a report has told what is missing.
+//! * [`candidates`]: groups of messages coded together, and the symbols that are sent before any report.
 
 mod candidates;
 pub(crate) mod chain;
@@ -20,12 +20,12 @@ use self::rounds::{Outcome, RoundArrivals, Rounds};
 /// A lost message costs no more than this over the share which may be lost: where even that does not reach the target, nothing does
 /// at a price that anybody would pay.
 const PRICE_MAX: f64 = 4.0;
-/// What a datagram costs for which the session's rate has no room.
+/// Price of a datagram for which the session's rate has no room.
 const EXCESS_PRICE: f64 = 1e6;
 /// Steps of the search for the price.
 const STEPS: usize = 10;
 
-/// What is to be planned.
+/// Input of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Question {
     pub(crate) losses: LossModel,
@@ -33,13 +33,13 @@ pub(crate) struct Question {
     pub(crate) k: usize,
     /// From one message to the next, seconds.
     pub(crate) spacing_s: f64,
-    /// How long after a message was handed over its symbols may still leave.
+    /// Time after a message's hand-over in which its symbols may still leave.
     pub(crate) time_s: f64,
     /// From a symbol's leaving until its fate is known.
     pub(crate) round_s: f64,
-    /// What a datagram takes at the session's rate.
+    /// Time of a datagram at the session's rate.
     pub(crate) symbol_s: f64,
-    /// How many datagrams for each message the session's rate has room for.
+    /// Datagrams for each message that the session's rate has room for.
     pub(crate) datagrams_max: f64,
     /// The most messages that may be coded together.
     pub(crate) group_max: usize,
@@ -56,10 +56,10 @@ pub(crate) struct Policy {
     /// Repair symbols at the close, and the time between them.
     pub(crate) repairs: usize,
     pub(crate) repair_gap_s: f64,
-    /// What follows reports, and the time between the symbols of the last round.
+    /// Rounds that follow reports, and the time between the symbols of the last one.
     pub(crate) rounds: Rounds,
     pub(crate) last_gap_s: f64,
-    /// What comes of a message.
+    /// Expected outcome for a message.
     expected: Outcome,
 }
 
@@ -134,7 +134,7 @@ impl Search<'_> {
     }
 }
 
-/// What is looked for is the least of this. What the rate has no room for is worse than all that it has room for.
+/// The objective, which is minimised. A policy for which the rate has no room is worse than all for which it has.
 fn cost(question: &Question, outcome: Outcome, price: f64) -> f64 {
     let excess = outcome.datagrams - question.datagrams_max;
     outcome.price(price) + if excess > 0.0 { EXCESS_PRICE * excess } else { 0.0 }

@@ -1,4 +1,4 @@
-//! What to send when a report has told how many symbols are missing, and time is left for a number of further reports.
+//! Symbols to send when a report has told how many are missing, and time is left for a number of further reports.
 
 use super::chain::{LossModel, arrivals};
 
@@ -7,7 +7,7 @@ const DEFICIT_MAX: usize = 32;
 /// Rounds left for which there is a table.
 pub(crate) const ROUNDS_MAX: usize = 4;
 
-/// What it is worth to send.
+/// Expected cost and loss of a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
     /// Datagrams, on average.
@@ -27,7 +27,7 @@ impl Outcome {
     }
 }
 
-/// How the symbols of a round leave.
+/// Departures of the symbols of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
     /// From a loss to the round which answers it, seconds.
@@ -35,15 +35,15 @@ pub(super) struct Pace {
     /// Between the symbols of a round which another can follow, and of the last one.
     pub(super) gap_s: f64,
     pub(super) last_gap_s: f64,
-    /// How many symbols of the last round leave in time.
+    /// Number of symbols of the last round that leave in time.
     pub(super) last_max: usize,
 }
 
-/// What is to be sent, by what is at stake.
+/// Symbols to send, by the messages at stake.
 #[derive(Clone, Debug)]
 pub(crate) struct Rounds(Vec<OfStake>);
 
-/// How many symbols to send for each deficit, by the rounds that are left with this one.
+/// Symbols to send for each deficit, by the rounds that are left with this one.
 #[derive(Clone, Debug)]
 struct OfStake {
     /// Messages that are lost unless the deficit is made up for.
@@ -94,13 +94,13 @@ impl Rounds {
         self.0.iter().find(|of| of.stake >= stake).or_else(|| self.0.last())
     }
 
-    /// How many symbols to send if `deficit` are missing, without which `stake` messages are lost, and `left` rounds can be sent, with
+    /// Number of symbols to send if `deficit` are missing, without which `stake` messages are lost, and `left` rounds can be sent, with
     /// this one.
     pub(crate) fn symbols(&self, left: usize, deficit: usize, stake: usize) -> usize {
         self.of(stake).map_or(0, |of| of.symbols(left, deficit))
     }
 
-    /// What comes of a deficit with which `left` rounds can still be sent.
+    /// Outcome of a deficit with which `left` rounds can still be sent.
     pub(super) fn outcome(&self, left: usize, deficit: usize, stake: usize) -> Outcome {
         self.of(stake).map_or_else(Outcome::default, |of| of.outcome(left, deficit))
     }

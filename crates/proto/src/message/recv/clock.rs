@@ -1,4 +1,4 @@
-//! How old a message is when one of its datagrams arrives, without a common clock (`spec/protocol.md` \[message-7\]).
+//! Age of a message when one of its datagrams arrives, without a common clock (`spec/protocol.md` \[message-7\]).
 
 use dfcp_time::Time;
 

@@ -1,13 +1,13 @@
-//! What is received of messages (`spec/protocol.md` §3.2): each is delivered once and in time, or not at all.
+//! Receiving side of messages (`spec/protocol.md` §3.2): each is delivered once and in time, or not at all.
 //!
-//! * [`clock`]: how old a message is when a datagram of it arrives.
-//! * [`states`]: what is known of each id, and told in reports.
-//! * [`store`]: what is kept for decoding, within its limits: messages of which too few symbols have come ([`partial`]), messages which are
+//! * [`clock`]: the age of a message when a datagram of it arrives.
+//! * [`states`]: the state of each id, and the records of reports.
+//! * [`store`]: data kept for decoding, within its limits: messages of which too few symbols have come ([`partial`]), messages which are
 //!   coded together ([`group`]), both by their ids ([`pending`]), and rows of known messages ([`known`]).
 //! * [`unread`]: messages that wait for the application.
 //!
-//! The states of ids are part of the session's reserve, and all else is charged to its memory as what it takes. What a datagram costs grows with nothing that a peer has filled, except
-//! with the logarithm of how much is not complete.
+//! The states of ids are part of the session's reserve; the memory of all else is charged to the session. The cost of a datagram does not
+//! grow with anything that a peer has filled, except with the logarithm of the incomplete messages.
 
 mod clock;
 mod group;
@@ -38,9 +38,9 @@ use crate::proof::SECRET_BYTES;
 use crate::stats::ReceivedMessages;
 use crate::stream::recv::memory::ReceiveMemory;
 
-/// What has come of a message is kept for as long after its lifetime, so that it counts as late and not as lost.
+/// Symbols of a message are kept this long after its lifetime, so that it counts as late and not as lost.
 const GRACE: Duration = Duration::from_millis(100);
-/// How long what has come of a reliable message is kept after its newest symbol.
+/// Time for which symbols of a reliable message are kept after its newest one.
 const RELIABLE: Duration = Duration::from_secs(600);
 
 /// The receiving side of a session's messages.
@@ -63,12 +63,12 @@ pub(crate) struct RecvMessages {
 struct Arrival {
     now: Time,
     clock_us: u32,
-    /// By how much the datagram was slower than the fastest lately.
+    /// Excess of the datagram's delay over the least lately, microseconds.
     excess_us: u32,
 }
 
 impl Arrival {
-    /// How old the message with this head is, less the least delay of the path.
+    /// Age of the message with this head, less the least delay of the path, microseconds.
     fn age_us(self, head: RowHead) -> u32 {
         self.clock_us.wrapping_sub(head.created_us).saturating_add(self.excess_us)
     }
@@ -77,7 +77,7 @@ impl Arrival {
         head.lifetime_us != Message::LIFETIME_UNLIMITED && self.age_us(head) > head.lifetime_us
     }
 
-    /// When nothing of the message is of use any more, even to count it.
+    /// Time from which nothing of the message is of use any more, even to count it.
     fn until(self, head: RowHead) -> Time {
         if head.lifetime_us == Message::LIFETIME_UNLIMITED {
             return self.now + RELIABLE;
@@ -342,7 +342,7 @@ impl RecvMessages {
 
     // ---- what the peer is told ----
 
-    /// Whether reports owe the peer news of messages, whatever arrives.
+    /// True if reports owe the peer news of messages, even if nothing arrives.
     pub(crate) fn owes_news(&self) -> bool {
         self.states.is_owing()
     }

@@ -7,7 +7,7 @@ use dfcp_wire::MESSAGE_SYMBOLS_MAX;
 use crate::proof::{Layout, SECRET_BYTES};
 use crate::stream::recv::slot;
 
-/// What has come of it.
+/// Symbols of it that have come.
 pub(super) struct Partial {
     layout: Layout,
     decoder: Decoder,

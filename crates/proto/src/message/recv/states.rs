@@ -1,4 +1,4 @@
-//! What is known of each message by its id, and what reports say of it (`spec/protocol.md` \[message-8\], \[message-9\]).
+//! State of each message by its id, and its part of reports (`spec/protocol.md` \[message-8\], \[message-9\]).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -17,7 +17,7 @@ const OWED: u8 = 4;
 /// Marks which are looked at together.
 const MARKS_TOGETHER: usize = 64;
 
-/// What has come of a message.
+/// Progress of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Nothing.
@@ -52,7 +52,7 @@ pub(super) struct States {
     is_owing: bool,
 }
 
-/// What of a message's symbols has come, for a report.
+/// Symbols of a message that have come, for a report.
 pub(super) struct Named<'a> {
     pub(super) bits: &'a [u8],
     /// XOR of the secrets of these symbols.
@@ -176,7 +176,7 @@ impl States {
         self.places.get(self.at(id)?).copied()
     }
 
-    /// Whether a report has something to tell.
+    /// True if a report has something to tell.
     pub(super) fn is_owing(&self) -> bool {
         self.is_owing
     }
@@ -199,7 +199,7 @@ impl States {
                 State::Empty => (MessageRun::Empty(1), 0),
                 State::Partial => {
                     let named = named(id).and_then(|named| Some((SymbolSet::new(named.bits)?, named.proof)));
-                    // What was given up is told as nothing.
+                    // A message that was given up is told as empty.
                     named.map_or((MessageRun::Empty(1), 0), |(set, proof)| (MessageRun::Partial(set), proof))
                 }
             };

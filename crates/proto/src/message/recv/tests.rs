@@ -1,4 +1,4 @@
-//! What a receiver of messages does with honest segments and with others.
+//! A receiver of messages, with honest segments and with others.
 
 use dfcp_fountain::random_linear::Encoder;
 use dfcp_wire::feedback::{self, MessageRun, Record, Report};

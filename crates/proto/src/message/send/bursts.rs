@@ -1,4 +1,4 @@
-//! How much is lost, whether losses come in bursts, and how long these are: what the fate of a datagram says of the next one, by the time
+//! Share and burstiness of losses, and the length of bursts, from the correlation of the fates of successive datagrams, by the time
 //! between them.
 
 use std::time::Duration;
@@ -29,7 +29,7 @@ const PRIOR_DATAGRAMS: f64 = 100.0;
 /// Longer pauses between datagrams say nothing of how densely they are sent.
 const GAP_MAX: Duration = Duration::from_millis(100);
 
-/// What has been seen.
+/// Statistics of losses.
 #[derive(Clone, Debug)]
 pub(super) struct Bursts {
     buckets: [Bucket; BUCKETS],
@@ -105,7 +105,7 @@ impl Bursts {
         self.recent.observe(RECENT_MEMORY * alike, is_lost);
     }
 
-    /// How many datagrams say as much as one would by itself.
+    /// Number of datagrams that are worth one independent sample: in bursts, neighbours share their fate.
     fn alike(&self) -> f64 {
         if self.memory_s > 0.0 && self.gap_s > 0.0 { (1.0 + 2.0 * self.memory_s / self.gap_s).min(64.0) } else { 1.0 }
     }
@@ -118,7 +118,7 @@ impl Bursts {
         long.clamp(recent - doubt, recent + doubt)
     }
 
-    /// What is known now.
+    /// Estimates the memory of losses anew.
     pub(super) fn judge(&mut self) {
         let share = self.share();
         let (mut sum, mut weight) = (0.0, 0.0);

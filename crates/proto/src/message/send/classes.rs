@@ -20,7 +20,7 @@ const PLANNED_PART: f64 = 0.75;
 /// A mean of the times between messages forgets over this number of them.
 const SPACING_MEMORY: f64 = 32.0;
 
-/// What tells kinds of messages apart.
+/// Properties that tell kinds of messages apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Kind {
     pub(super) within: Duration,
@@ -29,7 +29,7 @@ pub(super) struct Kind {
     pub(super) may_be_grouped: bool,
 }
 
-/// What plans depend on besides.
+/// Other inputs of plans.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conditions {
     pub(super) losses: LossModel,

@@ -1,4 +1,4 @@
-//! What became of each datagram with a message's symbol, by the loss runs of reports.
+//! Fate of each datagram with a message's symbol, by the loss runs of reports.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) struct UnderWay {
     pub(super) next_id: u64,
 }
 
-/// Which datagrams a report says did not arrive.
+/// Datagrams that did not arrive according to a report.
 #[derive(Debug)]
 pub(super) struct Lost {
     /// From the highest down: the lowest number of a run, and the one above its highest.
@@ -32,7 +32,7 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// What `runs` say, counted down from datagram `highest`.
+    /// Reads `runs`, which count down from datagram `highest`.
     pub(super) fn read(highest: u64, runs: LossRuns<'_>) -> Self {
         let mut all = Vec::with_capacity(LOSS_RUNS_MAX);
         let mut above = highest + 1;
@@ -47,7 +47,7 @@ impl Lost {
         Self { runs: all, from }
     }
 
-    /// Whether a datagram has arrived; `None` if nothing is said of it.
+    /// True if a datagram has arrived; `None` if the report does not cover it.
     fn has_arrived(&self, number: u64) -> Option<bool> {
         if number < self.from {
             return None;

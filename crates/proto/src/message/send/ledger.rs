@@ -1,4 +1,4 @@
-//! What the peer must know to prove which symbols it has (`spec/protocol.md` \[message-9\]).
+//! Secrets that the peer must know to prove which symbols it has (`spec/protocol.md` \[message-9\]).
 //!
 //! A record names runs of messages, each of which may be as long as the ledger. Neither its proof nor its news are looked for message by message:
 //! a peer would otherwise choose what each of its reports costs.
@@ -41,7 +41,7 @@ struct Entry {
     proven: u16,
 }
 
-/// What a record newly proves.
+/// Newly proven symbols and messages of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Proven {
     pub(crate) symbols: u64,

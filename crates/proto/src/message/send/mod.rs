@@ -1,4 +1,4 @@
-//! What is sent of messages (`spec/protocol.md` §3.2): the fewest datagrams with which as many come in time as the caller wants.
+//! Sending side of messages (`spec/protocol.md` §3.2): the fewest datagrams with which as many come in time as the caller wants.
 //!
 //! * [`outgoing`]: one message; [`waiting`]: those which wait for their turn; [`unit`]: those which are planned together, [`units`]: all of these;
 //!   [`classes`]: plans for messages of one kind; [`window`]: how far ids may run ahead.
@@ -46,19 +46,19 @@ use crate::stats::SentMessages;
 const MARGIN: Duration = Duration::from_micros(500);
 /// Even where it always takes as long until a fate is known, so much more is no sign of a loss: a report is not sent within 1 ms of another.
 const OVERDUE_MIN: Duration = Duration::from_micros(1_500);
-/// What is planned for a reliable message as its deadline: time for as many rounds as there are tables for.
+/// Deadline that is planned for a reliable message: time for as many rounds as there are tables for.
 const RELIABLE: Duration = Duration::from_secs(3600);
 
-/// What the session knows of the path.
+/// The session's view of the path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathView {
     /// The least round trip lately, or what the handshake tells.
     pub(crate) rtt: Duration,
     pub(crate) smoothed_rtt: Duration,
     pub(crate) report_interval: Duration,
-    /// How long datagrams wait in queues.
+    /// Queueing delay of datagrams.
     pub(crate) queue: Duration,
-    /// What a datagram takes at the session's rate.
+    /// Time of a datagram at the session's rate.
     pub(crate) datagram_time: Duration,
     /// The most bytes of data in a stream's symbol that packets have room for.
     pub(crate) symbol_size: usize,
@@ -93,7 +93,7 @@ pub(crate) struct SendMessages {
     /// No more messages are expected, so that no unit waits for one.
     is_ending: bool,
     fates: Fates,
-    /// How long it takes until the fate of a datagram is known, and how long datagrams wait in queues.
+    /// Times until the fate of a datagram is known, and queueing delays.
     fate_times: Times,
     queue_times: Times,
     ledger: Ledger,
@@ -125,12 +125,12 @@ impl SendMessages {
         SentMessages { burst: Duration::from_secs_f64(self.fates.bursts.memory_s()), ..self.stats }
     }
 
-    /// Whether the fate of a datagram is unknown, or a message waits.
+    /// True if the fate of a datagram is unknown, or a message waits.
     pub(crate) fn is_under_way(&self) -> bool {
         !self.fates.is_empty() || !self.waiting.is_empty()
     }
 
-    /// Whether there is a message for which anything can still be done.
+    /// True if there is a message for which anything can still be done.
     pub(crate) fn is_at_work(&self) -> bool {
         !self.waiting.is_empty() || !self.units.is_empty()
     }
@@ -153,12 +153,12 @@ impl SendMessages {
         }
     }
 
-    /// Whether a symbol waits for nothing but the leave to be sent.
+    /// True if a symbol waits only for permission to be sent.
     pub(crate) fn is_due(&self) -> bool {
         self.units.is_due()
     }
 
-    /// Whether nothing is sent because the path seems to be too long for it.
+    /// True if nothing is sent because the path seems to be too long for it.
     pub(crate) fn is_hopeless(&self) -> bool {
         self.is_hopeless
     }
@@ -169,7 +169,7 @@ impl SendMessages {
         self.asked = Some((number, now));
     }
 
-    /// When a report was asked for by datagram `number`, if that is the last one.
+    /// Time at which datagram `number` asked for a report, if it was the last to ask.
     pub(crate) fn asked_at(&self, number: u64) -> Option<Time> {
         self.asked.filter(|&(asked, _)| asked == number).map(|(_, at)| at)
     }
@@ -219,8 +219,8 @@ impl SendMessages {
         Ok(())
     }
 
-    /// For how long a message may still leave that must not wait on its way for longer than `left`. What it may wait in queues takes half of
-    /// that at the most: a delay which has passed would otherwise forbid to send what tells that it has.
+    /// Time for which a message may still leave that must arrive within `left`. Queueing delay takes at most half of that: a delay which
+    /// has passed would otherwise forbid the sending that shows that it has.
     fn time_to_send(&self, left: Duration) -> Duration {
         let queue = self.queue_times.most(3.0).unwrap_or_default();
         left.saturating_sub(queue.min(left / 2) + MARGIN)
@@ -265,7 +265,7 @@ impl SendMessages {
             let owes = unit.owes();
             self.units.queue(now, number);
             if !owes {
-                // What its time does not suffice for is not planned again at once.
+                // Symbols for which its time does not suffice are not planned again at once.
                 self.settle(now, number, self.timing(now, path), Some(now));
             }
         }
@@ -298,8 +298,8 @@ impl SendMessages {
         true
     }
 
-    /// Whether the next message may be begun. What has a lifetime is let go for it, as no more than its target is owed to it; nothing is let go
-    /// of what is reliable, or whose fate will be known within a round trip ([message-8]).
+    /// True if the next message may be begun. Units with a lifetime that fall behind the window are dropped for it, as only their target is
+    /// owed to them; reliable ones, and those whose fate will be known within a round trip, are kept ([message-8]).
     fn has_room_for_id(&mut self, now: Time, next_id: u64, path: &PathView) -> bool {
         let overdue = self.timing(now, path).overdue;
         let until =
@@ -360,7 +360,7 @@ impl SendMessages {
             let Some(unit) = self.units.get_mut(number) else { continue };
             let wake = unit.wake_at(now, timing);
             if wake.is_some_and(|at| at > now) {
-                // What it was to be looked at for has come.
+                // The symbols that this wake-up was for have come meanwhile.
                 self.units.set_wake(number, wake);
                 continue;
             }
@@ -402,7 +402,7 @@ impl SendMessages {
         self.fates.push(UnderWay { number, at: now, unit: symbol.unit, what: symbol.what, next_id });
     }
 
-    /// When [`next`](Self::next) may have something; `asked` is when it had nothing last.
+    /// Time at which [`next`](Self::next) may have something; `asked` is when it last had nothing.
     pub(crate) fn next_timeout(&self, asked: Time) -> Option<Time> {
         let held = self.held_until.filter(|_| !self.waiting.is_empty());
         [self.units.wakes_at(), self.units.owing_after(asked), held].into_iter().flatten().min()

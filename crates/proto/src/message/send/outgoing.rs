@@ -14,9 +14,9 @@ pub(super) struct Outgoing {
     pub(super) id: u32,
     pub(super) info: MessageInfo,
     pub(super) created: Time,
-    /// What segments say of its lifetime.
+    /// Lifetime that its segments carry, microseconds.
     pub(super) lifetime_us: u32,
-    /// When a symbol may leave at the latest.
+    /// Latest departure of a symbol.
     pub(super) send_by: Time,
     pub(super) is_reliable: bool,
     /// Source symbols one behind the other, each with its secret.

@@ -1,10 +1,10 @@
-//! Whether symbols that have arrived are enough.
+//! Sufficiency of the symbols that have arrived.
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, Decoder};
 
-/// Whether a receiver can decode `k` source symbols from symbols with these ids. As many as there are source symbols need not be enough: of
-/// 256 sets one is not, and which one follows from the ids.
+/// True if a receiver can decode `k` source symbols from symbols with these ids. `k` symbols need not be enough: of 256 sets one is not,
+/// and the ids determine which.
 pub(super) fn suffice(kernel: Kernel, k: usize, mut esis: impl Iterator<Item = u32>) -> bool {
     let Ok(shape) = BlockShape::new(k, k) else { return false };
     let mut decoder = Decoder::new(kernel, shape);

@@ -1,4 +1,4 @@
-//! What a sender of messages does, and what it believes.
+//! Behaviour of a sender of messages, and the reports that it believes.
 
 use dfcp_wire::feedback::{self, MessageRun, Record, Report, ReportWriter};
 use dfcp_wire::segment::Coverage;
@@ -50,7 +50,7 @@ fn drain(send: &mut SendMessages, now: Time, number: &mut u64) -> Vec<Message> {
     sent
 }
 
-/// What a report says of messages from the first on.
+/// Takes in a report of messages from the first on.
 fn record(send: &mut SendMessages, runs: &[MessageRun<'_>], proof: u32) -> Result<Proven, PeerMisbehaved> {
     let mut buffer = [0; 400];
     let mut writer = ReportWriter::new(&mut buffer, &Report::default()).unwrap();
@@ -90,7 +90,7 @@ fn there_is_a_limit_to_what_waits() {
     assert_eq!(hand_over(1), Err(MessageError::Full));
     let mut many = sender(&vec![0; MESSAGES_QUEUED_MAX], within_ms(60));
     assert_eq!(many.send(at(0), &[], within_ms(60), &PATH, || 0), Err(MessageError::Full));
-    // What has expired makes room.
+    // Expired messages make room.
     assert_eq!(many.send(at(60), &[], within_ms(60), &PATH, || 0), Ok(()));
 }
 
@@ -114,7 +114,7 @@ fn a_receiver_that_claims_what_it_has_not_is_found_out() {
         record(&mut begun(), &partial, 3 ^ 5).unwrap(),
         Proven { symbols: 2, symbol_bytes: 2 * 1_004, messages: 0 }
     );
-    // Whatever the code would make of the secrets: the fourth symbol was not sent.
+    // The fourth symbol was not sent: the claim is refused, whatever its secret would be.
     let unsent = [MessageRun::Empty(2), MessageRun::Partial(feedback::SymbolSet::new(&[0b0001_0000]).unwrap())];
     for (runs, proof) in
         [(&[MessageRun::Complete(3)][..], 0), (&[MessageRun::Complete(2)], 2), (&partial, 3), (&unsent, 0)]
@@ -251,7 +251,7 @@ fn under_way(count: u64) -> (SendMessages, u64) {
     (send, number)
 }
 
-/// What a peer's records cost, in units and entries of the ledger that are looked at.
+/// Cost of a peer's records, in units and entries of the ledger that are looked at.
 fn looked_at(send: &mut SendMessages, runs: &[MessageRun<'_>], proof: u32) -> u64 {
     let now = |send: &SendMessages| send.units.looked_at.get() + send.ledger.looked_at.get();
     let before = now(send);
@@ -336,7 +336,7 @@ fn what_is_reliable_is_waited_for() {
 fn nobody_waits_for_what_will_not_be_sent_again() {
     let (mut send, number) = under_way(100);
     assert!(send.is_at_work());
-    // What proves it may have been lost.
+    // The proof may have been lost.
     all_have_arrived(&mut send, at(60), number);
     send.end(at(60), &PATH);
     let mut number = number;

@@ -1,19 +1,19 @@
-//! What the times of a unit are reckoned with.
+//! Inputs of the times of a unit.
 
 use std::time::Duration;
 
 use super::window::Window;
 
-/// What a unit must know of the path.
+/// Properties of the path that a unit must know.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timing {
-    /// How long it takes until a symbol's fate is known.
+    /// Time until a symbol's fate is known.
     pub(super) round: Duration,
-    /// After how long one of which nothing has been heard is lost.
+    /// Time after which a symbol without news counts as lost.
     pub(super) overdue: Duration,
-    /// What a datagram takes at the session's rate.
+    /// Time of a datagram at the session's rate.
     pub(super) datagram: Duration,
-    /// How far ids may run ahead.
+    /// Window of ids: the limit to which they may run ahead.
     pub(super) window: Window,
     /// The session ends when nothing more can be done.
     pub(super) is_ending: bool,

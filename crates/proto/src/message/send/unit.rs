@@ -20,7 +20,7 @@ use crate::message::plan::Policy;
 use crate::message::plan::rounds::ROUNDS_MAX;
 use crate::message::rows::{group_shape, row_bytes};
 
-/// Which symbol of a unit.
+/// A symbol of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// Symbol `esi` of the message at this place.
@@ -29,14 +29,14 @@ pub(super) enum What {
     Group { esi: u32 },
 }
 
-/// What is known of a message's own symbols.
+/// Progress of a message's own symbols.
 #[derive(Debug)]
 struct Progress {
     message: Outgoing,
     /// Symbols of its own which have arrived, and whose fate is unknown. Never more have arrived than K - 1 before the message can be decoded.
     arrived: usize,
     unknown: usize,
-    /// Which have arrived, if it takes several.
+    /// Ids of those that have arrived, if it takes several.
     arrived_esis: Vec<u32>,
     last_sent: Time,
     next_esi: u32,
@@ -71,7 +71,7 @@ pub(super) struct Unit {
     pub(super) closes_at: Time,
     /// Its next wake-up, even if no report comes.
     pub(super) wakes_at: Option<Time>,
-    /// Where it stands among those which owe symbols.
+    /// Its place among the units which owe symbols.
     pub(super) place: Option<Place>,
     is_closed: bool,
     /// Repair symbols over all that have arrived, and whose fate is unknown.
@@ -82,7 +82,7 @@ pub(super) struct Unit {
     owed: VecDeque<What>,
     pub(super) next_at: Time,
     gap: Duration,
-    /// What repair symbols are made of, once there are some.
+    /// Rows that repair symbols are made of; empty until the first one.
     rows: Vec<u8>,
     row_bytes: usize,
 }
@@ -111,7 +111,7 @@ impl Unit {
 
     // ---- its messages ----
 
-    /// Whether it takes another message, with this id: those of a group follow each other.
+    /// True if it takes another message, with this id: ids of a group are consecutive.
     pub(super) fn takes(&self, now: Time, id: u32) -> bool {
         !self.is_closed && now < self.closes_at && self.holds(id.wrapping_sub(1))
     }
@@ -140,7 +140,7 @@ impl Unit {
         self.messages.first().map(|progress| progress.message.id)
     }
 
-    /// Whether this message is one of it.
+    /// True if it has this message.
     pub(super) fn holds(&self, id: u32) -> bool {
         let count = self.messages.len() as u32;
         self.first_id().and_then(|first| id.checked_sub(first)).is_some_and(|place| place < count)
@@ -186,7 +186,7 @@ impl Unit {
 
     // ---- what is sent ----
 
-    /// Whether it has a symbol to send now or later.
+    /// True if it has a symbol to send now or later.
     pub(super) fn owes(&self) -> bool {
         !self.owed.is_empty()
     }
@@ -306,7 +306,7 @@ impl Unit {
         }
     }
 
-    /// Whether the fate of all that was sent is known, and nothing is owed.
+    /// True if it is closed, the fate of all that was sent is known, and nothing is owed.
     pub(super) fn is_known(&self) -> bool {
         self.is_closed
             && self.owed.is_empty()
@@ -314,14 +314,14 @@ impl Unit {
             && self.messages.iter().all(|progress| progress.is_proven || progress.unknown == 0)
     }
 
-    /// Whether nothing more can or need be done for any of its messages: each is proven or over, or nothing will be sent for it any more
-    /// whatever is heard. It then holds nothing back, and a proof that comes later needs no unit.
+    /// True if nothing more can or need be done for any of its messages: each is proven or over, or no report can make it send more. It
+    /// then holds nothing back, and a proof that comes later needs no unit.
     pub(super) fn is_done(&self, now: Time, timing: Timing) -> bool {
         self.messages.iter().all(|progress| progress.is_proven || progress.message.is_over(now))
             || (self.is_closed && !self.is_reliable() && self.is_given_up(now, timing))
     }
 
-    /// Whether all has arrived that can be of use, or the policy sends nothing for what is missing, with however many rounds.
+    /// True if all has arrived that can be of use, or the policy sends nothing for the missing symbols, with any number of rounds.
     fn is_given_up(&self, now: Time, timing: Timing) -> bool {
         let missing = self.messages.iter().enumerate().filter(|(_, it)| it.is_missing() && !it.message.is_over(now));
         let missing: Vec<usize> = missing.map(|(place, _)| place).collect();
@@ -390,8 +390,8 @@ impl Unit {
         self.spread((now, timing.window), first, self.owed.len());
     }
 
-    /// How many symbols are sent if `deficit` are missing, without which `stake` messages are lost, and `rounds` can be sent, with this one.
-    /// A round for which the policy would wait, as where losses come in bursts, is not waited for at the session's end.
+    /// Number of symbols to send if `deficit` are missing, without which `stake` messages are lost, and `rounds` can be sent, with this
+    /// one. At the session's end, a round that the policy would postpone, as with losses in bursts, is sent at once.
     fn planned(&self, timing: Timing, rounds: usize, (deficit, stake): (usize, usize)) -> usize {
         let last = if timing.is_ending { 1 } else { rounds };
         let mut symbols = (last..=rounds).rev().map(|left| self.policy.rounds.symbols(left, deficit, stake));
@@ -405,7 +405,7 @@ impl Unit {
         self.gap = self.gap.min(left / u32::try_from(symbols.max(1)).unwrap_or(u32::MAX));
     }
 
-    /// Whether symbols over all messages serve: not if they had to make up for what is over, too. They tell the age of the first
+    /// True if symbols over all messages serve: not if they had to make up for expired messages, too. They carry the age of the first
     /// message, so that they end with its time.
     fn may_be_repaired_together(&self, now: Time) -> bool {
         let first = self.messages.first().is_some_and(|first| !first.message.is_over(now + FINE));
@@ -417,7 +417,7 @@ impl Unit {
         self.gap = spread_gap(gap_s);
     }
 
-    /// How many rounds can be sent for a message, with the one at hand.
+    /// Number of rounds that can be sent for a message, with the one at hand.
     fn rounds_left(&self, now: Time, place: usize, Timing { round, window, .. }: Timing) -> usize {
         let Some(progress) = self.messages.get(place) else { return 1 };
         if progress.message.is_reliable {
@@ -427,12 +427,12 @@ impl Unit {
         1 + (left.as_nanos() / round.as_nanos().max(1)).min(ROUNDS_MAX as u128 - 1) as usize
     }
 
-    /// When a symbol that helps a message of it may leave at the latest: there is time for it, and its unit is not behind the window.
+    /// Latest departure of a symbol that helps a message of it: there is time for it, and its unit is not behind the window.
     fn leaves_by(&self, now: Time, progress: &Progress, window: Window) -> Time {
         progress.message.send_by.min(window.closes_at(now, self.first_id().unwrap_or_default()))
     }
 
-    /// How many more repair symbols over all messages it takes to decode those at these places.
+    /// Number of further repair symbols over all messages that it takes to decode those at these places.
     fn deficit(&self, missing: &[usize]) -> usize {
         let deficit = missing.len().saturating_sub(self.repairs_arrived.len());
         // One repair symbol has no zeros, so that it is always enough for one message.
@@ -444,7 +444,7 @@ impl Unit {
         usize::from(!is_enough)
     }
 
-    /// Whether its messages have no deadline; they are all of one kind.
+    /// True if its messages have no deadline; they are all of one kind.
     pub(super) fn is_reliable(&self) -> bool {
         self.messages.first().is_some_and(|progress| progress.message.is_reliable)
     }
@@ -461,7 +461,7 @@ impl Unit {
         }
     }
 
-    /// When it must be looked at whatever is heard: it is closed, or something that may be missing has its last chance.
+    /// Time of its wake-up without a report: it is due to close, or a message that may be missing has its last chance.
     pub(super) fn wake_at(&self, now: Time, Timing { overdue, datagram, window, .. }: Timing) -> Option<Time> {
         if !self.is_closed {
             return Some(self.closes_at);

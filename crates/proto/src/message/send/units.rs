@@ -15,14 +15,14 @@ pub(super) struct Units {
     due: BTreeSet<(Time, u32)>,
     /// No unit's time has come later than this.
     due_since: Time,
-    /// When units must be looked at.
+    /// Times of the units' wake-ups.
     wakes: BTreeSet<(Time, u32)>,
     /// Units that were looked at.
     #[cfg(test)]
     pub(super) looked_at: std::cell::Cell<u64>,
 }
 
-/// Where a unit that owes symbols stands.
+/// Place of a unit that owes symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Owing(Time),
@@ -111,12 +111,12 @@ impl Units {
         self.due.first().map(|&(_, number)| number)
     }
 
-    /// Whether one was found to.
+    /// True if a unit is due.
     pub(super) fn is_due(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// When a unit owes a symbol that had none to send at `asked`.
+    /// Time from which a unit owes a symbol, of those that had none to send at `asked`.
     pub(super) fn owing_after(&self, asked: Time) -> Option<Time> {
         if !self.due.is_empty() && self.due_since > asked {
             return Some(self.due_since);

@@ -23,7 +23,7 @@ pub(super) struct Waiting {
     queue: BTreeMap<u64, Queued>,
     next: u64,
     bytes: usize,
-    /// When the time of each is over, so that one that goes costs no pass through those that stay.
+    /// Expiry of each, so that the removal of one takes no pass through the others.
     expiries: BTreeSet<(Time, u64)>,
 }
 
@@ -32,7 +32,7 @@ impl Waiting {
         self.queue.is_empty()
     }
 
-    /// Whether there is room for a message of as many bytes.
+    /// True if there is room for a message of as many bytes.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.queue.len() < MESSAGES_QUEUED_MAX && self.bytes + bytes <= MESSAGES_QUEUED_BYTES_MAX
     }

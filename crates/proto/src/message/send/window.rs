@@ -1,4 +1,4 @@
-//! How far ids may run ahead (`spec/protocol.md` \[message-8\]).
+//! Limit to which ids may run ahead (`spec/protocol.md` \[message-8\]).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(super) const WINDOW_IDS: u64 = MESSAGE_IDS_MAX as u64 / 2;
 const MARK_IDS: u64 = 256;
 const MARKS: usize = (WINDOW_IDS / MARK_IDS) as usize;
 
-/// When ids were begun.
+/// Times at which ids were begun.
 #[derive(Debug, Default)]
 pub(super) struct IdPace {
     /// Of the last ones that are multiples of [`MARK_IDS`], oldest first.
@@ -32,7 +32,7 @@ impl IdPace {
         }
     }
 
-    /// What the window says now, with `next_id` to be begun next.
+    /// The window now, with `next_id` to be begun next.
     pub(super) fn window(&self, now: Time, next_id: u64) -> Window {
         // Fewer ids than a window has are no pace: a burst ends before it matters.
         let lasts = self.marks.front().filter(|_| self.marks.len() == MARKS).map(|&first| now.since(first));
@@ -40,28 +40,28 @@ impl IdPace {
     }
 }
 
-/// For how long symbols of a message may leave, as far as its id permits.
+/// Time for which symbols of a message may leave, as far as its id permits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     next_id: u64,
-    /// How long it takes at the present pace until a message that is begun now is [`WINDOW_IDS`] old; `None` if that is far.
+    /// Time at the present pace until a message that is begun now is [`WINDOW_IDS`] old; `None` if that is far.
     lasts: Option<Duration>,
 }
 
 impl Window {
-    /// For how long symbols of a message may leave which is begun now.
+    /// Time for which symbols of a message that is begun now may leave.
     pub(super) fn lasts(self) -> Duration {
         self.lasts.unwrap_or(Duration::MAX)
     }
 
-    /// Until when symbols of message `id` may leave, at the present pace.
+    /// Time until which symbols of message `id` may leave, at the present pace.
     pub(super) fn closes_at(self, now: Time, id: u32) -> Time {
         let Some(lasts) = self.lasts else { return Time::MAX };
         let left = WINDOW_IDS.saturating_sub(self.next_id.saturating_sub(id.into()));
         now + lasts.mul_f64(left as f64 / WINDOW_IDS as f64)
     }
 
-    /// Whether no symbol of message `id` may leave once the next one is begun.
+    /// True if no symbol of message `id` may leave once the next one is begun.
     pub(super) fn is_behind(next_id: u64, id: u32) -> bool {
         next_id.saturating_sub(id.into()) >= WINDOW_IDS
     }

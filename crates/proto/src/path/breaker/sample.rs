@@ -1,8 +1,8 @@
-//! What the breaker looks at: the sender's counters at two moments, and what lies between.
+//! Input of the breaker: the sender's counters at two moments, and their difference.
 
 use dfcp_time::Time;
 
-/// What the sender knows at some moment, from its own counters and the latest report.
+/// The sender's knowledge at a moment, from its own counters and the latest report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) at: Time,

@@ -28,7 +28,7 @@ struct Model {
     offered: fn(Time) -> f64,
     breaker: Breaker,
     now: Snapshot,
-    /// What becomes known, and when.
+    /// Counters that become known later, with the time.
     known: VecDeque<(Time, Snapshot)>,
     /// Counters of datagrams which are under way or have arrived.
     ahead: Snapshot,

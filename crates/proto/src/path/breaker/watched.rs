@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Snapshot;
 use crate::path::unjudged::Judgement;
 
-/// What has been left out so far.
+/// Totals left out so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct LeftOut {
     time: Duration,

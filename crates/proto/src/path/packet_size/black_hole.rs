@@ -9,7 +9,7 @@ const SUSPICIOUS_AMONG_SMALL: i32 = 32;
 /// So much sooner it is asked where packets have the base size: asking costs no size then, and whoever has little to send sends few again.
 const SOONER_AT_BASE: i32 = 8;
 
-/// What has become of large packets, or of full ones where none are large. It only asks: the probes that follow decide.
+/// Fate of large packets, or of full ones if none are large. It only raises suspicion: the probes that follow decide.
 #[derive(Debug)]
 pub(crate) struct LargePackets {
     /// Sent since the last report that was news.
@@ -41,12 +41,12 @@ impl LargePackets {
         }
     }
 
-    /// Whether smaller packets get through and larger ones hardly can.
+    /// True if smaller packets get through and larger ones hardly do.
     pub(crate) fn are_lost_among_small(&self, is_above_base: bool) -> bool {
         self.lost >= if is_above_base { self.lost_max } else { self.lost_max / SOONER_AT_BASE }
     }
 
-    /// Whether silence since `probes` probes of the peer is suspicious.
+    /// True if silence since `probes` probes of the peer is suspicious.
     pub(crate) fn are_unheard(&self, probes: u32) -> bool {
         self.unheard >= SUSPICIOUS || probes >= 2 && self.unheard > 0
     }
@@ -107,7 +107,7 @@ mod tests {
         assert!(large.are_lost_among_small(true));
     }
 
-    /// Whoever sends three packets and repeats them need not do so 32 times to learn that the path carries none of them.
+    /// A sender of three packets which it repeats need not do so 32 times to learn that the path carries none of them.
     #[test]
     fn at_the_base_size_it_is_asked_sooner() {
         let mut full = LargePackets::default();

@@ -64,7 +64,7 @@ impl Probes {
         self.newest_answered
     }
 
-    /// How many left before datagram `number` and have no answer.
+    /// Number of probes that left before datagram `number` and have no answer.
     pub(super) fn unanswered_before(&self, number: u64) -> u32 {
         self.numbers.iter().filter(|&&sent| sent < number).count() as u32
     }
@@ -78,7 +78,7 @@ impl Probes {
         }
     }
 
-    /// Whether `echo` is the number of one of them, and the first answer to it.
+    /// Takes in an answer; `true` if `echo` is the number of one of them, and the first answer to it.
     pub(super) fn on_answer(&mut self, echo: u32) -> bool {
         let Some(index) = self.numbers.iter().position(|&number| number as u32 == echo) else { return false };
         self.newest_answered = self.newest_answered.max(self.numbers.swap_remove(index));

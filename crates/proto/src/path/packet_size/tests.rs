@@ -160,7 +160,7 @@ fn an_outage_of_everything_is_no_black_hole_and_costs_ever_fewer_probes() {
     assert_eq!((world.size.bytes(), world.size.black_holes()), (MAX, 0));
 }
 
-/// Who knows no loss gives no verdict, however long nothing is answered.
+/// Without a known loss there is no verdict, however long nothing is answered.
 #[test]
 fn without_knowledge_of_the_loss_no_size_fails() {
     let mut size = PacketSize::new(Time::ZERO, MAX);
@@ -176,7 +176,7 @@ fn without_knowledge_of_the_loss_no_size_fails() {
     assert!(matches!(&size.phase, Phase::Searching(MAX, Some(probes)) if probes.sent() == PROBES_BLIND));
 }
 
-/// What a peer says of probes which it was not sent changes nothing, nor what it says twice.
+/// Answers to probes that were never sent change nothing, nor do repeated answers.
 #[test]
 fn invented_answers_change_nothing() {
     let mut size = PacketSize::new(Time::ZERO, MAX);

@@ -1,4 +1,4 @@
-//! What users are told of an automatic rate: whose the losses were, and what was found.
+//! Statistics of an automatic rate for users: the causes of losses, and the results.
 
 use super::history::{History, Point};
 use super::path_loss::doubt;
@@ -47,11 +47,11 @@ impl Judgement {
         }
     }
 
-    /// What lies between two marks.
+    /// Losses between two marks.
     fn of(history: &History, first: Point, last: Point, path_loss: f64) -> Self {
         let sent = last.sent - first.sent;
         let lost = (sent - (last.received - first.received)).max(0.0);
-        // What the rate goes by is careful; a short queue tells users more closely.
+        // The controller's own estimate errs on the careful side; losses in a short queue are closer to the truth.
         let (short_sent, short_loss) = history.short();
         let (known, path_loss) =
             if short_sent >= SHORT_MIN { (short_sent, short_loss) } else { (f64::INFINITY, path_loss) };
@@ -71,7 +71,7 @@ impl RateControl {
         self.within_bounds(self.rate_bps)
     }
 
-    /// What was found.
+    /// Results of the controller.
     pub(crate) fn stats(&self) -> RateControlStats {
         let bps = |per_s: f64| (per_s * self.datagram_bits) as u64;
         let judged = self.account.judged;

@@ -1,4 +1,4 @@
-//! What the path carries (\[auto-4\]), from trains: datagrams sent at once arrive as far apart as the bottleneck takes for each.
+//! Capacity of the path (\[auto-4\]), from trains: datagrams sent at once arrive as far apart as the bottleneck takes for each.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(super) const TRAIN: f64 = 16.0;
 const LATER_TRAIN: f64 = 8.0;
 /// Small windows send one only as long as they know no capacity: a shorter one, but not below this.
 const LATER_TRAIN_MIN: f64 = 4.0;
-/// Where the first arrives faster than the receiver's clock can tell, the next is longer by this factor, up to a limit.
+/// A first train that arrives faster than the receiver's clock can tell is followed by one longer by this factor, up to a limit.
 const TRAIN_GROWTH: f64 = 8.0;
 const TRAIN_MAX: f64 = 1_024.0;
 /// Later trains are longer where arrivals jitter, by what arrives in three times the jitter, and where reports tell too little of shorter
@@ -57,7 +57,7 @@ pub(super) struct Capacity {
     /// The train: the datagrams after the first `from` up to number `end`.
     from: f64,
     end: f64,
-    /// What its rates are to be multiplied by, as datagrams have had another size since.
+    /// Factor for its rates, as datagrams have had another size since.
     train_factor: f64,
     is_repeated: bool,
     /// The newest mark when it was repeated.
@@ -72,11 +72,11 @@ pub(super) struct Capacity {
     /// Datagrams of the next one.
     later_train: f64,
     pub(super) first_loss: f64,
-    /// Of how many datagrams of it the fate is known, and the share of them that was lost, its end included.
+    /// Number of datagrams of it whose fate is known, and the share of them that was lost, its end included.
     pub(super) first_known: (f64, f64),
 }
 
-/// What the first train says of the path.
+/// Verdict of the first train on the path.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FirstTrain {
     Known(Span),
@@ -86,7 +86,7 @@ pub(super) enum FirstTrain {
     TooFast {
         datagrams: f64,
     },
-    /// The application had too little to send: so many datagrams passed per second, or 0 if that is unknown, and the path may carry more.
+    /// The application had too little to send: this many datagrams passed per second, or 0 if unknown, and the path may carry more.
     Limited {
         passed_per_s: f64,
     },
@@ -132,7 +132,7 @@ impl Capacity {
         if self.per_s > 0.0 { datagrams / self.per_s } else { 0.0 }
     }
 
-    /// Whether the next datagram is one of a train.
+    /// True if the next datagram belongs to a train.
     pub(super) fn is_train(&self, sent: f64) -> bool {
         sent < self.end
     }
@@ -141,7 +141,7 @@ impl Capacity {
         self.end
     }
 
-    /// What is known of the first train, the arrivals of which are `seen`. Up to what arrived behind it, `loss` was lost of all.
+    /// Verdict of the first train, whose arrivals are `seen`. `loss` is the share lost of everything up to the arrivals behind it.
     pub(super) fn on_first(&mut self, seen: Option<Span>, loss: f64, sent: f64) -> FirstTrain {
         if seen.map_or(loss, |train| train.loss) > FULL_LOSS && !self.is_repeated {
             // By chance, or because the path is full: the next one tells.
@@ -153,8 +153,8 @@ impl Capacity {
             if self.is_too_slow(&train) {
                 return FirstTrain::Limited { passed_per_s: train.passed_per_s * self.train_factor };
             }
-            // What was lost elsewhere took its time on the bottleneck; what found its queue full did not. As long as it is not
-            // known which, the lower of both.
+            // Datagrams lost elsewhere took their time on the bottleneck; those that found its queue full did not. Until it is
+            // known which, the lower rate counts.
             self.per_s = train.arrivals_per_s * self.train_factor;
             self.first_passed_per_s = train.passed_per_s * self.train_factor;
             self.first_loss = train.loss;
@@ -182,7 +182,7 @@ impl Capacity {
         self.is_limited |= self.from < sent && sent < self.end;
     }
 
-    /// Whether the train came as slowly as the application let it go: it was no train.
+    /// True if the train came as slowly as the application sent it: it was no train.
     fn is_too_slow(&self, train: &Span) -> bool {
         self.is_limited && train.overload < BURST_OVERLOAD
     }
@@ -266,18 +266,18 @@ impl RateControl {
         if self.path_loss.is_busy { window.min(1.5 * TRAIN) } else { window }
     }
 
-    /// What was lost up to the newest mark of all that was sent, or since a first train was lost.
+    /// Share of all datagrams that was lost up to the newest mark, or since a first train was lost.
     fn loss_since_train(&self) -> f64 {
         let (sent, received) = self.capacity.before.map_or((0.0, 0.0), |before| (before.sent, before.received));
         self.history.last().map_or(0.0, |last| 1.0 - (last.received - received) / (last.sent - sent).max(1.0))
     }
 
-    /// Whether the path was full without us: the queue of the train does not drain behind it. `None` as long as it may not have had
+    /// True if the path was full without us: the queue of the train does not drain behind it. `None` as long as it may not have had
     /// the time.
     fn was_full(&self, train: Span, behind: Span) -> Option<bool> {
         let (rtt_s, per_s) = (self.history.rtt(), self.capacity.per_s);
         let bump_s = train.queue_most_s - train.queue_least_s;
-        // What is sent behind it queues, too, where the path holds fewer. Of a bump that losses hid nothing can be said.
+        // Datagrams behind it queue, too, if the path holds less than the window. A bump that losses hid proves nothing.
         let ours_s = (self.window / per_s - rtt_s).max(0.0);
         let is_seen = bump_s > 0.5 * (train.sent - 1.0) / per_s;
         let stays = is_seen && behind.queue_least_s - train.queue_least_s > 0.5 * bump_s + ours_s + 0.0001;
@@ -289,7 +289,7 @@ impl RateControl {
         Some(stays || train.loss > FULL_LOSS || self.lost_its_end(train, behind)?)
     }
 
-    /// Whether the train filled the queue, which then took none of the rest of it. `None` as long as too little is known of what followed.
+    /// True if the train filled the queue, which then took none of the rest of it. `None` as long as too little is known of what followed.
     fn lost_its_end(&self, train: Span, behind: Span) -> Option<bool> {
         let (sent, loss) = self.history.tail(self.capacity.end).unwrap_or_default();
         if train.loss > 0.0 || sent * loss < TAIL_LOST_MIN || loss < TAIL_LOSS {

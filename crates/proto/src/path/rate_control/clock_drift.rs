@@ -1,9 +1,9 @@
-//! How much faster the peer's clock is than ours (\[auto-13\]). A one-way delay, which is by both clocks, grows with that; a round trip, which is
-//! by ours alone, does not. What the way back adds changes too, but not steadily.
+//! Drift of the peer's clock against ours (\[auto-13\]). A one-way delay, which is by both clocks, grows with it; a round trip, which is
+//! by ours alone, does not. The delay of the way back changes too, but not steadily.
 
 use std::collections::VecDeque;
 
-/// The difference of round trip and one-way delay is least once in each part, seconds; so many parts are compared.
+/// The difference of round trip and one-way delay is least once in each part, seconds; this many parts are compared.
 const PART_S: f64 = 4.0;
 const PARTS: usize = 6;
 /// Clocks of machines differ by less, in seconds per second.
@@ -19,7 +19,7 @@ pub(super) struct ClockDrift {
     part_begin_s: f64,
     last_s: f64,
     rate: f64,
-    /// By how much the peer's clock has moved against ours since the beginning, as far as it was known at each time, seconds.
+    /// Shift of the peer's clock against ours since the beginning, by the drift known at each time, seconds.
     sum_s: f64,
 }
 
@@ -46,7 +46,7 @@ impl ClockDrift {
         self.last_s = now_s;
     }
 
-    /// What is to be taken off one-way delays, seconds.
+    /// Correction to subtract from one-way delays, seconds.
     pub(super) fn sum_s(&self) -> f64 {
         self.sum_s
     }
@@ -76,7 +76,7 @@ impl ClockDrift {
 mod tests {
     use super::*;
 
-    /// What is left of a drift in a minute's one-way delays, in milliseconds, where the way back waits as told.
+    /// Remainder of a drift in a minute's one-way delays, ms, with these waits on the way back.
     fn left_ms(drift: f64, waits_s: impl Fn(f64) -> f64) -> f64 {
         let mut clock = ClockDrift::default();
         let at = |step: u32| 0.01 * f64::from(step);

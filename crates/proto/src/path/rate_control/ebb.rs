@@ -30,14 +30,14 @@ const DECISIVE_SHARE: f64 = 0.3;
 const UNDECIDED_WEIGHT: f64 = 0.25;
 /// A greater loss of the path is verified as often as an ebb is due.
 const VERIFIED_LOSS: f64 = 0.03;
-/// What earlier answers count for.
+/// Weight of earlier answers.
 const EVIDENCE_KEPT: f64 = 0.8;
 const ASK_PAUSE_ROUND_TRIPS: f64 = 4.0;
 /// A queue below half of this says nothing of where it ends: seconds, or datagrams.
 const TOP_MIN_S: f64 = 0.002;
 const TOP_MIN_DATAGRAMS: f64 = 4.0;
 
-/// What was lost of what was sent.
+/// Datagrams sent, and those of them that were lost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
     sent: f64,
@@ -55,7 +55,7 @@ impl Losses {
     }
 }
 
-/// What was lost at the full and at half the rate since it was last known whose the losses were: one answer alone is often too little to tell.
+/// Losses at the full and at half the rate since their cause was last known: one answer alone is often too little to tell.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
     full: Losses,
@@ -78,14 +78,14 @@ pub(super) struct Ebb {
     pub(super) part: f64,
     /// The least delay before it.
     base_s: f64,
-    /// When one is due whether or not the queue was empty.
+    /// Time of a drain, which is due even if the queue was empty.
     drain_at: Option<Time>,
-    /// What was seen before, if the question is whose the losses were.
+    /// Measurements before the ebb, if it is to tell whose the losses were.
     asked: Option<Span>,
     pub(super) may_ask_at: Time,
-    /// When to see whether what is taken for the path's own loss is not ours.
+    /// Time from which the path's own loss is verified: it may be ours.
     verify_at: Time,
-    /// When the queue was nearly empty last.
+    /// Last time that the queue was nearly empty.
     pub(super) low_at: Time,
 }
 
@@ -221,7 +221,7 @@ impl RateControl {
         } else if !self.path_loss.is_busy && seen.queue_most_s < 0.5 * self.history.top().max(top_min_s) {
             let own = target::share(self.capacity.per_s(), self.per_s());
             let weight = if own < DECISIVE_SHARE { UNDECIDED_WEIGHT } else { 1.0 };
-            // Where no queue tells, a fall of more than a standard error is partly ours.
+            // If no queue tells, a fall of more than a standard error is partly ours.
             let is_ours_too = self.upper_bound.is_known() && fall * STANDARD_ERRORS > chance;
             let own_loss = if is_ours_too { half } else { 0.5 * (seen.loss + loss) };
             self.path_loss.share += weight * (own_loss.min(PATH_LOSS_MAX) - self.path_loss.share);

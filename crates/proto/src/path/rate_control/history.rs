@@ -1,4 +1,4 @@
-//! What reports have said of arrivals lately, by the receiver's clock.
+//! Recent arrivals as reported, by the receiver's clock.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::path::windowed::{WindowedMax, WindowedMin};
 /// Least delays and round trips are remembered for 20 s, in parts of 5 s.
 const MEMORY_PART_S: f64 = 5.0;
 const MEMORY_PARTS: usize = 5;
-/// What a receiver's own work makes of two arrivals, seconds: not jitter of the path.
+/// Jitter between two arrivals that the receiver's own work explains, seconds: not jitter of the path.
 const JITTER_FREE_S: f64 = 0.0005;
 const JITTER_MAX_S: f64 = 0.05;
 const JITTER_CHANGES: f64 = 4.0;
@@ -26,16 +26,16 @@ const SHORT_MEMORY: f64 = 1_000.0;
 /// The round trip before any was measured, seconds.
 const RTT_GUESS_S: f64 = 0.1;
 
-/// How far arrivals had come when one of our datagrams arrived.
+/// Progress of arrivals when one of our datagrams arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// How many of our datagrams were sent up to it.
+    /// Number of our datagrams sent up to it.
     pub(crate) sent: u64,
-    /// How many of them had arrived.
+    /// Number of them that had arrived.
     pub(crate) received: u64,
-    /// When it was sent, by our clock.
+    /// Departure, by our clock.
     pub(crate) sent_at: Time,
-    /// When it arrived, in microseconds modulo 2³² of the peer's clock.
+    /// Arrival, in microseconds modulo 2³² of the peer's clock.
     pub(crate) arrived_us: u32,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Point {
     pub(super) delay_s: f64,
 }
 
-/// What lies between two marks.
+/// Measurements between two marks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
     /// Datagrams sent, and the share of them that did not arrive.
@@ -61,7 +61,7 @@ pub(super) struct Span {
     /// The least and the greatest queueing delay at a mark, seconds.
     pub(super) queue_least_s: f64,
     pub(super) queue_most_s: f64,
-    /// By how much the queueing delay grew per second of sending: more was sent than the path took by this part of what it took.
+    /// Growth of the queueing delay per second of arrivals: the excess of the sent over the path's rate, as a part of the sent one.
     pub(super) overload: f64,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct History {
     last: Time,
     /// The greatest queueing delay lately, seconds.
     top_s: WindowedMax<f64, MEMORY_PARTS>,
-    /// How delays differ within a report, and the least of one from that of the one before, which was the last.
+    /// Jitter, seconds: the spread of delays within a report; the change of its least delay from the report before; that least delay.
     spread_s: f64,
     change_s: f64,
     least_s: f64,
@@ -94,7 +94,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Whether what was seen of the path is forgotten with time.
+    /// Sets whether observations of the path expire.
     pub(super) fn set_forgets(&mut self, forgets: bool) {
         self.forgets = forgets;
     }
@@ -166,7 +166,7 @@ impl History {
         self.points.back().is_none_or(is_next).then_some(point)
     }
 
-    /// What is lost while the queue is short is not lost by it.
+    /// Counts losses while the queue is short: the queue did not cause them.
     fn note_short(&mut self, point: &Point) {
         let Some(last) = self.points.back() else { return };
         let short = self.base() + self.top() / 2.0;
@@ -179,7 +179,7 @@ impl History {
         self.short_lost = self.short_lost * kept + sent - (point.received - last.received);
     }
 
-    /// Of how many datagrams the queue was short, and the share of them that was lost.
+    /// Number of datagrams for which the queue was short, and the share of them that was lost.
     pub(super) fn short(&self) -> (f64, f64) {
         (self.short_sent, (self.short_lost / self.short_sent.max(1.0)).clamp(0.0, 0.9))
     }
@@ -200,12 +200,12 @@ impl History {
         self.variance_independent += BURST_WEIGHT * (independent - self.variance_independent);
     }
 
-    /// How delays differ without a queue, seconds. Where packets arrive in batches, they differ, but the least does not.
+    /// Jitter of delays without a queue, seconds. If packets arrive in batches, delays differ, but the least does not.
     pub(super) fn jitter_s(&self) -> f64 {
         self.spread_s.min(JITTER_CHANGES * self.change_s)
     }
 
-    /// By how much the standard error of a loss exceeds that of independent ones.
+    /// Factor of the standard error of a loss over that of independent ones.
     pub(super) fn burstiness(&self) -> f64 {
         if self.variance_independent <= 0.0 {
             return 1.0;
@@ -261,7 +261,7 @@ impl History {
         self.between(first, begin, end)
     }
 
-    /// What was sent from the newest mark up to `end` to the first one behind it, and the share of it that was lost.
+    /// Datagrams sent from the newest mark up to `end` to the first one behind it, and the share of them that was lost.
     pub(super) fn tail(&self, end: f64) -> Option<(f64, f64)> {
         let behind = self.points.partition_point(|point| point.sent <= end);
         let (last, next) = (self.points.get(behind.checked_sub(1)?)?, self.points.get(behind)?);

@@ -1,4 +1,4 @@
-//! Whether what looks like a queue is none (\[auto-7\]): the path may have got longer.
+//! Detection of a longer path, which looks like a queue (\[auto-7\]).
 //!
 //! If the window falls and the delay stays, either others fill the queue, or there is none. A pulse that is sent faster
 //! shows which: without a queue it arrives as it was sent.
@@ -14,7 +14,7 @@ const ROUNDS: u32 = 4;
 /// The pulse is faster by this part of the capacity, and takes this part of a round trip.
 const FASTER_PART: f64 = 0.3;
 const PULSE_ROUND_TRIP_PART: f64 = 1.0 / 16.0;
-/// What arrives at this part of its rate, with delays that differ by no more than these, has not waited.
+/// A pulse that arrives at this part of its rate, with delays that differ by no more than these, has not waited.
 const UNDISPERSED: f64 = 0.93;
 const FLAT_S: f64 = 0.002;
 const FLAT_ROUND_TRIP_PART: f64 = 0.01;
@@ -36,12 +36,12 @@ pub(super) struct LongerPath {
 }
 
 impl LongerPath {
-    /// At which rate the next datagram goes, if it is one of a pulse.
+    /// Rate of the next datagram, if it is one of a pulse, datagrams per second.
     pub(super) fn pulse_per_s(&self, sent: f64) -> Option<f64> {
         self.pulse.filter(|pulse| (pulse.from..pulse.end).contains(&sent)).map(|pulse| pulse.per_s)
     }
 
-    /// What was sent lately is not comparable with what will be.
+    /// Discards the pulse: recent datagrams are not comparable with later ones.
     pub(super) fn forget_pulse(&mut self) {
         (self.pulse, self.rounds) = (None, 0);
     }
@@ -93,8 +93,8 @@ mod tests {
         history.on_marks(&[Mark { sent, received, sent_at, arrived_us }], Some(0.0));
     }
 
-    /// By how much the least delay grows after a pulse of datagrams that all took 60 ms, where 10 ms were the least before; of each
-    /// four of them `arrived` arrived.
+    /// Growth of the least delay, seconds, after a pulse of datagrams that all took 60 ms, with a least of 10 ms before; `arrived`
+    /// of each four of them arrived.
     fn growth_after_pulse(arrived: u64) -> f64 {
         let (mut history, mut path) = (History::default(), LongerPath::default());
         history.on_rtt(Time::ZERO, 0.1);

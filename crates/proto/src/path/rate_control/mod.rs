@@ -56,12 +56,12 @@ use crate::path::hint::{PathHint, ProvenRate};
 /// The least window, in datagrams, and the least rate.
 const WINDOW_MIN: f64 = 1.0;
 const RATE_MIN_BPS: f64 = 16_000.0;
-/// What may be in flight beyond the rate's round trip: a part, seconds, and datagrams.
+/// Limit of the data in flight: a factor of the rate's round trip, plus seconds at the rate, plus datagrams.
 const FLIGHT_PART: f64 = 1.2;
 const FLIGHT_S: f64 = 0.003;
 const FLIGHT_DATAGRAMS: f64 = TRAIN + 4.0;
 
-/// What it is doing.
+/// Phase of the controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
     /// The first train is on its way.
@@ -91,7 +91,7 @@ pub(crate) struct RateControl {
     policy: Policy,
     datagram_bits: f64,
     max_bps: f64,
-    /// What the caller says is the least rate, whatever this controller finds; 0 is none.
+    /// The caller's minimum rate, whatever this controller finds; 0 is none.
     floor_bps: f64,
     /// The floor has held the window up since the last round: what is lost then is no sign of the path.
     is_held_up: bool,
@@ -127,7 +127,7 @@ pub(crate) struct RateControl {
     spares_queue: bool,
     /// Datagrams behind the first train which must be known before it is judged.
     behind_min: f64,
-    /// Whether the path was all ours when it was full last.
+    /// The path was all ours when it was full last.
     is_alone: bool,
 }
 
@@ -187,20 +187,20 @@ impl RateControl {
         self.proven.on_proven(now, bytes);
     }
 
-    /// What is known for the next connection on the path, no more than what was proven.
+    /// Hint for the next connection on the path, no more than was proven.
     pub(crate) fn hint(&self) -> Option<PathHint> {
         let rate_bps = self.steady_bps().min(self.proven.best_bps);
         (rate_bps > 0).then(|| PathHint { rate_bps, rtt: Duration::from_secs_f64(self.history.rtt().clamp(0.0, 1e3)) })
     }
 
-    /// What it is to be like from now on.
+    /// Sets the policy and the maximum rate from now on.
     pub(crate) fn set_policy(&mut self, policy: Policy, max_bps: Option<u64>) {
         self.policy = policy;
         self.target.set_policy(policy);
         self.max_bps = max_bps.map_or(f64::INFINITY, |bps| bps as f64);
     }
 
-    /// Whether messages with deadlines are under way, whose time a queue takes (\[auto-17\]).
+    /// Sets whether messages with deadlines are under way, whose time a queue takes (\[auto-17\]).
     pub(crate) fn set_spares_queue(&mut self, spares_queue: bool) {
         self.spares_queue = spares_queue;
     }
@@ -219,12 +219,12 @@ impl RateControl {
         self.set_rate();
     }
 
-    /// Whether the rate is no more than this, by what was found.
+    /// True if the rate found is no more than this.
     pub(crate) fn finds_at_most(&self, bps: u64) -> bool {
         self.found_bps() <= bps as f64
     }
 
-    /// Whether less than the first train was sent.
+    /// True until the first train has been sent.
     pub(crate) fn has_not_begun(&self) -> bool {
         self.mode == Mode::Train && self.capacity.is_train(self.sent)
     }
@@ -270,7 +270,7 @@ impl RateControl {
         rate_bps.clamp(least_bps, self.max_bps.max(least_bps)) as u64
     }
 
-    /// How many datagrams may be in flight.
+    /// Limit of the datagrams in flight.
     pub(crate) fn in_flight_max(&self) -> usize {
         let per_s = self.rate_bps / self.datagram_bits;
         let most = FLIGHT_PART * per_s * self.history.smoothed_rtt() + FLIGHT_S * per_s + FLIGHT_DATAGRAMS;
@@ -330,7 +330,7 @@ impl RateControl {
     }
 
     fn set_rate(&mut self) {
-        // What the floor has sent is judged as what it was: a window of that size.
+        // Traffic that the floor has sent is judged as such: a window of that size.
         let least = self.floor_bps / self.datagram_bits * self.history.rtt();
         if self.window < least {
             (self.window, self.is_held_up) = (least, true);
@@ -344,17 +344,17 @@ impl RateControl {
         self.window / (rtt_s + queue_s) * self.datagram_bits
     }
 
-    /// What is sent from now on is judged when `part` of a window has been.
+    /// Begins a round: traffic from now on is judged once `part` of a window has been sent.
     fn begin_round(&mut self, part: f64) {
         self.round = Round { from: self.sent, end: self.sent + (self.window * part).max(3.0).floor() };
     }
 
-    /// What has come of what was sent under the present window.
+    /// Measurements of the traffic sent under the present window.
     fn observe(&self) -> Option<Span> {
         self.history.span(self.round.from, f64::INFINITY)
     }
 
-    /// By how much a share of `loss` among `sent` datagrams may be off by chance.
+    /// Error by chance of a share of `loss` among `sent` datagrams.
     fn doubt(&self, loss: f64, sent: f64) -> f64 {
         path_loss::doubt(loss, sent, self.history.burstiness())
     }

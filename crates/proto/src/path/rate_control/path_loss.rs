@@ -20,7 +20,7 @@ const FALL: f64 = 0.5;
 const SAME_MIN: u32 = 4;
 /// Round trips without a queue after which the path counts as ours.
 const FLAT_ROUND_TRIPS: f64 = 12.0;
-/// What was taken for an empty queue was none if delays fall below it by this: a part of the round trip, and seconds.
+/// A supposedly empty queue was not empty if delays fall below it by this: a part of the round trip, and seconds.
 const FELL_PART: f64 = 0.02;
 const FELL_S: f64 = 0.0005;
 
@@ -33,14 +33,14 @@ pub(super) struct PathLoss {
     pub(super) is_busy: bool,
     /// The least delay of then.
     pub(super) base_at_start: f64,
-    /// How often in a row half the rate has lost as much since then, and how much.
+    /// Times in a row that half the rate has lost as much since then, and that loss.
     same: u32,
     same_loss: f64,
     flat_round_trips: f64,
 }
 
 impl PathLoss {
-    /// What is lost beyond the path's own, of what would arrive without; and whether that is more than chance makes.
+    /// Loss beyond the path's own, as a share of what would arrive without it; and `true` if chance does not explain it.
     pub(super) fn excess(&self, loss: f64, doubt: f64) -> (f64, bool) {
         let excess = 1.0 - (1.0 - loss) / (1.0 - self.share);
         (excess, excess > EXCESS + doubt)
@@ -53,7 +53,7 @@ impl PathLoss {
         }
     }
 
-    /// What is lost while the queue is short is the path's own. Returns whether the queue has been long enough to tell.
+    /// Learns from losses while the queue is short, which are the path's own. `true` if the queue has been long enough to tell.
     pub(super) fn learn(&mut self, history: &History, capacity_per_s: f64) -> bool {
         let (sent, loss) = history.short();
         let datagrams_s = if capacity_per_s > 0.0 { TOP_DATAGRAMS / capacity_per_s } else { 0.0 };
@@ -88,7 +88,7 @@ impl PathLoss {
         is_ours
     }
 
-    /// Whether the path was full without us when we came, as far as is known now.
+    /// Withdraws `is_busy`, that the path was full when we came, if delays have fallen since.
     pub(super) fn note_base(&mut self, history: &History) {
         if self.is_busy && history.base() < self.base_at_start - (FELL_PART * history.rtt()).max(FELL_S) {
             self.is_busy = false;
@@ -96,7 +96,7 @@ impl PathLoss {
     }
 }
 
-/// By how much a share of `loss` among `sent` datagrams may be off by chance, where losses come in bursts.
+/// Error by chance of a share of `loss` among `sent` datagrams, with losses in bursts.
 pub(super) fn doubt(loss: f64, sent: f64, burstiness: f64) -> f64 {
     let p = loss.max(LOSS_LEAST);
     STANDARD_ERRORS * burstiness * (p * (1.0 - p) / sent.max(1.0)).sqrt()

@@ -1,5 +1,5 @@
-//! Whether others give way (\[auto-8\]). Flows like us answer a longer queue at once and all together; CUBIC and BBR do not. No level of queue or
-//! share tells the one from the other, so it is asked: more is sent for some round trips, and the queue shows who made room.
+//! Probe for elastic cross traffic (\[auto-8\]). Flows like us answer a longer queue at once and all together; CUBIC and BBR do not. No
+//! level of queue or share tells them apart, so more is sent for some round trips, and the queue shows if others made room.
 
 use std::time::Duration;
 
@@ -16,17 +16,18 @@ const NEARLY: f64 = 0.8;
 const ROUNDS: u32 = 6;
 const PATIENCE_S: f64 = 2.0;
 const PATIENCE_ROUND_TRIPS: f64 = 8.0;
-/// By how much the queue shall get longer: this part of the round trip, these seconds, or times the jitter.
+/// Growth of the queue by a push: the greatest of this part of the round trip, these seconds, and this multiple of the jitter.
 const PUSH_PART: f64 = 0.08;
 const PUSH_S: f64 = 0.003;
 const PUSH_JITTERS: f64 = 3.0;
-/// It is not asked with more than so many windows or datagrams at once: such a capacity is a mistake of clocks, as over loopback.
+/// No push has more than this many windows or datagrams at once: such a capacity is an error of clocks, as over loopback.
 const WINDOWS_MAX: f64 = 8.0;
 const DATAGRAMS_MAX: f64 = 1_024.0;
-/// For how many round trips, of which the last one tells; room may be seen earlier.
+/// Round trips of a push, of which the last one decides; room may be seen from the minimum on.
 const PUSH_ROUND_TRIPS: f64 = 6.0;
 const PUSH_ROUND_TRIPS_MIN: f64 = 3.0;
-/// What is left of it tells that others have made room, or that they have not; below the least something else has happened.
+/// Part of the added queue that is left: below the first, others have made room; above the second, they have not; below the last,
+/// something else has happened.
 const ROOM_PART: f64 = 0.35;
 const NO_ROOM_PART: f64 = 0.65;
 const OTHER_PART: f64 = -0.5;
@@ -38,7 +39,7 @@ const SOON_S: f64 = 0.5;
 const SOON_ROUND_TRIPS: f64 = 4.0;
 const LATER_MAX_S: f64 = 64.0;
 
-/// What others did when more was sent.
+/// Reaction of others when more was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Room,
@@ -46,7 +47,7 @@ enum Answer {
     Neither,
 }
 
-/// When it is asked, and what was answered.
+/// Schedule of the probe, and its answers.
 #[derive(Debug)]
 pub(super) struct Question {
     rounds: u32,
@@ -82,7 +83,7 @@ impl Question {
         self.suspicion > 0
     }
 
-    /// Whether to ask, after a round that gave rise to it or not.
+    /// True if a probe is due, after a round that gave rise to it or not.
     fn is_due(&mut self, now: Time, gives_rise: bool, rtt_s: f64) -> bool {
         if !gives_rise {
             self.rounds = self.rounds.saturating_sub(2);
@@ -97,7 +98,7 @@ impl Question {
         self.rounds >= ROUNDS && !is_patient && now >= self.may_ask_at
     }
 
-    /// What the others did, when the queue is `queue_s` now and `is_excess` tells whether it overflowed.
+    /// Reaction of the others, with a queue of `queue_s` now; with `is_excess` it overflowed.
     fn answer(&self, queue_s: f64, is_excess: bool) -> Answer {
         let left = (queue_s - self.push.queue_s) / self.push.longer_s;
         match left {

@@ -30,7 +30,7 @@ const EVENT_PAUSE_ROUND_TRIPS: f64 = 1.5;
 const CLEAR_ROUND_TRIPS: f64 = 4.0;
 const EVENTS_MAX: u32 = 8;
 
-/// What is known of others.
+/// Estimate of the other flows.
 #[derive(Debug)]
 pub(super) struct Rivals {
     /// Ours among theirs.
@@ -42,7 +42,7 @@ pub(super) struct Rivals {
     last_report: Time,
 }
 
-/// How the queue goes up and down among rivals.
+/// Peaks and troughs of the queue among rivals.
 #[derive(Debug, Default)]
 struct Queue {
     peak_s: f64,
@@ -89,7 +89,7 @@ impl Rivals {
 }
 
 impl RateControl {
-    /// How many flows of TCP we count for.
+    /// Number of TCP flows that we count for.
     fn weight(&self) -> f64 {
         if self.policy == Policy::High { 2.0 } else { 1.0 }
     }

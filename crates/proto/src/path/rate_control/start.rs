@@ -16,7 +16,7 @@ const FULL_MOST_PART: f64 = 0.3;
 const OVERLOAD: f64 = 0.1;
 const OVERLOAD_MOST_PART: f64 = 0.01;
 const LOSS_MORE: f64 = 0.1;
-/// What it loses beyond the path's own looks like bursts, which count for no more than this.
+/// Its losses beyond the path's own look like bursts, which count for no more than this.
 const BURSTINESS_MAX: f64 = 2.0;
 /// Of shorter round trips these parts say nothing, seconds.
 const ROUND_TRIP_MIN_S: f64 = 0.02;
@@ -28,11 +28,11 @@ const ENOUGH_PART: f64 = 0.84;
 const FALL_MIN: f64 = 0.3;
 /// So many datagrams of the first rounds tell it.
 const LEARNT_DATAGRAMS: f64 = 48.0;
-/// Where the capacity is not known, it has been found when as many datagrams or more arrive only this much faster at twice the rate.
+/// An unknown capacity has been found once this many datagrams or more arrive only this much faster at twice the rate.
 const STALL_DATAGRAMS: f64 = 64.0;
 const STALL_GROWTH: f64 = 1.3;
-/// A hint counts for this part, and only when so many datagrams behind the train are known is that judged: its queue drains more slowly
-/// behind it then.
+/// A hint counts for this part. The train is judged only once this many datagrams behind it are known: its queue then drains more
+/// slowly.
 pub(super) const HINT_PART: f64 = 0.5;
 pub(super) const HINT_BEHIND: f64 = 2.0 * TRAIN;
 /// A train that lost by this much more than what followed found a full queue.

@@ -9,7 +9,7 @@ use crate::config::Policy;
 
 /// A round is this part of a window.
 pub(super) const ROUND_PART: f64 = 0.4;
-/// How much of the way to its target a round takes the queue, and the largest step.
+/// Part of the way to its target that a round takes the queue, and the largest step.
 const GAIN: f64 = 0.6;
 const STEP_MAX: f64 = 0.5;
 /// With an empty queue the window grows by this at least, to this part of the capacity, by at most the one or the other: among
@@ -134,8 +134,7 @@ impl RateControl {
         }
     }
 
-    /// The window that an application may have of which so many datagrams pass per second, as nobody knows what more of it would do
-    /// (\[auto-16\]).
+    /// The window of an application whose datagrams pass at `passed_per_s`: the effect of more is unknown (\[auto-16\]).
     pub(super) fn limited_window(&self, passed_per_s: f64) -> f64 {
         (LIMITED_GROWTH * passed_per_s * self.history.rtt()).max(TRAIN)
     }

@@ -25,12 +25,12 @@ const LIMIT_ROUND_TRIPS: f64 = 100.0;
 const LIMIT_GROWTH: f64 = 0.022;
 const LIMIT_GROWTH_MAX: f64 = 0.5;
 const PRICE_LIMIT_PART: f64 = 0.2;
-/// What the low policy waits for, of what others do: it leaves most of the path to them.
+/// Price of the low policy, as a part of the other policies' price: it leaves most of the path to them.
 const LOW_PRICE_PART: f64 = 0.1;
 /// The number of flows that the high policy counts as.
 const HIGH_FLOWS: f64 = 2.0;
 
-/// What overflows have taught of the buffer.
+/// Target of the queue, with the limit that overflows have taught.
 #[derive(Debug)]
 pub(super) struct Target {
     limit_s: f64,
@@ -84,7 +84,7 @@ pub(super) fn share(capacity_per_s: f64, per_s: f64) -> f64 {
     if capacity_per_s <= 0.0 { 1.0 } else { (per_s / capacity_per_s).clamp(SHARE_MIN, 1.0) }
 }
 
-/// How much more queue a smaller share waits for: 0 for all of the path, 0.6 for half of it, 2.3 for a tenth. Close to the
+/// Extra queue that a smaller share waits for: 0 for all of the path, 0.6 for half of it, 2.3 for a tenth. Close to the
 /// logarithm, which machines compute differently.
 fn price(share: f64) -> f64 {
     3.0 * (1.0 / share.clamp(SHARE_MIN, 1.0).sqrt().sqrt() - 1.0)

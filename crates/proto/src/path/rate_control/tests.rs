@@ -12,7 +12,7 @@ struct Path {
     buffer: f64,
     /// One in this number of datagrams is lost behind the bottleneck; 0 for none.
     loses_every: u64,
-    /// When the bottleneck is done with what it has.
+    /// Time at which the bottleneck's queue is empty.
     free_s: f64,
     now_s: f64,
     sent: u64,
@@ -183,7 +183,7 @@ fn a_floor_holds_whatever_is_found_and_comes_down_when_it_is_lowered() {
     assert!(used > 0.85 && queue_s < 0.05, "{used}, {queue_s}");
 }
 
-/// What the path loses by itself, and what the queue has no room for.
+/// Losses of the path itself and of a full queue are told apart.
 #[test]
 fn users_are_told_whose_the_losses_are() {
     for (loses_every, path_loss) in [(0, 0.0), (10, 0.1), (4, 0.25)] {
@@ -210,7 +210,7 @@ fn users_are_told_whose_the_losses_are() {
     }
 }
 
-/// What was sent and lost by `seconds`, on a path of `mbps` of which another rate is expected.
+/// Path and controller after `seconds`, on a path of `mbps` of which another rate is expected.
 fn begun(mbps: f64, expected_mbps: u64, seconds: f64) -> (Path, RateControl) {
     let mut path = Path::new(mbps, 100.0, mbps * 100.0 / 12.0, 0);
     let mut control = control(100.0);
@@ -303,7 +303,7 @@ fn without_anything_to_send_nothing_grows() {
 }
 
 proptest! {
-    /// Whatever a peer's reports say: the rate stays a rate, within its limit, and nothing grows without bound.
+    /// With any reports of a peer, the rate stays a rate, within its limit, and nothing grows without bound.
     #[test]
     fn no_reports_make_it_anything_but_a_rate(
         reports in prop::collection::vec(

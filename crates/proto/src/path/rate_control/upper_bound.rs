@@ -32,7 +32,7 @@ impl UpperBound {
         self.per_s < f64::INFINITY
     }
 
-    /// What was lost was sent beyond what the path takes, which is `per_s`.
+    /// Sets the bound: losses were of traffic beyond the path's capacity, `per_s`.
     pub(super) fn on_exceeded(&mut self, per_s: f64) {
         *self = Self { per_s, ..Self::default() };
     }

@@ -14,7 +14,7 @@ pub(crate) enum Collector {
     Elided(Count),
 }
 
-/// Which source symbols have come, and how many repair symbols.
+/// Record of the source symbols that have come, and the number of all symbols.
 #[derive(Debug)]
 pub(crate) struct Count {
     shape: BlockShape,

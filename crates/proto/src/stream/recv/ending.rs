@@ -1,4 +1,4 @@
-//! How a receiving half ends, and what becomes of the blocks that nobody will read.
+//! End of a receiving half, and disposal of the blocks that will not be read.
 
 use crate::error::PeerMisbehaved;
 use crate::stream::recv::slot::Slot;

@@ -8,10 +8,10 @@ use dfcp_wire::{BlockInfo, StreamId};
 use crate::limits::SYMBOLS_IN_PARTS_MAX;
 use crate::stream::recv::memory::ReceiveMemory;
 
-/// What one takes besides its bytes.
+/// Memory of an incomplete symbol besides its bytes.
 const SYMBOL_STATE_BYTES: u64 = 96;
 
-/// What a part has done.
+/// Result of adding a part.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Added {
     /// Others are missing.

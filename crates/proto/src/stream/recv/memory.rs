@@ -1,19 +1,19 @@
-//! What the receiving halves of a session hold together.
+//! Memory that the receiving halves of a session hold together.
 
 use crate::limits;
 use crate::shared::memory::MemoryReservation;
 use crate::stream::window::GrowingWindow;
 
-/// What all halves hold, its bound, and what pays for it.
+/// Memory that all halves hold, its bound, and the reservation that pays for it.
 #[derive(Debug)]
 pub(crate) struct ReceiveMemory {
     window: GrowingWindow,
-    /// What blocks of which anything has come count in flow control, of each stream beyond its own place.
+    /// Bytes in flow control of all blocks that have begun to arrive, of each stream beyond its own place.
     held_bytes: u64,
     /// That part of it which belongs to streams of which everything is decoded.
     delivered_bytes: u64,
     reservation: MemoryReservation,
-    /// Whether a block is on the reservation's reserve.
+    /// A block is on the reservation's reserve.
     is_reserve_taken: bool,
 }
 
@@ -53,20 +53,20 @@ impl ReceiveMemory {
         self.delivered_bytes = self.delivered_bytes - before + after;
     }
 
-    /// Whether as many bytes more keep the bound. A peer which keeps the rules is never refused here: what it knows of the bound
-    /// and of reading is no more than there is.
+    /// True if as many bytes more keep the bound. A conforming peer is never refused here: its knowledge of the bound and of
+    /// reading lags behind the true values.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         self.held_bytes.saturating_add(bytes) <= self.window.bytes()
     }
 
-    /// What is held of delivered streams.
+    /// Bytes held of delivered streams.
     #[cfg(debug_assertions)]
     pub(crate) fn delivered_bytes(&self) -> u64 {
         self.delivered_bytes
     }
 
-    /// What the peer is told that its blocks may take in all: what they take, and what can still be had, at most the bound, less
-    /// what belongs to streams that are delivered, which the peer counts no more (\[window-3\]).
+    /// Memory advertised for all blocks of the peer: bytes held plus bytes still available, at most the bound, less those of
+    /// delivered streams, which the peer counts no more (\[window-3\]).
     pub(crate) fn told_bytes(&self) -> u64 {
         // An open block takes at least twice its bytes. What is told here is kept as well as others permit.
         let room = self.reservation.room_bytes() / 9 * 4;
@@ -80,7 +80,7 @@ impl ReceiveMemory {
         self.reservation.take(bytes)
     }
 
-    /// What was paid for is not needed any more.
+    /// Returns bytes that were paid for and are not needed any more.
     pub(crate) fn give_back(&mut self, bytes: u64) {
         self.reservation.give_back(bytes);
     }

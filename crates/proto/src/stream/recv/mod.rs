@@ -28,18 +28,18 @@ use crate::stream::recv::memory::ReceiveMemory;
 use crate::stream::recv::slot::{SLOTS_MIN, Slot, counted_bytes, open_bytes};
 use crate::stream::send::shared::own_place_bytes;
 
-/// What the receiving halves of a session have in common.
+/// State that the receiving halves of a session share.
 #[derive(Debug)]
 pub(crate) struct RecvCommon {
     kernel: Kernel,
     symbol_size: usize,
     content: Content,
-    /// Whether source symbols end with secrets, whose XOR proves that a block was decoded.
+    /// Source symbols end with secrets, whose XOR proves that a block was decoded.
     proofs: bool,
     window_blocks: u32,
     pub(crate) memory: ReceiveMemory,
     pub(crate) fragments: Fragments,
-    /// Where the memory of blocks comes from, and goes to.
+    /// Pool that the memory of blocks comes from, and goes back to.
     pub(crate) spare: SpareBlocks,
     pub(crate) symbols: ReceivedSymbols,
     pub(crate) blocks_decoded: u64,
@@ -87,7 +87,7 @@ impl RecvCommon {
     }
 }
 
-/// What becomes of what arrives.
+/// Fate of arriving data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Fate {
     /// It waits for the application.
@@ -125,11 +125,11 @@ pub(crate) struct RecvStream {
     /// Bytes which the application has read, and blocks that were decoded.
     application_bytes: u64,
     blocks_decoded: u32,
-    /// What its blocks count in flow control.
+    /// Bytes of its blocks in flow control.
     held_bytes: u64,
-    /// What all blocks before `first_id` counted.
+    /// Bytes of all blocks before `first_id` in flow control.
     read_bytes: u64,
-    /// What of that, and how many blocks, the newest record told.
+    /// Value of `read_bytes`, and blocks read, at the newest record.
     told_read_bytes: u64,
     told_read_blocks: u32,
     fate: Fate,
@@ -140,7 +140,7 @@ pub(crate) struct RecvStream {
 }
 
 impl RecvStream {
-    /// What it takes of the memory that all streams share.
+    /// Bytes that it takes of the memory which all streams share.
     pub(crate) fn shared_bytes(&self, common: &RecvCommon) -> u64 {
         self.held_bytes.saturating_sub(own_place_bytes(common.symbol_size))
     }
@@ -318,7 +318,7 @@ impl RecvStream {
         true
     }
 
-    /// What was paid for places.
+    /// Bytes paid for places.
     pub(crate) fn places_bytes(&self) -> u64 {
         (self.places as usize).saturating_sub(SLOTS_MIN) as u64 * size_of::<Slot>() as u64
     }
@@ -344,7 +344,7 @@ impl RecvStream {
         }
     }
 
-    /// Whether not what is shared pays for the block.
+    /// True if the reserve or the stream's own place pays for the block, not the shared memory.
     fn is_paid_otherwise(&self, block_id: u32) -> bool {
         self.on_reserve == Some(block_id) || self.on_own_place == Some(block_id)
     }
@@ -376,52 +376,52 @@ impl RecvStream {
         }
     }
 
-    /// Whether the whole stream is decoded.
+    /// True if the whole stream is decoded.
     pub(crate) fn is_finished(&self) -> bool {
         !self.is_reset() && self.end.is_some_and(|end| self.next_needed >= end)
     }
 
-    /// What it holds beyond its own place, if all of it is decoded: its sender counts that no more.
+    /// Bytes beyond its own place, if all of it is decoded: its sender counts them no more.
     pub(crate) fn delivered_bytes(&self, common: &RecvCommon) -> u64 {
         if self.is_finished() { self.shared_bytes(common) } else { 0 }
     }
 
-    /// Whether the whole stream is decoded and read.
+    /// True if the whole stream is decoded and read.
     pub(crate) fn is_drained(&self) -> bool {
         self.is_finished() && self.slots.is_empty()
     }
 
-    /// Whether the peer has given up before everything was decoded.
+    /// True if the peer has given up before everything was decoded.
     pub(crate) fn is_reset(&self) -> bool {
         matches!(self.fate, Fate::Reset { .. })
     }
 
-    /// Whether the peer has given up, if only after everything was decoded: it waits to be told that this is known.
+    /// True if the peer has given up, even after everything was decoded: it waits for the answer.
     pub(crate) fn is_reset_answered(&self) -> bool {
         self.is_reset_answered
     }
 
-    /// Whether neither the peer nor the application has any more to do with it.
+    /// True once neither the peer nor the application needs it any more.
     pub(crate) fn is_done(&self) -> bool {
         self.is_end_told || self.fate == Fate::Discarded && self.is_drained()
     }
 
-    /// Whether the application has said that it wants no more.
+    /// True if the application has stopped the stream.
     pub(crate) fn is_stopped(&self) -> bool {
         self.fate == Fate::Discarded
     }
 
-    /// Whether the application knows that nothing more will come.
+    /// True if the application knows that nothing more will come.
     pub(crate) fn is_end_told(&self) -> bool {
         self.is_end_told
     }
 
-    /// Whether any block lacks symbols, as far as is known.
+    /// True if any known block lacks symbols.
     pub(crate) fn has_open_blocks(&self) -> bool {
         self.first_id + (self.slots.len() as u32) > self.next_needed
     }
 
-    /// What it has allocated besides the rows of blocks.
+    /// Bytes allocated besides the rows of blocks.
     #[cfg(test)]
     pub(crate) fn heap_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()

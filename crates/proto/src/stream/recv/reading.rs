@@ -1,4 +1,4 @@
-//! What the application reads of a receiving half.
+//! Reads of a receiving half by the application.
 
 use crate::config::Content;
 use crate::error::StreamError;
@@ -75,7 +75,7 @@ impl RecvStream {
         }
     }
 
-    /// Whether [`read`](Self::read) would return bytes.
+    /// True if [`read`](Self::read) would return bytes.
     pub(crate) fn is_readable(&self) -> bool {
         match self.slots.front() {
             Some(Slot::Complete { .. }) => true,

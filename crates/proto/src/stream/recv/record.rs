@@ -1,4 +1,4 @@
-//! What reports say of a receiving half.
+//! Records of a receiving half in reports.
 
 use dfcp_wire::StreamId;
 use dfcp_wire::feedback::{ReportWriter, Run, StreamRecordWriter, StreamState};
@@ -46,7 +46,7 @@ impl RecvStream {
         let tail =
             self.end.map_or(limits::EMPTY_TAIL_BLOCKS, |end| end.saturating_sub(known).min(limits::EMPTY_TAIL_BLOCKS));
         if tail > 0 {
-            // Whether it fits does not matter: a list which is cut says nothing about what follows.
+            // A failed push is harmless: a list which is cut says nothing about the blocks behind the cut.
             let _fits = writer.push(Run::Empty(tail));
         }
     }
@@ -56,7 +56,7 @@ impl RecvStream {
         self.read_bytes - self.told_read_bytes
     }
 
-    /// Whether a quarter of the window in blocks has been read which no report has told yet.
+    /// True if a quarter of the window in blocks has been read which no report has told yet.
     pub(crate) fn has_untold_blocks(&self, common: &RecvCommon) -> bool {
         self.first_id - self.told_read_blocks >= common.window_blocks.div_ceil(4)
     }

@@ -25,7 +25,7 @@ pub(super) enum Slot {
 }
 
 impl Slot {
-    /// What the block counts in flow control.
+    /// Bytes of the block in flow control.
     pub(super) fn counted_bytes(&self) -> u64 {
         match self {
             Self::Empty => 0,
@@ -33,7 +33,7 @@ impl Slot {
         }
     }
 
-    /// What the reservation has paid for the block, unless something else has.
+    /// Bytes of the block that the reservation pays for, unless something else does.
     pub(super) fn paid_bytes(&self) -> u64 {
         match self {
             Self::Empty => 0,
@@ -43,18 +43,18 @@ impl Slot {
     }
 }
 
-/// What a block counts in flow control, from its first symbol until it is read.
+/// Bytes of a block in flow control, from its first symbol until it is read.
 pub(super) fn counted_bytes(shape: BlockShape) -> u64 {
     block_cost(shape.length_bytes() as u64)
 }
 
-/// What an open block really takes at most: its rows, as many repair symbols again, the equations between them, and the
+/// Largest memory of an open block: its rows, as many repair symbols again, the equations between them, and the
 /// collector.
 pub(crate) fn open_bytes(k: usize, symbol_size: usize) -> u64 {
     (2 * k * symbol_size + k * (k.next_multiple_of(32) + EQUATION_BYTES) + DECODER_BYTES) as u64
 }
 
-/// What a decoded block really takes: its rows, padding included.
+/// Memory of a decoded block: its rows, padding included.
 pub(super) fn complete_bytes(layout: Layout) -> u64 {
     symbols_bytes(layout.data().k(), layout.symbol_size())
 }
@@ -63,12 +63,12 @@ fn symbols_bytes(k: usize, symbol_size: usize) -> u64 {
     (k * symbol_size + ALLOCATION_BYTES) as u64
 }
 
-/// What a block of one symbol takes, which needs no decoder: any symbol is the block, times a number which is not 0.
+/// Memory of a block of one symbol, which needs no decoder: any symbol is the block, times a number which is not 0.
 pub(crate) fn one_symbol_bytes(symbol_size: usize) -> u64 {
     symbols_bytes(1, symbol_size + proof::SECRET_BYTES)
 }
 
-/// What any one block needs, and stream 0's own place.
+/// Reserve: memory for any one block, and stream 0's own place.
 pub(crate) fn reserve_bytes(config: &Config) -> u64 {
     let symbol_size = usize::from(config.symbol_size);
     open_bytes(limits::SYMBOLS_PER_BLOCK_MAX, symbol_size + proof::SECRET_BYTES) + one_symbol_bytes(symbol_size)

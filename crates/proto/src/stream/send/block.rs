@@ -11,7 +11,7 @@ use crate::stream::send::parts::symbol_loss;
 use crate::stream::send::plan;
 use crate::stream::send::repair_targets::RepairTargets;
 
-/// What a block's symbols are made of.
+/// Source of a block's symbols.
 #[derive(Debug)]
 pub(crate) enum Rows {
     /// Its bytes.
@@ -28,7 +28,7 @@ pub(crate) struct SendBlock {
     pub(crate) rows: Rows,
     pub(crate) layout: Layout,
     pub(crate) end_of_stream: bool,
-    /// How many blocks the session had begun before it.
+    /// Number of blocks that the session had begun before it.
     pub(crate) begun: u64,
     /// The encoding symbol to send next. Source symbols come first, then repair symbols without end (\[data-3\]).
     pub(crate) next_esi: u32,
@@ -100,7 +100,7 @@ impl SendBlock {
         self.layout.data().length_bytes() as u64
     }
 
-    /// Whether everything sent for it has met its fate and been reported, yet it lacks symbols: time for a new round
+    /// True if the fate of everything sent for it is known and reported, yet it lacks symbols: time for a new round
     /// (\[plan-2\]).
     pub(crate) fn awaits_round(&self) -> bool {
         self.is_open() && self.target == 0 && self.in_flight == 0 && self.unreported == 0 && self.missing > 0
@@ -114,7 +114,7 @@ impl SendBlock {
         self.unreported = 0;
     }
 
-    /// Symbols to send for what is missing, in the given round (0 is the first), each in so many `parts`.
+    /// Symbols to send for the missing ones, in the given round (0 is the first), each in `parts` datagrams.
     pub(crate) fn round_size(&self, traffic: Traffic, round: u32, loss: &LossEstimator, parts: u8) -> u32 {
         let p = match (traffic, round) {
             (Traffic::LowLatency, _) => loss.high(),
@@ -134,7 +134,7 @@ impl SendBlock {
         target.saturating_sub(self.in_flight + self.unreported + self.target)
     }
 
-    /// Whether it has had as many symbols as any path could require; then it gets one per round trip.
+    /// True if it has had as many symbols as any path could require; then it gets one per round trip.
     pub(crate) fn is_capped(&self) -> bool {
         let arrived = self.k() - self.fewest_missing;
         let ceiling = SYMBOLS_PER_BLOCK_FACTOR * f64::from(self.k()) + SYMBOLS_PER_ARRIVAL * f64::from(arrived);

@@ -1,4 +1,4 @@
-//! What the modern sender has done so far.
+//! Counters of the modern sender.
 
 use crate::proof::Layout;
 use crate::stats::SentSymbols;

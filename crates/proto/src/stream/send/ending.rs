@@ -1,4 +1,4 @@
-//! How the sending half of a stream ends, the first stream apart, whose end is the session's (`spec/protocol.md` §12.2).
+//! End of the sending half of a stream, except the first stream, whose end is the session's (`spec/protocol.md` §12.2).
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::shared::SendShared;
 use crate::error::PeerMisbehaved;
 use crate::limits::STREAM_END_INTERVAL_MAX;
 
-/// What has been said of a stream's end (\[end-5\]).
+/// Announcement of a stream's end so far (\[end-5\]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Said {
     /// Nothing.
@@ -45,7 +45,7 @@ impl Ending {
         matches!(self.said, Said::ByFin | Said::ByReset { .. })
     }
 
-    /// When the next copy is due.
+    /// Time of the next copy.
     pub(crate) fn due_at(&self) -> Option<Time> {
         self.is_repeated().then_some(self.next_at)
     }
@@ -99,12 +99,12 @@ impl SendStream {
         self.ending.is_peer_reset = true;
     }
 
-    /// Whether the peer has stopped the stream, or reset its own half of it.
+    /// True if the peer has stopped the stream, or reset its own half of it.
     pub(crate) fn is_peer_reset(&self) -> bool {
         self.ending.is_peer_reset
     }
 
-    /// What is to be said of the end at `now`, if anything is; said again after `wait` at first.
+    /// Segment that announces the end, if one is due at `now`; the first repeat follows after `wait`.
     pub(crate) fn ending_segment(&mut self, now: Time, wait: Duration) -> Option<Segment> {
         self.ending.due_at().filter(|&at| at <= now)?;
         let stream = self.id;
@@ -117,7 +117,7 @@ impl SendStream {
         Some(segment)
     }
 
-    /// Whether the peer has all, knows where the end is, and has said so with each block.
+    /// True if the peer has everything and knows where the end is, and has said so with each block.
     pub(crate) fn is_delivered(&self) -> bool {
         self.ending.said == Said::WithBlock && self.is_drained()
     }

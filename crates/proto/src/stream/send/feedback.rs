@@ -1,4 +1,4 @@
-//! What the sender learns from reports, and what it believes of them.
+//! The sender's view of reports: the facts it takes from them, and the limits of its trust.
 
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Run, StreamState};
@@ -9,7 +9,7 @@ use crate::error::PeerMisbehaved;
 use crate::path::loss::LossEstimator;
 use crate::proof::Layout;
 
-/// What the lists of a report say of blocks which are not acknowledged.
+/// Totals over a report's lists of blocks which are not acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Listed {
     /// Streams that are named.
@@ -21,7 +21,7 @@ pub(crate) struct Listed {
 }
 
 impl SendStream {
-    /// Whether a report which names `cumulative` as the next block needed has been overtaken by another.
+    /// True if a report which names `cumulative` as the next block needed has been overtaken by another.
     ///
     /// # Errors
     /// The block lies past the last one sent.
@@ -49,8 +49,8 @@ impl SendStream {
         self.proofs.check_report(self.first_id, (state.next_needed - self.first_id) as usize, state, runs)
     }
 
-    /// What the peer's application has read since the latest record, as flow control counts it. A record has whole KiB, modulo
-    /// 2³².
+    /// Bytes that the peer's application has read since the latest record, as flow control counts them. A record has whole KiB,
+    /// modulo 2³².
     fn newly_read_bytes(&self, state: &StreamState) -> u64 {
         if self.held_bytes() == 0 {
             // All is read, or delivered: what is then unread, the peer takes off what it tells of its memory ([window-3]).
@@ -61,7 +61,7 @@ impl SendStream {
         if more_kib == 0 { 0 } else { (known_kib + u64::from(more_kib)) * KIB_BYTES - self.read_cost_bytes }
     }
 
-    /// What a record says of a stream of which the peer has seen nothing: no more was read than it has said before, if it has lied.
+    /// State for a stream of which the peer has seen nothing: no more was read than it has told before, if it has lied.
     pub(crate) fn unseen_state(&self) -> StreamState {
         let kib_read = (self.read_cost_bytes / KIB_BYTES) as u32;
         StreamState { stream: self.id, kib_read, ..StreamState::default() }

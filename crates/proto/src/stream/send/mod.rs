@@ -53,17 +53,17 @@ const BLOCKS_PER_WINDOW_MIN: u64 = 4;
 /// Rounds after which a block holds up the window, and is helped by proactive repair when that is full.
 const STRAGGLER_ROUNDS: u32 = 3;
 
-/// What a stream is told of its session when it is asked for a symbol.
+/// The session's state for a stream that is asked for a symbol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendContext<'a> {
     pub(crate) now: Time,
     pub(crate) flight: &'a Flight,
     pub(crate) rtt: &'a RttEstimator,
-    /// What the session may send on credit.
+    /// Traffic that the session may send on credit.
     pub(crate) spending: Spending,
 }
 
-/// What only time brings to a stream, and when.
+/// Timers of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Due {
     /// A partial block is cut.
@@ -98,7 +98,7 @@ pub(crate) struct SendStream {
     more_to_come: bool,
     /// It is told once there is room.
     write_blocked: bool,
-    /// When it is written to, while the session's allowance is limited.
+    /// Its turn to be written to, while the session's allowance is limited.
     write_turn: WriteTurn,
     source: Source,
     proofs: Proofs,
@@ -110,7 +110,7 @@ pub(crate) struct SendStream {
     active: ActiveBlocks,
     /// Bytes of unacknowledged blocks.
     open_bytes: u64,
-    /// What all blocks so far count in flow control, and those which the peer has read.
+    /// Bytes in flow control of all blocks so far, and of those which the peer has read.
     cut_cost_bytes: u64,
     read_cost_bytes: u64,
     blocks_read: u32,
@@ -118,7 +118,7 @@ pub(crate) struct SendStream {
     proactive_from: usize,
     /// A report has passed symbols by without telling of their blocks; unless one does until then, the peer is asked.
     ask_at: Option<Time>,
-    /// In which of its session's lists it is.
+    /// Its session's lists in which it is.
     pub(crate) listed_in: Lists,
     /// Source symbols of its acknowledged blocks.
     acknowledged_symbols: u64,
@@ -163,7 +163,7 @@ impl SendStream {
         }
     }
 
-    /// What was written before was cut for another packet size, or for the symbol size and window hoped for.
+    /// Cuts waiting data anew: the old cut was for another packet size, or for an expected symbol size and window.
     pub(crate) fn recut(&mut self, now: Time, flight: &Flight, shared: &SendShared) {
         self.source.recut(now, shared.packet_symbol_size(), self.block_bytes(flight, shared));
     }
@@ -186,32 +186,32 @@ impl SendStream {
         self.source.is_finished().then(|| self.next_id())
     }
 
-    /// Whether data wait, nothing is under way which would be answered, and the window is closed.
+    /// True if data wait, nothing is under way which would be answered, and the window is closed.
     pub(crate) fn is_stuck(&self, shared: &SendShared) -> bool {
         self.blocks.is_empty() && self.source.next_bytes() > 0 && !self.may_begin_block(shared) && !self.is_exhausted()
     }
 
-    /// Whether data wait for ever because every block id has been used, and what could be delivered has been.
+    /// True if data wait for ever because every block id has been used, and all blocks have been delivered.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.blocks.is_empty() && self.source.waiting_bytes() > 0 && self.next_id() == u32::MAX
     }
 
-    /// Whether it is the session's first, whose end is the session's.
+    /// True for the session's first stream, whose end is the session's.
     fn is_first(&self) -> bool {
         self.id == StreamId::FIRST
     }
 
-    /// Whether no block of it has been acknowledged or read.
+    /// True if no block of it has been acknowledged or read; never for the first stream.
     pub(crate) fn is_unheard(&self) -> bool {
         self.first_id == 0 && !self.is_first()
     }
 
-    /// Whether it was reset.
+    /// True if it was reset.
     pub(crate) fn is_reset(&self) -> bool {
         self.ending.is_reset()
     }
 
-    /// When it has to say, perhaps again, where it ends.
+    /// Time to announce its end, or to repeat that.
     pub(crate) fn ending_at(&self) -> Option<Time> {
         self.ending.due_at()
     }
@@ -227,7 +227,7 @@ impl SendStream {
         }
     }
 
-    /// Whether everything written so far has been acknowledged.
+    /// True if everything written so far has been acknowledged.
     pub(crate) fn is_drained(&self) -> bool {
         self.blocks.is_empty() && self.source.waiting_bytes() == 0
     }
@@ -247,18 +247,18 @@ impl SendStream {
         })
     }
 
-    /// When a partial block will be cut by itself.
+    /// Time at which a partial block is cut by itself.
     pub(crate) fn cut_at(&self, shared: &SendShared) -> Option<Time> {
         // Exact enough: a wake-up for nothing is harmless.
         self.source.cut_at().filter(|_| self.window_is_open(1, shared))
     }
 
-    /// Whether no block is under way.
+    /// True if no block is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// Whether data wait, or rounds are not sent.
+    /// True if data wait, or rounds are not sent.
     pub(crate) fn has_data_to_send(&self) -> bool {
         self.source.waiting_bytes() > 0 || self.active.iter().next().is_some()
     }
@@ -283,17 +283,17 @@ impl SendStream {
         Some(Symbol { stream, block_id: id, esi, info, reason, fragment, symbol_size, payload_bytes })
     }
 
-    /// What its blocks, the peer's application having read some, count in flow control.
+    /// Bytes in flow control of its blocks that the peer's application has not read.
     fn held_bytes(&self) -> u64 {
         self.cut_cost_bytes - self.read_cost_bytes
     }
 
-    /// What it takes of the peer's memory besides its own place.
+    /// Bytes that it takes of the peer's memory besides its own place.
     fn shared_held_bytes(held_bytes: u64, shared: &SendShared) -> u64 {
         held_bytes.saturating_sub(shared.own_place_bytes())
     }
 
-    /// Whether the window has room for one more block, of `bytes` (\[window-1\]).
+    /// True if the window has room for one more block, of `bytes` (\[window-1\]).
     pub(crate) fn window_is_open(&self, bytes: u64, shared: &SendShared) -> bool {
         let blocks = self.next_id() - self.blocks_read;
         if blocks >= shared.window_blocks.min(shared.peer_window_blocks) || self.next_id() == u32::MAX {
@@ -302,11 +302,11 @@ impl SendStream {
         let held = self.held_bytes();
         let before = Self::shared_held_bytes(held, shared);
         let after = Self::shared_held_bytes(held + block_cost(bytes), shared);
-        // What fits into its own place needs no room in what is shared.
+        // A block that fits into the stream's own place needs no room in the shared memory.
         after == before || shared.peer_memory.has_room(before, after - before)
     }
 
-    /// Whether the next block, however small it is cut, fits.
+    /// True if the next block, however small it is cut, fits.
     pub(crate) fn may_begin_block(&self, shared: &SendShared) -> bool {
         let next = self.source.next_bytes();
         self.window_is_open(next as u64, shared) || (self.held_bytes() == 0 && self.window_is_open(1, shared))
@@ -361,7 +361,7 @@ impl SendStream {
         shared.peer_memory.held_bytes += Self::shared_held_bytes(self.held_bytes(), shared);
     }
 
-    /// What the symbols of a block are made of.
+    /// Source of a block's symbols.
     fn rows(&mut self, shared: &mut SendShared, layout: Layout, laid: Vec<u8>) -> Option<Rows> {
         if shared.content == Content::Elided {
             return Some(Rows::Elided);
@@ -435,12 +435,12 @@ impl SendStream {
         }
     }
 
-    /// What a round is planned for: surplus that saves round trips is left out while credit is short.
+    /// Traffic that a round is planned for: surplus that saves round trips is left out while credit is short.
     fn round_traffic(&self, shared: &SendShared) -> Traffic {
         if shared.is_thrifty { Traffic::Bulk } else { self.traffic }
     }
 
-    /// Whether the peer still needs symbols of the block.
+    /// True if the peer still needs symbols of the block.
     pub(crate) fn is_open(&self, block_id: u32) -> bool {
         self.get(block_id).is_some_and(SendBlock::is_open)
     }
@@ -463,7 +463,7 @@ impl SendStream {
         self.blocks.iter().filter(|block| block.is_open()).count()
     }
 
-    /// When the oldest open block was begun; nothing without one.
+    /// Number of the session's blocks begun before the oldest open one; `None` without one.
     pub(crate) fn oldest_begun(&self) -> Option<u64> {
         self.blocks.front().map(|block| block.begun)
     }
@@ -482,14 +482,14 @@ impl SendStream {
         }
     }
 
-    /// What is due that only time brings.
+    /// Times at which its timers are due.
     pub(crate) fn due(&self, shared: &SendShared) -> Due {
-        // What has been flushed waits for its turn alone.
+        // A flushed block, due at `Time::ZERO`, waits only for its turn, not for a timer.
         let cut = self.cut_at(shared).filter(|&at| at > Time::ZERO);
         Due { cut, ask: self.ask_at, end: self.ending_at() }
     }
 
-    /// When the peer is to be asked for what it has.
+    /// Time to ask the peer which symbols it has.
     pub(crate) fn ask_at(&self) -> Option<Time> {
         self.ask_at
     }
@@ -500,7 +500,7 @@ impl SendStream {
     }
 }
 
-/// Whether `block` has had all that any path could require, and its symbol for this round trip.
+/// True if `block` has had all symbols that any path could require, and its one for this round trip.
 fn is_held_back(block: &SendBlock, context: &SendContext<'_>) -> bool {
     block.is_capped()
         && context.now.since(block.last_sent) < context.rtt.smoothed().max(limits::CAPPED_BLOCK_INTERVAL_MIN)

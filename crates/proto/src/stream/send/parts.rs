@@ -4,7 +4,7 @@ use dfcp_wire::{FRAGMENTS_MAX, Fragment};
 
 use crate::stream::send::symbol::Symbol;
 
-/// Into how many parts a symbol of `symbol_bytes` is cut so that each has at most `payload_bytes_max`.
+/// Number of parts of a symbol of `symbol_bytes`, each of at most `payload_bytes_max`.
 pub(crate) fn count(symbol_bytes: usize, payload_bytes_max: usize) -> u8 {
     (symbol_bytes.div_ceil(payload_bytes_max.max(1)) as u8).clamp(1, FRAGMENTS_MAX)
 }

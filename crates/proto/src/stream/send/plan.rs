@@ -1,4 +1,4 @@
-//! How many symbols to send: the arithmetic of the `Adaptive` schedule (`spec/protocol.md`, "Adaptive").
+//! Number of symbols to send: the arithmetic of the `Adaptive` schedule (`spec/protocol.md`, "Adaptive").
 //!
 //! A block which lacks `d` symbols on a path that loses a share `p` needs about `d/(1−p)` more. Sending exactly that
 //! overshoots half of the time, and what overshoots is waste; sending a little less costs another round for some blocks,
@@ -31,13 +31,13 @@ pub(crate) fn round_size(missing: u32, p: f64, c: f64) -> u32 {
     (n as u32).max(1)
 }
 
-/// How much of a symbol is expected to arrive, for the ceiling on a block's symbols.
+/// Expected arrivals per symbol sent, for the ceiling on a block's symbols.
 pub(crate) fn expected_arrival(p: f64) -> f64 {
     1.0 - p.clamp(0.0, ROUND_LOSS_BELIEVED_MAX)
 }
 
-/// What a block of `k` symbols may take on credit ([credit-2]), and the most that proactive repair wants in flight for as many
-/// missing ones.
+/// Symbols that a block of `k` symbols may take on credit ([credit-2]), and the most that proactive repair wants in flight for
+/// as many missing ones.
 pub(crate) fn symbols_per_block_max(k: u32, p: f64) -> u32 {
     (SYMBOLS_PER_BLOCK_FACTOR * f64::from(k) / (1.0 - believed(p))).ceil() as u32
 }

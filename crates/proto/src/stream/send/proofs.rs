@@ -11,8 +11,8 @@ use crate::error::PeerMisbehaved;
 use crate::proof::Layout;
 use crate::random::SeekableRng;
 
-/// Where the secrets of all blocks of a session come from, whichever stream they belong to: none is drawn twice, or one
-/// decoded stream would prove others.
+/// Generator of the secrets of all blocks of a session, of every stream: none is drawn twice, or one decoded stream would
+/// prove others.
 pub(crate) struct Secrets(SeekableRng<ChaCha8Rng>);
 
 impl Secrets {
@@ -65,8 +65,8 @@ impl Proofs {
         self.acknowledged ^= self.window.pop_front().unwrap_or_default();
     }
 
-    /// Whether a stream's record proves that `blocks` of the window, from its `first_id` on, and the complete ones in the list
-    /// behind them have been decoded.
+    /// Checks that a stream's record proves that `blocks` of the window, from its `first_id` on, and the complete ones in the
+    /// list behind them have been decoded.
     ///
     /// # Errors
     /// [`PeerMisbehaved::WrongProof`] if it does not.
@@ -104,7 +104,7 @@ impl Proofs {
         if state.proof_listed == listed { Ok(()) } else { Err(wrong(named)) }
     }
 
-    /// Whether `proof` proves that every block before `end`, one past the last of the window, has been decoded
+    /// Checks that `proof` proves that every block before `end`, one past the last of the window, has been decoded
     /// (\[proof-6\]).
     ///
     /// # Errors

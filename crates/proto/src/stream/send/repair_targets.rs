@@ -1,5 +1,5 @@
-//! How many symbols proactive repair wants in flight, remembered: each is a sum over a binomial distribution, and a
-//! report can ask for thousands.
+//! Cache of the symbols that proactive repair wants in flight: each number is a sum over a binomial distribution, and
+//! a report can ask for thousands.
 
 use crate::limits::SYMBOLS_PER_BLOCK_MAX;
 use crate::stream::send::plan;

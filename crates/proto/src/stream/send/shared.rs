@@ -1,4 +1,4 @@
-//! What the streams of a session send with together: the peer's memory, the send buffer, and the counts.
+//! Sending state that the streams of a session share: the peer's memory, the send buffer, and the counts.
 
 use std::collections::BTreeSet;
 
@@ -23,18 +23,18 @@ use crate::stream::window::GrowingWindow;
 /// all that there is, and stalled ones never take all.
 const SHARE_PARTS: u64 = 8;
 
-/// What a block of `length_bytes` counts in flow control.
+/// Bytes of a block of `length_bytes` in flow control.
 pub(crate) fn block_cost(length_bytes: u64) -> u64 {
     length_bytes.max(limits::BLOCK_COUNT_BYTES_MIN)
 }
 
-/// What a stream may hold without taking anything of what is shared: one symbol, and what a report cuts off when it tells KiB, or a
-/// stream of which all was read might seem to hold too much to send a symbol.
+/// Bytes that a stream may hold without taking any of the shared memory: one symbol, and the rest that a report in whole KiB cuts
+/// off. Without that rest, a stream of which all was read might seem to hold too much to send a symbol.
 pub(crate) fn own_place_bytes(symbol_size: usize) -> u64 {
     block_cost(symbol_size as u64) + KIB_BYTES - 1
 }
 
-/// How much more a stream may take that has `own` of what is shared, when `free` of it is left (\[window-7\]).
+/// Bytes more that a stream may take which has `own` of the shared memory, with `free` of it left (\[window-7\]).
 pub(crate) fn share(free: u64, own: u64) -> u64 {
     (free.saturating_mul(SHARE_PARTS - 1).saturating_sub(own) / SHARE_PARTS).min(free)
 }
@@ -42,9 +42,9 @@ pub(crate) fn share(free: u64, own: u64) -> u64 {
 /// The memory which the peer lends to all streams together ([window-1]).
 #[derive(Debug)]
 pub(crate) struct PeerMemory {
-    /// What the newest report told, bytes.
+    /// Memory in the newest report, bytes.
     pub(crate) bytes: u64,
-    /// What the streams hold of it, each less its own place.
+    /// Bytes that the streams hold of it, each less its own place.
     pub(crate) held_bytes: u64,
 }
 
@@ -53,16 +53,16 @@ impl PeerMemory {
         self.bytes.saturating_sub(self.held_bytes)
     }
 
-    /// Whether a stream which holds `own` of it may hold `more`.
+    /// True if a stream which holds `own` of it may hold `more`.
     pub(crate) fn has_room(&self, own: u64, more: u64) -> bool {
         more <= share(self.free_bytes(), own)
     }
 }
 
-/// What reports count memory in.
+/// Unit of memory in reports.
 pub(crate) const KIB_BYTES: u64 = 1024;
 
-/// What all streams of a session share when they send.
+/// State that all streams of a session share when they send.
 #[derive(Debug)]
 pub(crate) struct SendShared {
     pub(crate) kernel: Kernel,
@@ -149,7 +149,7 @@ impl SendShared {
         self.peer_memory.bytes = window_bytes;
     }
 
-    /// Into how many parts an encoding symbol of `symbol_bytes` must be cut now.
+    /// Number of parts into which an encoding symbol of `symbol_bytes` must be cut now.
     pub(crate) fn parts_of(&self, symbol_bytes: usize) -> u8 {
         let secret_bytes = if self.secrets.is_some() { proof::SECRET_BYTES } else { 0 };
         parts::count(symbol_bytes, self.packet_symbol_size() + secret_bytes)
@@ -170,8 +170,8 @@ impl SendShared {
         self.base_symbol_size = self.packet_symbol_size;
     }
 
-    /// Whether packets with symbols of `bytes` of data are above the base size, or full ones where all have the base size: their fate tells what
-    /// the path carries (\[size-6\], \[size-9\]).
+    /// True if packets with symbols of `bytes` of data are above the base size, or full while all have the base size: their fate shows the
+    /// size that the path carries (\[size-6\], \[size-9\]).
     pub(crate) fn is_telling(&self, bytes: usize) -> bool {
         let base: usize = self.base_symbol_size.into();
         let are_all_base = self.packet_symbol_size <= self.base_symbol_size;

@@ -18,7 +18,7 @@ pub(crate) struct Symbol {
     pub(crate) esi: u32,
     pub(crate) info: BlockInfo,
     pub(crate) reason: Reason,
-    /// Which part of the encoding symbol it is.
+    /// Part of the encoding symbol that it is.
     pub(crate) fragment: Fragment,
     /// Bytes of the part, secret included.
     pub(crate) symbol_size: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Symbol {
 }
 
 impl Symbol {
-    /// Whether it is counted as a source symbol: the first time that it is sent.
+    /// True if it counts as a source symbol: the first time that it is sent.
     pub(crate) fn counts_as_source(&self) -> bool {
         self.reason == Reason::Round && self.esi < u32::from(self.info.k)
     }

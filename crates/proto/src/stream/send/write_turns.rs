@@ -1,4 +1,4 @@
-//! Which of a session's streams may be written to while its driver allows it only a few bytes
+//! Choice of the session's streams that may be written to while its driver allows it only a few bytes
 //! ([`WriteAllowance::Bytes`](crate::WriteAllowance::Bytes)).
 //!
 //! An allowance is a few blocks for all streams together, and the application that writes first takes all of it. Applications come in
@@ -14,7 +14,7 @@ use dfcp_wire::StreamId;
 /// An application which was told that it may write, and does not for this long, is waited for no longer.
 const ABSENT_AFTER: Duration = Duration::from_millis(5);
 
-/// What all streams of a session share.
+/// State that all streams of a session share.
 #[derive(Debug)]
 pub(crate) struct WriteTurns {
     round: u64,
@@ -26,7 +26,7 @@ pub(crate) struct WriteTurns {
     gave_way_at: Option<Time>,
 }
 
-/// What one stream remembers: the rounds in which it was written to, and in which it is counted as waiting.
+/// State of one stream: the rounds in which it was written to, and in which it is counted as waiting.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WriteTurn {
     written_in: u64,
@@ -41,7 +41,7 @@ impl Default for WriteTurns {
 }
 
 impl WriteTurns {
-    /// Whether the stream must leave the allowance to others.
+    /// True if the stream must leave the allowance to others.
     pub(crate) fn gives_way(&mut self, now: Time, id: StreamId, turn: WriteTurn) -> bool {
         if turn.written_in != self.round || self.writing == Some(id) || self.waiting == 0 {
             return false;

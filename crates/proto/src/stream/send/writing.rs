@@ -1,4 +1,4 @@
-//! How much the application may write, and when.
+//! Writes of the application: their size, and the wake-ups of waiting writers.
 
 use dfcp_time::Time;
 
@@ -50,7 +50,7 @@ impl SendStream {
     /// Bytes which a write could take now.
     pub(crate) fn space_bytes(&self, flight: &Flight, shared: &SendShared) -> u64 {
         let (waiting, own) = (self.source.waiting_bytes(), self.buffered_bytes());
-        // Whatever others have in the buffer, a stream that has nothing in it may write a symbol.
+        // A stream that has nothing in the buffer may write a symbol, even if others fill it.
         let least = shared.buffer.bytes().min(shared.symbol_size.into()).saturating_sub(own);
         let space =
             shared.buffer_room(own).max(least).min(self.unsent_bytes_max(flight, shared).saturating_sub(waiting));
@@ -61,7 +61,8 @@ impl SendStream {
         }
     }
 
-    /// Whether a writer that waits is to be woken, as it is worth it.
+    /// True if a waiting writer should be woken: at most half of the unsent bytes allowed are waiting, and a write has
+    /// room.
     pub(crate) fn asks_for_more(&self, flight: &Flight, shared: &SendShared) -> bool {
         self.source.waiting_bytes() <= self.unsent_bytes_max(flight, shared) / 2 && self.space_bytes(flight, shared) > 0
     }
@@ -98,7 +99,7 @@ impl SendStream {
             }
             Traffic::LowLatency => LOW_LATENCY_BLOCK_SYMBOLS,
         };
-        // What several streams have under way at once must fit into the same windows.
+        // Data that several streams have under way at once must fit into the same windows.
         let parts = BLOCKS_PER_WINDOW_MIN * shared.busy_streams.max(1);
         let share = shared.peer_memory.bytes.min(shared.buffer.bytes()) / parts;
         let symbols_max = usize::try_from(share).unwrap_or(usize::MAX) / shared.packet_symbol_size();
@@ -122,12 +123,12 @@ impl SendStream {
         datagrams
     }
 
-    /// Whether the window has room for what was written next, if anything was.
+    /// True if the window has room for the next written block, if there is one.
     pub(crate) fn next_fits(&self, shared: &SendShared) -> bool {
         self.window_is_open(self.source.next_bytes() as u64, shared)
     }
 
-    /// Whether its writer has more than it could write.
+    /// True if its writer has more than it could write.
     pub(crate) fn has_more_to_come(&self) -> bool {
         self.more_to_come
     }
