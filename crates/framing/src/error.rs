@@ -16,7 +16,7 @@ pub enum FailureCode {
     Permission = 3,
     /// The receiver's disk or quota is full.
     DiskFull = 4,
-    /// What arrived is not what was sent.
+    /// The content that arrived differs from what was sent.
     Mismatch = 5,
     /// Any other error of the receiver's file system.
     FileSystem = 6,
@@ -96,7 +96,7 @@ impl Failure {
     }
 }
 
-/// What a sender is told when a name is taken, whatever is in the file.
+/// Sentence for a sender whose name is taken, whatever the content of the file.
 pub const EXISTS: &str = "it exists at the receiver; give --force there to replace it, or --allow-update so that files \
                           which are the same count as unchanged";
 
@@ -146,13 +146,13 @@ pub enum ProtocolError {
     /// A frame whose body has the wrong length or a field out of range.
     #[error("the peer sent a malformed {frame} frame")]
     Malformed {
-        /// Which frame.
+        /// The frame's name.
         frame: &'static str,
     },
     /// A frame which may not come at this point.
     #[error("the peer sent a {frame} frame where none is allowed")]
     OutOfPlace {
-        /// Which frame.
+        /// The frame's name.
         frame: &'static str,
     },
     /// Two entries with one ordinal, directories whose ordinals do not grow, or an entry which belongs after ones that have not come.
