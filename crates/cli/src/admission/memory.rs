@@ -14,7 +14,7 @@ use crate::identity::{Added, AuthorizedList, IdentityError};
 use crate::limits::{ANSWER_MAX, PAIRED_KEYS_MAX};
 use crate::output;
 
-/// Whether the key of a peer that has paired is written into the list of authorized keys.
+/// Rule for writing the key of a peer that has paired into the list of authorized keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remember {
     /// Without asking (`--remember`).
@@ -104,7 +104,7 @@ impl Memory {
     }
 }
 
-/// What the user can do where nobody can be asked.
+/// Note with the key to add, for a user that cannot be asked.
 fn tell_how(key: &PublicKey, address: &str) {
     output::note(&format!("{address}: to let it in without a code, add its key {key} to authorized_keys"));
 }

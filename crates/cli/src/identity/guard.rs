@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::error::IdentityError;
 
-/// What others may not do with a file.
+/// Access to a file that others must not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
     /// Neither group nor others may do anything: a secret.
@@ -19,7 +19,7 @@ pub(super) enum Guard {
 }
 
 impl Guard {
-    /// What is wrong with `metadata`, of the opened file, so that it cannot be exchanged after the check.
+    /// Checks `metadata`, of the opened file, so that it cannot be exchanged after the check.
     #[cfg(unix)]
     pub(super) fn check(self, path: &Path, metadata: &Metadata) -> Result<(), IdentityError> {
         use std::os::unix::fs::MetadataExt;
@@ -46,7 +46,7 @@ impl Guard {
     }
 }
 
-/// Whether others can put something else in the place of the file at `path`, by the directories that it is in.
+/// Checks that others cannot put something else in the place of the file at `path`, by the directories that it is in.
 ///
 /// # Errors
 /// They can, or a directory cannot be looked at.

@@ -14,7 +14,7 @@ const ELEMENT: u8 = 1;
 const CONFIRM: u8 = 2;
 const REFUSED: u8 = 3;
 
-/// What one side says to the other.
+/// A frame of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// Its element of the group.

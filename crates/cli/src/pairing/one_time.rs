@@ -83,7 +83,7 @@ pub struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// What is to be guessed.
+    /// The code to be guessed.
     #[must_use]
     pub fn code(&self) -> &Code {
         &self.one_time.code
