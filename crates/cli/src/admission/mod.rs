@@ -63,7 +63,7 @@ pub struct Ways {
     pub codes: bool,
     /// Rule for authorizing such a peer from then on.
     pub remember: Remember,
-    /// Admits such a peer again, to resume its transfer; `None` for services without resumption.
+    /// Admits such a peer again, to resume what it has begun; `None` if nothing can be resumed.
     pub pairs: Option<Arc<Pairs>>,
 }
 

@@ -24,7 +24,7 @@ pub enum TransferError {
     /// The peer keeps the connection alive and says nothing.
     #[error("the peer has been silent for {seconds} s; see whether its disk hangs, and send again")]
     Silent {
-        /// How long it may be.
+        /// Longest silence allowed, s.
         seconds: u64,
     },
     /// Two senders have reached each other.

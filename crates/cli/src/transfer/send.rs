@@ -231,7 +231,7 @@ pub(super) async fn pump<W: AsyncWrite + Unpin>(mut writer: W, feed: Feed) -> st
     writer.shutdown().await
 }
 
-/// What the receiver says of itself, as it comes.
+/// The receiver's abilities and beginnings of files, as they come.
 struct Greeting {
     ready: Option<oneshot::Sender<Known>>,
     known: Option<Known>,

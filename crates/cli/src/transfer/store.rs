@@ -59,7 +59,7 @@ const MODE_MASK: u32 = 0o777;
 /// Whoever can write to a file or directory of another user decides what is in it.
 pub const OTHERS_WRITE: u32 = 0o022;
 
-/// What the user of a receiver decides about storing.
+/// Options of storing, by the user of a receiver.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StoreOptions {
     /// Files that exist are replaced.
@@ -74,7 +74,7 @@ pub struct StoreOptions {
     pub keep_unfinished: bool,
     /// Every sender may learn whether it has a file which is here, not only the one that sent it.
     pub allow_update: bool,
-    /// What a sender does not have in a directory that it sends may be deleted, if it says so.
+    /// Files that a sender does not have in a directory that it sends may be deleted, if it says so.
     pub allow_delete: bool,
 }
 
@@ -227,7 +227,7 @@ impl Store {
         Staged::new(&place, destination).map_err(|error| Failure::from_io("create the file", &error))
     }
 
-    /// Where the file `name` is to be, if it can be stored as far as is known before it comes.
+    /// Place of the file `name`, if it can be stored as far as is known before it comes.
     fn check<'a>(
         &self,
         name: &'a RelativeName,
@@ -340,7 +340,7 @@ fn flush_parents(new: &[PathBuf], resolution: Resolution) -> io::Result<()> {
     Ok(())
 }
 
-/// What came is not what was sent.
+/// Failure for content that differs from what was sent.
 pub(super) fn mismatch(received: u64, len: u64) -> Failure {
     let sentence = format!("its BLAKE3 hash differs after {received} of {len} bytes: send it again");
     Failure::new(FailureCode::Mismatch, sentence)

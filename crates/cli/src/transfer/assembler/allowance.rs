@@ -1,4 +1,4 @@
-//! What a session may store, over all of its streams.
+//! Bytes that a session may store, over all of its streams.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ pub(super) struct Allowance {
     bytes_max: Option<u64>,
     /// Content that came, also of files that failed in the end.
     taken_bytes: u64,
-    /// What files under way have announced and not sent yet. Without it, files which come at the same time would each begin to use what
-    /// is left, and all fail.
+    /// Bytes that files under way have announced and not sent yet. Without it, concurrent files would each begin to use what is left,
+    /// and all fail.
     reserved_bytes: u64,
-    /// What unfinished files of this sender take, by their names.
+    /// Bytes of this sender's unfinished files, by their names.
     held: BTreeMap<Vec<u8>, u64>,
 }
 

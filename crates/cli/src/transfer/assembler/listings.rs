@@ -15,7 +15,7 @@ use crate::transfer::owner::Owner;
 use crate::transfer::store::{Fate, Over, Sweep, SweepRules, Swept};
 use crate::transfer::{EntryKind, EntryOutcome, Skipped};
 
-/// What is known of a session in which directories are to be listed.
+/// State of a session in which directories are to be listed.
 #[derive(Debug)]
 pub(super) struct Deletions {
     pub(super) asks_only: bool,
@@ -200,7 +200,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Whether nothing was deleted because something has failed.
+    /// True if nothing was deleted because something has failed.
     pub fn skips_deletion(&self) -> bool {
         self.failed > 0 && self.deletions.is_some()
     }

@@ -29,7 +29,7 @@ struct Reading {
     beginning: Option<Beginning>,
 }
 
-/// What the receiver has of a file, and makes of it.
+/// Beginning of a file at the receiver, and the state of its comparison.
 #[derive(Debug)]
 struct Beginning {
     offset: u64,
@@ -41,7 +41,7 @@ struct Beginning {
     asked: VecDeque<u64>,
 }
 
-/// What is to be done once the rest of a file was sent.
+/// Next step once the rest of a file was sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// The part that begins here is to be sent again.
@@ -86,7 +86,7 @@ impl ReadingFiles {
         self.state().files.get(&index).is_some_and(|reading| reading.is_refused)
     }
 
-    /// Whether nobody waits for the rest of this entry.
+    /// True if nobody waits for the rest of this entry.
     pub(super) fn is_over(&self, index: u32) -> bool {
         let state = self.state();
         state.is_closed || state.files.get(&index).is_some_and(|reading| reading.is_refused)

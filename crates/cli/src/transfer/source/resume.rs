@@ -29,14 +29,14 @@ pub(super) struct Resumed {
     pub(super) beginning: File,
     /// To read the rest.
     pub(super) rest: File,
-    /// What the entry's metadata are from.
+    /// Metadata from which those of the entry were taken.
     pub(super) status: Status,
     pub(super) shape: Shape,
-    /// Where the rest begins.
+    /// Position at which the rest begins, bytes.
     pub(super) offset: u64,
 }
 
-/// What became of it.
+/// Outcome of sending the rest.
 enum Outcome {
     Sent(blake3::Hash),
     GivenUp(String),
