@@ -182,7 +182,7 @@ impl Store {
                 continue;
             }
             let path: PathBuf = std::iter::once(tree).chain(reached.iter().map(OsString::as_os_str)).collect();
-            // A path that does not exist leads nowhere.
+            // A directory that does not exist holds no link that could lead outside.
             let directory = match self.root.directory(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
                 directory => directory?,

@@ -29,19 +29,19 @@ pub struct Staged {
     pub(super) sender: Option<Owner>,
     /// BLAKE3 of its content, once that has turned out to be what was sent.
     pub(super) verified: Option<blake3::Hash>,
-    /// Whether it may get further names in this session.
+    /// True if it may get further names in this session.
     pub(super) is_linkable: bool,
-    /// If it can be gone on with in another session.
+    /// Present if another session can resume it.
     pub(super) keep: Option<Keep>,
     content: Content,
     len: u64,
-    /// Where the file's own position is: behind what was written last.
+    /// The file's own position: behind the bytes that were written last.
     written_bytes: u64,
     /// The file system has refused to take more.
     has_failed: bool,
 }
 
-/// What hashes the content.
+/// Hasher of the content.
 #[derive(Debug)]
 enum Content {
     /// One that comes as a whole.
@@ -105,12 +105,12 @@ impl Staged {
         written.map_err(|error| Failure::from_io("write the file", &error))
     }
 
-    /// Whether the file system has refused to take more of it, as a full disk does.
+    /// True if the file system has refused to take more of it, as a full disk does.
     pub fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// Whether the file system has taken content that did not reach the disk. It tells that once only.
+    /// True if the file system has taken content that did not reach the disk. It tells that once only.
     pub(super) fn has_lost(&self) -> bool {
         self.keep.as_ref().is_some_and(Keep::has_lost)
     }
@@ -131,7 +131,7 @@ impl Staged {
         }
     }
 
-    /// What hashes it, if it can be gone on with.
+    /// Its tree hasher, if it can be resumed.
     pub fn tree(&self) -> Option<&TreeHasher> {
         match &self.content {
             Content::Plain(_) => None,
@@ -191,7 +191,7 @@ impl Staged {
         Ok((hasher.count() == self.len).then(|| hasher.finalize()))
     }
 
-    /// What is to be written down about it; nothing if it cannot be gone on with, or nothing is new.
+    /// Record to be written down about it; none if it cannot be resumed, or nothing is new.
     ///
     /// # Errors
     /// Those of the file system.
@@ -249,7 +249,7 @@ impl Staged {
         self.len
     }
 
-    /// Whether nothing came yet.
+    /// True if nothing came yet.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -1,4 +1,4 @@
-//! How much room the unfinished files of each sender take, or have announced, over all of its sessions.
+//! Bytes that the unfinished files of each sender take, or have announced, over all of its sessions.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ struct State {
 pub(in crate::transfer::store) struct Claim {
     owner: Owner,
     bytes: u64,
-    /// Whether some session of this program is writing to it.
+    /// True while some session of this program is writing to it.
     is_active: bool,
 }
 

@@ -84,8 +84,8 @@ fn journal_path(here: &Path) -> PathBuf {
     here.join(JOURNALS).join(Id::of(&alice(), b"d/f").journal_name())
 }
 
-/// Sends what is behind `offset` and returns the content under the final name.
-/// What becomes of one that has come with the hash of `content`.
+/// Sends what is behind `offset` and returns the content under the final name. Completes a file that has come with the
+/// hash of `content`.
 fn completed(store: &Store, staged: Staged, len: usize, content: &[u8]) -> Result<Completed, Failure> {
     let name = RelativeName::parse(b"d/f").unwrap();
     store.finish(staged, (&name, &entry()), (len as u64, blake3::hash(content).as_bytes()), &Over::default())
@@ -186,7 +186,7 @@ fn a_file_that_lost_its_end_is_worth_what_is_left() {
     file.set_len(300_000).unwrap();
     drop(file);
     assert_eq!(resumable(&store, &alice())[0].offset, offset_of(300_000));
-    // What it said before is no longer there to go on from.
+    // The offset of before is no longer there to resume from.
     let Err(failure) = begin(&store, &alice(), Beginning::At(offset_of(2_000_000))) else { panic!("it goes on") };
     assert!(failure.sentence.contains("any more"), "{failure}");
 }
