@@ -1,10 +1,10 @@
-//! Why one file was not stored ([`Failure`]), and how a peer breaks the protocol ([`ProtocolError`]).
+//! Reasons why one file was not stored ([`Failure`]), and breaches of the protocol by a peer ([`ProtocolError`]).
 
 use std::io;
 
 use crate::limits::SENTENCE_BYTES_MAX;
 
-/// Why one file or directory was not stored, as it travels in a verdict.
+/// Reason why one file or directory was not stored, as it travels in a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FailureCode {
@@ -61,7 +61,7 @@ impl FailureCode {
     }
 }
 
-/// Why one file was not stored.
+/// Reason why one file was not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{sentence}")]
 pub struct Failure {

@@ -12,7 +12,7 @@ pub const TEMPORARY_PREFIX: &str = ".dfcp-";
 /// End of the names of files being received.
 pub const TEMPORARY_SUFFIX: &str = ".part";
 
-/// Why a name is refused. The sentence is for the user of the side that sent it.
+/// Reason why a name is refused. The sentence is for the user of the side that sent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The name, or a component (as in `a//b`, `/a` or `a/`), has no characters.

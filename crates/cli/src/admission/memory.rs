@@ -83,7 +83,7 @@ impl Memory {
         }
     }
 
-    /// The session of a peer that has paired has ended. Whoever was away when it began may be back.
+    /// The session of a peer that has paired has ended. A user who was away when it began may be back.
     pub fn ended(&self, key: PublicKey, address: &str) {
         let mut unanswered = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
         let is_open = unanswered.remove(&key.fingerprint().to_string());

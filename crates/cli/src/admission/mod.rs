@@ -8,7 +8,7 @@
 //! - whose static key, which the handshake has proven, is authorized;
 //! - that pairs by a one-time code, whether or not its key is authorized: the code also tells the *caller* that this
 //!   listener is the right one;
-//! - whose key has paired before, to go on with what it began then ([`pairs`]);
+//! - whose key has paired before, to resume what it began then ([`pairs`]);
 //! - with any key, if everyone is admitted.
 //!
 //! With neither codes nor everyone admitted, the handshake itself refuses other keys ([`Ways::peer_key`]). A caller
@@ -150,7 +150,7 @@ pub enum By {
 }
 
 impl By {
-    /// For people, and as it stands in JSON.
+    /// For people, and for JSON.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
@@ -302,7 +302,7 @@ impl Admission {
         Err(NotAdmitted::Unknown(key))
     }
 
-    /// Whatever the pattern of the handshake: its hash is of this connection alone, and the pairing is bound to it.
+    /// Any pattern of the handshake will do: its hash is of this connection alone, and the pairing is bound to it.
     async fn pair<T: Transport>(&self, opening: &mut Opening<T>, seal: &Seal) -> Result<(), PairingError> {
         match &self.desk {
             Some(desk) => {

@@ -85,7 +85,7 @@ impl ConfigDir {
     /// Checks that nobody but root and this user can replace the files in it. A missing directory is in order.
     ///
     /// # Errors
-    /// They can, or the directory cannot be looked at.
+    /// They can, or the metadata of the directory cannot be read.
     pub fn check(&self) -> Result<(), IdentityError> {
         match fs::metadata(&self.0) {
             Ok(metadata) => Guard::Trusted.check(&self.0, &metadata),

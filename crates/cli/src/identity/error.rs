@@ -9,8 +9,8 @@ use dfcp_secure::{Fingerprint, KeyError, PublicKey};
 
 use super::known_hosts::HostName;
 
-/// Why a file of an identity cannot be used. One sentence each with the next step, but [`ChangedKey`], which is meant to
-/// be seen.
+/// Reason why a file of an identity cannot be used. One sentence each with the next step, except [`ChangedKey`], which
+/// is meant to be seen.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// There is no home directory.

@@ -59,7 +59,7 @@ impl fmt::Debug for Code {
     }
 }
 
-/// Why a text is no pairing code.
+/// Reason why a text is no pairing code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
     /// Not a number and two words.

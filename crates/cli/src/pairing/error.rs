@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Why a code cannot be tried, or what came of trying it. It travels in a REFUSED frame.
+/// Reason why a code cannot be tried, or was refused. It travels in a REFUSED frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u8)]
 pub enum Refusal {
@@ -44,7 +44,7 @@ impl Refusal {
     }
 }
 
-/// Why two sides are not paired.
+/// Reason why two sides are not paired.
 #[derive(Debug, thiserror::Error)]
 pub enum PairingError {
     /// This side refuses.

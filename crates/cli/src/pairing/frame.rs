@@ -21,7 +21,7 @@ pub(super) enum Frame {
     Element([u8; BODY_BYTES]),
     /// Its confirmation.
     Confirm([u8; BODY_BYTES]),
-    /// Why it gives up; a number that this version need not know.
+    /// Reason why it gives up; a number that this version need not know.
     Refused(u8),
 }
 

@@ -1,4 +1,4 @@
-//! The end of a server's session, and who may come back after it.
+//! The end of a server's session, and the peer that may come back after it.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ pub struct Share {
 }
 
 impl Shares {
-    /// So many places, of which one key leaves some to others if they are shared.
+    /// `places_max` places, of which one key leaves some to others if they are shared.
     pub fn new(places_max: usize, is_shared: bool) -> Arc<Self> {
         Arc::new(Self { places_max, is_shared, taken: Mutex::default() })
     }

@@ -93,7 +93,7 @@ struct Receipt {
 #[derive(Debug, Clone, Copy)]
 struct Content {
     bytes: u64,
-    /// If it was looked at.
+    /// `None` if it was not read.
     hash: Option<blake3::Hash>,
     /// Bytes that an earlier session had stored.
     resumed_bytes: u64,
@@ -148,7 +148,7 @@ impl Assembler {
     }
 
     /// Takes the next frame of a stream: 0 is the first one, and those beside it have numbers up to [`FILE_STREAMS_MAX`]. A failed file is
-    /// an answer, not an error. What is complete may wait for more to become durable with, until [`Assembler::publish`].
+    /// an answer, not an error. Complete entries may wait for more to become durable with, until [`Assembler::publish`].
     ///
     /// # Errors
     /// The sender broke the protocol, or the stored names cannot be flushed; the session is over then.
@@ -359,7 +359,7 @@ impl Assembler {
         basis: Option<Older>,
     ) -> Result<Current, Failure> {
         let name = self.name(entry)?;
-        // A file that is gone on with was begun when that was permitted.
+        // A file that is resumed was begun when that was permitted.
         if beginning == Beginning::New && self.scope.is_limited() && self.target.would_replace(&name) {
             return Err(Failure::new(FailureCode::Exists, NO_REPLACING));
         }

@@ -1,4 +1,4 @@
-//! Why a whole transfer fails. Why one file is not stored is a [`dfcp_framing::error::Failure`].
+//! Reasons why a whole transfer fails. The reason why one file is not stored is a [`dfcp_framing::error::Failure`].
 
 use std::io;
 
@@ -6,7 +6,7 @@ use dfcp::{ConnectionError, ParameterError, StreamError};
 use dfcp_framing::error::{Failure, ProtocolError};
 use dfcp_framing::printable;
 
-/// Why a whole transfer failed.
+/// Reason why a whole transfer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// The connection broke. The sentence has the cause in it, so it is no source besides.

@@ -74,14 +74,14 @@ pub struct EntryOutcome {
     pub copied_bytes: u64,
     /// BLAKE3 of the content of a file, unless it failed.
     pub hash: Option<blake3::Hash>,
-    /// Why it was not stored.
+    /// The reason why it was not stored.
     pub failure: Option<String>,
 }
 
 /// Options of sending files.
 #[derive(Debug, Clone)]
 pub struct SendOptions {
-    /// Goes on with what the receiver has of a file.
+    /// Resumes a file of which the receiver has the beginning.
     pub resume: bool,
     /// Tells by their hashes which files the receiver has already, not by size and time.
     pub checksum: bool,

@@ -290,7 +290,7 @@ impl DiskWorker {
         }
     }
 
-    /// Deletes some of what the sender does not have; whether there is more.
+    /// Deletes some files that the sender does not have. True if there are more.
     fn sweep(&self, assembler: &mut Assembler) -> Result<bool, TransferError> {
         let started = std::time::Instant::now();
         let has_more = assembler.sweep_some();

@@ -72,7 +72,7 @@ impl Shared {
         self.reading.refuse(index);
     }
 
-    /// The receiver wants an offered file, of which it has an older version if `known` says of what that consists; whether it was offered.
+    /// The receiver wants an offered file, of which it has an older version if `known` has its chunks. True if it was offered.
     pub(super) fn want(&self, index: u32, known: Option<basis::Known>) -> bool {
         self.jobs.want(index, known)
     }
@@ -87,7 +87,7 @@ impl Shared {
         self.jobs.answer(index)
     }
 
-    /// The receiver has compared what it has of a file; whether that is being read.
+    /// The receiver has compared what it has of a file. True if that file is being read.
     ///
     /// # Errors
     /// It cannot have.

@@ -56,7 +56,7 @@ use crate::units::human_bytes;
 /// Only read, write and execute for owner, group and others travel: set-user-id and its kin are never granted by a peer.
 const MODE_MASK: u32 = 0o777;
 
-/// Whoever can write to a file or directory of another user decides what is in it.
+/// Write bits of group and others: with them, other users decide the content of a file or directory.
 pub const OTHERS_WRITE: u32 = 0o022;
 
 /// Options of storing, by the user of a receiver.
@@ -70,7 +70,7 @@ pub struct StoreOptions {
     pub preserve_modes: bool,
     /// The most that one session may store, bytes of content.
     pub session_bytes_max: Option<u64>,
-    /// Unfinished files are kept for their senders to go on with.
+    /// Unfinished files are kept for their senders to resume.
     pub keep_unfinished: bool,
     /// Every sender may learn whether it has a file which is here, not only the one that sent it.
     pub allow_update: bool,

@@ -30,7 +30,7 @@ pub struct OneFile {
     bytes_max: Option<u64>,
 }
 
-/// A file on its way to the stream. What is written cannot be taken back.
+/// A file on its way to the stream. Bytes written cannot be taken back.
 pub struct Writing {
     writer: Box<dyn Write + Send>,
     hasher: blake3::Hasher,
@@ -65,7 +65,7 @@ impl Target {
         self.store()?.make_directory(name, entry, changed)
     }
 
-    /// Starts to receive a file, or goes on with one.
+    /// Starts to receive a file, or resumes one.
     pub(super) fn begin(
         &self,
         owner: Option<&Owner>,

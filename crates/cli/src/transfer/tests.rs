@@ -585,7 +585,7 @@ fn what_cannot_be_written_down_is_not_confirmed() {
     assert!(log.0.lock().unwrap().iter().all(|outcome| outcome.hash.is_none()), "nothing is confirmed");
 }
 
-/// Whatever they still have to say, each learns that the other does the same.
+/// Each learns that the other does the same, even with data still to send.
 #[tokio::test(start_paused = true)]
 async fn two_senders_or_two_receivers_end_and_say_so() {
     let (here, one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -39,7 +39,7 @@ pub enum ToReceiver {
     Delete(Delete),
     /// Names in a directory: anything else there is to be deleted.
     Listing(Listing),
-    /// The next bytes of the current file. None at all: the sender is there, and its source has nothing yet.
+    /// The next bytes of the current file. None at all: the sender is alive, and its source has nothing yet.
     Data(Vec<u8>),
     /// The next bytes of the current file are those of the older version that the receiver has.
     Copy {
@@ -64,7 +64,7 @@ pub enum ToReceiver {
     },
     /// The current file is given up, and why.
     FileAbort(String),
-    /// So many links follow behind the end frame.
+    /// Number of links that follow the end frame.
     Links {
         /// At least one, and at most [`LINKS_MAX`].
         count: u32,

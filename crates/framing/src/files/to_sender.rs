@@ -55,7 +55,7 @@ pub enum ToSender {
     Basis(Basis),
     /// This was deleted, or would have been; or it stays, and why.
     Deleted {
-        /// Why it could not be.
+        /// Reason why it could not be deleted; none if it was, or would be.
         failure: Option<FailureCode>,
         /// Its name, as that of an entry.
         name: Vec<u8>,

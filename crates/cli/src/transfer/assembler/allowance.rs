@@ -35,7 +35,7 @@ impl Allowance {
         self.taken_bytes = self.taken_bytes.saturating_add(bytes);
     }
 
-    /// A file has begun of which `known_bytes` are there. What else was left of it is gone.
+    /// A file has begun of which `known_bytes` are there. The rest that was left of it is gone.
     pub(super) fn begin(&mut self, name: &[u8], known_bytes: u64) {
         let held = self.held.remove(name).unwrap_or_default();
         self.taken_bytes = self.taken_bytes.saturating_sub(held).saturating_add(known_bytes);

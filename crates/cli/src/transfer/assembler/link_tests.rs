@@ -75,7 +75,7 @@ impl Sender {
         self.file(name, 0o644 | HAS_MORE_NAMES)
     }
 
-    /// All files have come, and so many links follow; what became of the files.
+    /// Ends the files, announces this number of links, and returns the outcomes of the files.
     fn end(&mut self, links: usize) -> Vec<Option<FailureCode>> {
         let count = u32::try_from(links).unwrap();
         self.assembler.handle(0, &ToReceiver::Links { count }).unwrap();
@@ -617,7 +617,7 @@ fn a_stream_takes_no_links_and_says_so() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever links a sender has made, none leads out of its tree.
+    /// No link that a sender has made leads out of its tree.
     #[test]
     fn no_link_leads_out_of_its_tree(
         links in proptest::collection::vec(

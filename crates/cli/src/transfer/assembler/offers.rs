@@ -50,7 +50,7 @@ impl Assembler {
         self.answers.extend(partials.into_iter().map(ToSender::Partial));
     }
 
-    /// Says whether an offered file is wanted.
+    /// Tells if an offered file is wanted.
     pub(super) fn offer(&mut self, offer: &Offer) -> Result<(), TransferError> {
         let Offer { entry, hash, asks_only, .. } = offer;
         let (index, hash, asks_only) = (entry.index, hash.as_ref(), *asks_only);

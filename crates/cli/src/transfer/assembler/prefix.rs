@@ -239,7 +239,7 @@ impl Prefix {
         Ok(())
     }
 
-    /// Takes data of a part that comes again; whether there is one.
+    /// Takes data of a part that comes again. True if there is one.
     ///
     /// # Errors
     /// They cannot be written. (The outer one: they are more than the part has.)

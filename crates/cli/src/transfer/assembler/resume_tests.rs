@@ -1,4 +1,4 @@
-//! Files that are gone on with, senders that lie about them, and files that are offered.
+//! Files that are resumed, senders that lie about them, and files that are offered.
 
 #[cfg(target_os = "linux")]
 mod full_disk;

@@ -24,7 +24,7 @@ pub(super) struct Storing {
     /// Slot from which another session of the sender may take it.
     pub(super) slot: Arc<Slot>,
     pub(super) reserved: Reserved,
-    /// Of one that is gone on with: its beginning.
+    /// Of one that is resumed: its beginning.
     pub(super) prefix: Option<Box<Prefix>>,
     /// Of one whose sender knows the older version that is here.
     pub(super) basis: Option<Older>,

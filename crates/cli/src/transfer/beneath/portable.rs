@@ -98,7 +98,7 @@ impl Directory {
         File::create_new(self.path.join(name))
     }
 
-    /// Opens the file `name` for reading and writing. Who made it is not known here.
+    /// Opens the file `name` for reading and writing. Its owner is not known here.
     ///
     /// # Errors
     /// Those of the file system; it is not a file.

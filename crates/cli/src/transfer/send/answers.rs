@@ -41,7 +41,7 @@ pub(super) struct Answers<'a> {
 struct Pending {
     name: String,
     kind: EntryKind,
-    /// Length, and hash if it was looked at.
+    /// Length, and hash if it was read.
     sent: Option<(u64, Option<blake3::Hash>)>,
     copied_bytes: u64,
     resumed_bytes: u64,

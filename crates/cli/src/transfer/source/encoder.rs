@@ -32,7 +32,7 @@ const CHUNK_BYTES: usize = DATA_BYTES_MAX;
 pub(in crate::transfer) struct Job {
     pub(super) entry: Entry,
     pub(super) content: Content,
-    /// BLAKE3 of its content, if it was looked at before.
+    /// BLAKE3 of its content, if it was read before.
     pub(super) hash: Option<blake3::Hash>,
     /// Of what an older version at the receiver consists.
     pub(super) older: Option<Known>,
@@ -191,7 +191,7 @@ impl Encoder {
         }
     }
 
-    /// Ends a file that was read, unless it changed meanwhile; whether nothing more is to be said of it.
+    /// Ends a file that was read, unless it changed meanwhile. True if nothing more is to be said of it.
     pub(super) fn end_if_steady(
         &mut self,
         index: u32,

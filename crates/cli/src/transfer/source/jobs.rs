@@ -65,7 +65,7 @@ impl Jobs {
         self.state().offered.insert(job.entry.index, job);
     }
 
-    /// The receiver wants a file; whether that was offered.
+    /// The receiver wants a file. True if it was offered.
     pub(in crate::transfer) fn want(&self, index: u32, known: Option<Known>) -> bool {
         let mut state = self.state();
         let Some(job) = state.offered.remove(&index) else { return false };

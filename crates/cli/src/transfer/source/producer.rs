@@ -251,7 +251,7 @@ impl Producer {
         self.first.file(Job { entry, content: Content::File(file, status), hash: None, older: None })
     }
 
-    /// Asks whether the receiver would want the file. Where it answers no questions, it would.
+    /// Asks if the receiver would want the file. A receiver that answers no questions counts as one that would.
     fn ask(&mut self, entry: Entry, name: &RelativeName, place: Place, identity: Identity) -> Result<(), Stopped> {
         if self.known()?.takes_offers && entry.len.is_some() {
             return self.offer(entry, name, place, identity);

@@ -25,7 +25,7 @@ struct State {
 struct Reading {
     /// The receiver does not want the rest.
     is_refused: bool,
-    /// Of a file that is gone on with.
+    /// Of a file that is resumed.
     beginning: Option<Beginning>,
 }
 
@@ -92,7 +92,7 @@ impl ReadingFiles {
         state.is_closed || state.files.get(&index).is_some_and(|reading| reading.is_refused)
     }
 
-    /// The receiver has compared everything before `end`, and asks for parts that differ; whether the file is being read.
+    /// The receiver has compared everything before `end`, and asks for parts that differ. True if the file is being read.
     ///
     /// # Errors
     /// It cannot have, or has asked before.

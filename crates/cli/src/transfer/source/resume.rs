@@ -179,7 +179,7 @@ impl Encoder {
         }
     }
 
-    /// Sends a part of the beginning; whether the file still has it.
+    /// Sends a part of the beginning. True if the file still has it.
     fn again(&mut self, file: &mut File, part: Part) -> Result<io::Result<bool>, Stopped> {
         if let Err(error) = file.seek(SeekFrom::Start(part.start)) {
             return Ok(Err(error));

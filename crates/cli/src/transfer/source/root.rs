@@ -23,7 +23,7 @@ pub struct Root {
 /// Path that stands for standard input and standard output.
 pub const STANDARD_STREAM: &str = "-";
 
-/// Why an argument cannot be sent.
+/// Reason why an argument cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
     /// Missing or not readable.

@@ -19,7 +19,7 @@ use crate::transfer::{Observer, SendOptions, Skipped};
 /// Something found in a tree.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// A directory of the command line. What follows is below it.
+    /// A directory of the command line. The entries that follow are below it.
     Root { root: Root, identity: Identity },
     /// A directory, that of the command line included.
     Directory { name: RelativeName, status: Status },

@@ -1,9 +1,9 @@
 //! Files and directories that become durable together.
 //!
 //! Flushing a file costs the disk one or two writes of its own, however small the file is; files that are flushed together
-//! share them. Where there are several, the whole file system is flushed (`syncfs`), which also waits for what other programs
-//! have written there. If that fails, or is not known to reach the disk and to tell of errors, or took longer lately than it
-//! is worth, each is flushed by itself, several at the same time.
+//! share them. With several files, the whole file system is flushed (`syncfs`), which also waits for what other programs have
+//! written there. If that fails, or is not known to reach the disk and to tell of errors, or took longer lately than it is
+//! worth, each is flushed by itself, several at the same time.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -16,7 +16,7 @@ use super::spellings::{Spellings, folds};
 use crate::limits::DIRECTORIES_FLUSHED_MAX;
 use crate::transfer::beneath::{Directory, Identity};
 
-/// An open directory below the output directory. What a session does there shares it.
+/// An open directory below the output directory. All work of a session there shares it.
 #[derive(Debug)]
 pub struct Place {
     /// Below the output directory.

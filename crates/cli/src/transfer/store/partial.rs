@@ -1,4 +1,4 @@
-//! Unfinished files that are gone on with: a file under a reserved name where it is to be, and a journal beside the others' in one
+//! Unfinished files that can be resumed: a file under a reserved name where it is to be, and a journal beside the others' in one
 //! directory of the output directory.
 //!
 //! Both names follow from the sender's key and the file's name, so nobody else's are found, and a journal's begins with what follows from
@@ -222,7 +222,7 @@ impl Partials {
         self.claims.restore(id, before);
     }
 
-    /// Makes a file one that others of its sender's sessions find, if it can be gone on with.
+    /// Makes a file one that others of its sender's sessions find, if it can be resumed.
     pub(super) fn register(&self, staged: Staged) -> Arc<Slot> {
         let id = staged.keep.as_ref().map(|keep| keep.id.clone());
         let slot = Arc::new(Slot(Mutex::new(Some(staged))));
@@ -344,7 +344,7 @@ impl Partials {
         Ok((offset > 0).then_some(found))
     }
 
-    /// Opens and locks an unfinished file, to go on with it.
+    /// Opens and locks an unfinished file, to resume it.
     ///
     /// # Errors
     /// Those of the file system; some other program holds it.
@@ -387,8 +387,8 @@ impl Partials {
         directory.remove_file(&id.file_name())
     }
 
-    /// Makes sure that a journal has a place. Where all are taken, the sender with most files gives up the one that changed longest ago for
-    /// another which has left fewer: few senders would fill the directory for a week otherwise. Returns whether it is a new place.
+    /// Makes sure that a journal has a place. If all are taken, the sender with most files gives up the one that changed longest ago for
+    /// another which has left fewer: few senders would fill the directory for a week otherwise. Returns true for a new place.
     ///
     /// # Errors
     /// There is none, or those of the file system.
@@ -446,7 +446,7 @@ impl Partials {
             }
             _ => self.table.release(id),
         }
-        // An output directory with nothing unfinished looks as if there had never been anything. Where other journals are, this fails.
+        // An output directory with nothing unfinished looks as if there had never been anything. With other journals in it, this fails.
         let _ = self.root.remove_directory(OsStr::new(JOURNALS));
     }
 

@@ -17,7 +17,7 @@ use crate::transfer::beneath::{Identity, Status, status_of};
 /// A file that changed last within this time before it was read may change again without a trace: times of file systems are this coarse.
 const TIMES_RESOLUTION: Duration = Duration::from_secs(2);
 
-/// Says whether a session is over, so that nobody waits for what it reads. All clones say the same.
+/// Flag of a session that is over, so that it reads no more in vain. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Over(Arc<AtomicBool>);
 

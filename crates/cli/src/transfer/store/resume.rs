@@ -1,4 +1,4 @@
-//! Files which a sender begins, goes on with, or asks about, by its key.
+//! Files which a sender begins, resumes, or asks about, by its key.
 
 use std::io;
 use std::path::Path;
@@ -75,7 +75,7 @@ impl Store {
         })
     }
 
-    /// Those among its unfinished files which a sender may go on with.
+    /// Those among its unfinished files which a sender may resume.
     pub fn resumable(&self, unfinished: Vec<Found>) -> Vec<Partial> {
         let free = unfinished.into_iter();
         let free = free.filter(|found| found.is_free && found.offset > 0 && self.may_store(&found.file.name));
@@ -110,7 +110,7 @@ impl Store {
         self.options.allow_update
     }
 
-    /// As [`Store::begin`], for a file of `owner`, who may go on with it later; or who goes on with it now.
+    /// As [`Store::begin`], for a file of `owner`, which may resume it later; or which resumes it now.
     ///
     /// # Errors
     /// Why it could not be stored even if all its bytes came.
@@ -163,7 +163,7 @@ impl Store {
     /// As [`Store::begin`], for a sender that cannot be known again.
     ///
     /// # Errors
-    /// As there; and there is nothing to go on with.
+    /// As there; and there is nothing to resume.
     pub fn begin_once(
         &self,
         name: &RelativeName,

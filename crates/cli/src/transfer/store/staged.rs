@@ -46,7 +46,7 @@ pub struct Staged {
 enum Content {
     /// One that comes as a whole.
     Plain(Box<blake3::Hasher>),
-    /// One that may be gone on with.
+    /// One that may be resumed.
     Tree(Box<TreeHasher>),
 }
 
@@ -72,14 +72,14 @@ impl Staged {
         }
     }
 
-    /// One of which what is in front of `tree`'s position is in `file` already, and which can be gone on with.
+    /// One that can be resumed, with the bytes in front of `tree`'s position in `file` already.
     pub(super) fn kept(file: File, temporary: Temporary, destination: &OsStr, keep: Keep, tree: TreeHasher) -> Self {
         let len = tree.position();
         let content = Content::Tree(Box::new(tree));
         Self { keep: Some(keep), content, len, ..Self::of(file, temporary, destination) }
     }
 
-    /// Appends `data`. Where whole blocks of the file system would be zero, a hole is left instead.
+    /// Appends `data`. A hole is left in place of whole blocks of zeros.
     ///
     /// # Errors
     /// Why it could not be written.
@@ -218,7 +218,7 @@ impl Staged {
         keep.checkpoint(&self.file, self.temporary.place(), tree.tree(), offset)
     }
 
-    /// Leaves it for another session to go on with, if it can be.
+    /// Leaves it for another session to resume, if it can be.
     pub fn leave(mut self) {
         let checkpoint = if self.has_failed { self.cut_back() } else { self.checkpoint() };
         match checkpoint {
@@ -260,7 +260,7 @@ impl Staged {
 pub(super) struct Temporary {
     place: Arc<Place>,
     name: OsString,
-    /// The file is not ours any more: it has its name, or another session goes on with it.
+    /// The file is not ours any more: it has its name, or another session has resumed it.
     is_settled: bool,
 }
 
@@ -293,7 +293,7 @@ impl Temporary {
         Err(io::Error::other("no name for a temporary file is free"))
     }
 
-    /// As [`Temporary::create`], for a file that can be gone on with. What an earlier session has left of it is given up.
+    /// As [`Temporary::create`], for a file that can be resumed. The part that an earlier session has left is given up.
     pub(super) fn create_kept(place: &Arc<Place>, id: &Id) -> io::Result<(File, Self)> {
         let name = id.file_name();
         let file = match place.directory().create_file(&name, UNFINISHED_MODE) {

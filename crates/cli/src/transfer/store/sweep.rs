@@ -164,8 +164,8 @@ impl Sweep {
         &self.name
     }
 
-    /// Takes more names of the sender's, which are in order, and the last ones of all if `is_last`. When there are enough of them, the directory is
-    /// gone through, by [`Sweep::step`].
+    /// Takes more names of the sender's, which are in order, and the last ones of all if `is_last`. After enough of them, the directory is gone
+    /// through, by [`Sweep::step`].
     ///
     /// # Errors
     /// Why nothing is deleted in the directory.

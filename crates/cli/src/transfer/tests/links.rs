@@ -11,7 +11,7 @@ use crate::transfer::EntryKind;
 use crate::transfer::exclude::Exclude;
 use crate::transport::memory::connection;
 
-/// Two sides. What is sent is `t` here.
+/// Two sides. The tree `t` here is sent.
 struct Sides {
     here: tempfile::TempDir,
     there: tempfile::TempDir,

@@ -305,7 +305,7 @@ fn long(seed: u8) -> Vec<u8> {
     bytes
 }
 
-/// Sends `file`, which is written over with `after` once so many bytes have come beside the first stream.
+/// Sends `file`, which is written over with `after` once `bytes` of them have come beside the first stream.
 fn send_changing(file: &Path, output: &Path, options: SendOptions, bytes: usize, after: &[u8]) -> Report {
     let store = StoreOptions { keep_unfinished: true, replace: true, ..StoreOptions::default() };
     let store = Arc::new(Store::open(output, store).unwrap());

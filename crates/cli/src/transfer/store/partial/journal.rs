@@ -26,7 +26,7 @@ type Check = [u8; CHECK_BYTES];
 /// Identity of the unfinished file: sender, name, length and time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnfinishedFile {
-    /// Whose file it is.
+    /// The sender of the file.
     pub owner: Owner,
     /// Below the output directory, as it travelled.
     pub name: Vec<u8>,
