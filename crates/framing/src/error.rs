@@ -1,10 +1,10 @@
-//! Why one file was not stored ([`Failure`]), and how a peer breaks the protocol ([`ProtocolError`]).
+//! Reasons why one file was not stored ([`Failure`]), and breaches of the protocol by a peer ([`ProtocolError`]).
 
 use std::io;
 
 use crate::limits::SENTENCE_BYTES_MAX;
 
-/// Why one file or directory was not stored, as it travels in a verdict.
+/// Reason why one file or directory was not stored, as it travels in a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FailureCode {
@@ -16,7 +16,7 @@ pub enum FailureCode {
     Permission = 3,
     /// The receiver's disk or quota is full.
     DiskFull = 4,
-    /// What arrived is not what was sent.
+    /// The content that arrived differs from what was sent.
     Mismatch = 5,
     /// Any other error of the receiver's file system.
     FileSystem = 6,
@@ -61,7 +61,7 @@ impl FailureCode {
     }
 }
 
-/// Why one file was not stored.
+/// Reason why one file was not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{sentence}")]
 pub struct Failure {
@@ -96,7 +96,7 @@ impl Failure {
     }
 }
 
-/// What a sender is told when a name is taken, whatever is in the file.
+/// Sentence for a sender whose name is taken, whatever the content of the file.
 pub const EXISTS: &str = "it exists at the receiver; give --force there to replace it, or --allow-update so that files \
                           which are the same count as unchanged";
 
@@ -146,13 +146,13 @@ pub enum ProtocolError {
     /// A frame whose body has the wrong length or a field out of range.
     #[error("the peer sent a malformed {frame} frame")]
     Malformed {
-        /// Which frame.
+        /// The frame's name.
         frame: &'static str,
     },
     /// A frame which may not come at this point.
     #[error("the peer sent a {frame} frame where none is allowed")]
     OutOfPlace {
-        /// Which frame.
+        /// The frame's name.
         frame: &'static str,
     },
     /// Two entries with one ordinal, directories whose ordinals do not grow, or an entry which belongs after ones that have not come.

@@ -20,8 +20,9 @@ pub fn folded(component: &[u8]) -> Vec<u8> {
     folded
 }
 
-/// Whether a component is, somewhere, the second name of one that starts with a dot and `prefix` and ends with a dot and `suffix`: `PREFIX~1.SUF`,
-/// or with the first two letters and four digits of a checksum, `PR12AB~1.SUF` (of Linux' `vfat` and of Windows). Both are in lower case.
+/// True if a component can be the generated short name, on some file system, of one that starts with a dot and `prefix` and ends with a dot and
+/// `suffix`: `PREFIX~1.SUF`, or with the first two letters and four digits of a checksum, `PR12AB~1.SUF` (of Linux' `vfat` and of Windows). Both
+/// are in lower case.
 pub(crate) fn is_short_name_of(folded: &[u8], prefix: &[u8], suffix: &[u8]) -> bool {
     let Some(dot) = folded.iter().rposition(|byte| *byte == b'.') else { return false };
     let (base, extension) = (&folded[..dot], &folded[dot + 1..]);

@@ -12,7 +12,7 @@ pub const PREAMBLE_BYTES: usize = 8;
 /// Of the seventh byte of a preamble: files go to the side that opened the connection.
 const TO_CALLER: u8 = 1;
 
-/// Which protocol a connection carries, and of files which way they go; the fifth and the seventh byte of the preamble.
+/// Protocol of a connection and, for files, their direction; the fifth and the seventh byte of the preamble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
     /// Files, [`crate::files`], sent by the side that opened the connection.
@@ -42,7 +42,7 @@ impl Service {
         }
     }
 
-    /// Whether this moves files, whichever way.
+    /// True for files, in either direction.
     pub const fn is_files(self) -> bool {
         matches!(self, Self::Files | Self::FilesToCaller)
     }
@@ -51,7 +51,7 @@ impl Service {
         if matches!(self, Self::FilesToCaller) { TO_CALLER } else { 0 }
     }
 
-    /// Which version of it is spoken here.
+    /// Version spoken here; another is refused.
     pub const fn version(self) -> u8 {
         match self {
             Self::Files | Self::FilesToCaller => 3,
@@ -108,7 +108,7 @@ pub mod kind {
     pub const TREE: u8 = 0x09;
     /// A part of that beginning follows again.
     pub const AGAIN: u8 = 0x0a;
-    /// What is in a directory: anything else there is to be deleted.
+    /// Names in a directory: anything else there is to be deleted.
     pub const LISTING: u8 = 0x0b;
     /// A part of the file that the receiver has under this name.
     pub const COPY: u8 = 0x0c;
@@ -116,49 +116,49 @@ pub mod kind {
     pub const DELETE: u8 = 0x0d;
     /// A link.
     pub const LINK: u8 = 0x0e;
-    /// So many links follow behind the end frame.
+    /// Number of links that follow the end frame.
     pub const LINKS: u8 = 0x0f;
-    /// What became of one entry.
+    /// Outcome of one entry.
     pub const VERDICT: u8 = 0x41;
-    /// How far the receiver has come.
+    /// Progress of the receiver.
     pub const PROGRESS: u8 = 0x42;
     /// All entries are answered.
     pub const SUMMARY: u8 = 0x43;
     /// The session ends here. A sender that listens says it, too, to a caller which it does not serve.
     pub const REFUSED: u8 = 0x44;
-    /// What the receiver can do for this sender.
+    /// Abilities of the receiver, for this sender.
     pub const HELLO: u8 = 0x45;
     /// A file of this sender of which the receiver has the beginning.
     pub const PARTIAL: u8 = 0x46;
     /// An offered file is to be sent.
     pub const WANT: u8 = 0x47;
-    /// How far a beginning was compared, and what differs in it.
+    /// End of the compared part of a beginning, and the differing parts of it.
     pub const CHECKED: u8 = 0x48;
-    /// What was deleted.
+    /// A name that was deleted, or could not be.
     pub const DELETED: u8 = 0x49;
-    /// What a file that the receiver has consists of.
+    /// Chunks of a file that the receiver has.
     pub const BASIS: u8 = 0x4a;
     /// All listings are done with.
     pub const SWEPT: u8 = 0x4b;
-    /// What a perf client wants.
+    /// Request of a perf client.
     pub const PERF_REQUEST: u8 = 0x21;
     /// A sender's own figures, sent along with the data when the server sends.
     pub const PERF_PATH: u8 = 0x22;
     /// The server's answer to a raw request to send: what follows has no frames. Without a body.
     pub const PERF_RAW: u8 = 0x23;
-    /// What a perf client wants of messages.
+    /// Request of a perf client that measures messages.
     pub const PERF_MESSAGES: u8 = 0x24;
-    /// What a sender of messages has done.
+    /// Counts of a sender of messages.
     pub const MESSAGES_SENT: u8 = 0x25;
     /// A caller opens a pipe.
     pub const PIPE_OPEN: u8 = 0x26;
-    /// What a perf receiver counted.
+    /// Counts of a perf receiver.
     pub const PERF_REPORT: u8 = 0x61;
-    /// What has come of messages.
+    /// Counts of a receiver of messages.
     pub const MESSAGES_CAME: u8 = 0x62;
 }
 
-/// What stands before a body.
+/// Frame header: type and length of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// The frame's type, see [`kind`].
@@ -194,7 +194,7 @@ pub fn with_header(frame_kind: u8, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec
 /// Takes fixed-size fields off the front of a body.
 #[derive(Debug)]
 pub struct Fields<'a>(
-    /// What is left.
+    /// Bytes not yet decoded.
     pub &'a [u8],
 );
 

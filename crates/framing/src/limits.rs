@@ -32,8 +32,8 @@ pub const PATTERN_BYTES_MAX: usize = 1024;
 /// Longest test a `perf server` lets itself be asked for.
 pub const PERF_DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Streams that carry the data of one measurement. What a stream costs while it is open is charged to the connection's memory; more would
-/// measure the bookkeeping.
+/// Streams that carry the data of one measurement. The cost of an open stream is charged to the connection's memory; more would measure
+/// the bookkeeping.
 pub const PERF_STREAMS_MAX: u16 = 128;
 
 /// Longest message that a measurement may ask for, bytes: as long as messages can be.

@@ -7,7 +7,7 @@
 use crate::limits::{DEPTH_MAX, LINK_TARGET_BYTES_MAX};
 use crate::names::{NameError, RelativeName, check_component};
 
-/// Why a target is refused. The sentence is for the user of the side that sent it.
+/// Reason why a target is refused. The sentence is for the user of the side that sent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LinkTargetError {
     /// It has no characters.

@@ -1,5 +1,5 @@
-//! The frames beside messages with deadlines: what is to be carried, and what has come of it. Messages themselves travel beside
-//! the stream that these are on.
+//! The frames beside messages with deadlines: requests, and counts of both sides. Messages themselves travel beside the stream
+//! that these are on.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_INTERVAL_MAX, MESSAGE_WITHIN_MAX,
 /// One in a million.
 const PPM: f64 = 1e6;
 
-/// What messages are worth, as one side tells the other.
+/// Deadline and delivery target of messages, as one side tells the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Worth {
     /// Nothing later than this after they were handed over; above 0, at most [`MESSAGE_WITHIN_MAX`].
@@ -53,7 +53,7 @@ impl Worth {
     }
 }
 
-/// What a client wants to be measured.
+/// A client's request for a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// The server sends.
@@ -103,14 +103,14 @@ impl Request {
         decoded().ok_or(ProtocolError::Malformed { frame: "perf messages" })
     }
 
-    /// How many messages are sent.
+    /// Messages that the request sends: one per interval, rounded up.
     pub fn count(&self) -> u64 {
         let count = self.duration.as_nanos().div_ceil(self.every.as_nanos().max(1));
         u64::try_from(count).unwrap_or(u64::MAX)
     }
 }
 
-/// What a sender of messages has done.
+/// Counts of a sender of messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Nothing follows, and what was sent has come or is worth nothing any more.
@@ -153,7 +153,7 @@ impl Sent {
     }
 }
 
-/// What has come of the peer's messages.
+/// Counts of a receiver, of the peer's messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Came {
     /// This is the answer to the sender's last frame.
@@ -166,7 +166,7 @@ pub struct Came {
     pub unread: u64,
     /// Bytes of those in time.
     pub bytes: u64,
-    /// How long those in time took from being handed over, above the least one-way delay, µs: the median, 99 and 99.9 of 100, and the longest.
+    /// Delay of those in time, from being handed over, above the least one-way delay, µs: the median, 99 and 99.9 of 100, and the longest.
     pub waited_us: [u64; 4],
 }
 

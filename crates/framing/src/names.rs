@@ -12,7 +12,7 @@ pub const TEMPORARY_PREFIX: &str = ".dfcp-";
 /// End of the names of files being received.
 pub const TEMPORARY_SUFFIX: &str = ".part";
 
-/// Why a name is refused. The sentence is for the user of the side that sent it.
+/// Reason why a name is refused. The sentence is for the user of the side that sent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The name, or a component (as in `a//b`, `/a` or `a/`), has no characters.
@@ -74,7 +74,7 @@ impl RelativeName {
             if !bytes.is_empty() {
                 bytes.push(b'/');
             }
-            // Where names are not bytes, these are UTF-8 unless the name has no such form, which is refused.
+            // On systems whose names are not bytes, these are UTF-8; a name without such a form is refused.
             bytes.extend_from_slice(component.as_encoded_bytes());
         }
         Self::parse(&bytes)
@@ -90,7 +90,7 @@ impl RelativeName {
         self.path().iter()
     }
 
-    /// Whether this name lies below `directory`.
+    /// True if this name lies below `directory`.
     pub fn is_below(&self, directory: &Self) -> bool {
         self.as_bytes().strip_prefix(directory.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
     }
@@ -107,20 +107,20 @@ impl fmt::Display for RelativeName {
     }
 }
 
-/// Whether `name`, a component, is that of one of our own unfinished files, as this program writes it.
+/// True if `name`, a component, is that of one of our own unfinished files, as this program writes it.
 pub fn is_own_temporary(name: &OsStr) -> bool {
     is_of_temporary(name.as_encoded_bytes())
 }
 
-/// Whether `name`, a component, looks like one of our own unfinished files, also to file systems that do not tell all names apart.
+/// True if `name`, a component, looks like one of our own unfinished files, also to file systems that do not tell all names apart.
 pub fn is_temporary(name: &OsStr) -> bool {
     is_own_temporary(name) || is_of_temporary(&folded(name.as_encoded_bytes()))
 }
 
-/// Whether `name`, a component, may lead to one of our own unfinished files on some file system.
+/// True if `name`, a component, may lead to one of our own unfinished files on some file system.
 fn is_reserved(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
-    // What follows a colon may be the name of a stream.
+    // Text after a colon may name a stream of the file (NTFS).
     let file = bytes.split(|byte| *byte == b':').next().unwrap_or_default();
     let (prefix, suffix) = (&TEMPORARY_PREFIX.as_bytes()[1..], &TEMPORARY_SUFFIX.as_bytes()[1..]);
     is_temporary(name) || is_of_temporary(&folded(file)) || is_short_name_of(&folded(file), prefix, suffix)
@@ -148,7 +148,7 @@ pub fn os_str(bytes: &[u8]) -> Result<&OsStr, NameError> {
     std::str::from_utf8(bytes).map(OsStr::new).map_err(|_| NameError::NotUtf8)
 }
 
-/// Whether bytes are one ordinary component that is not reserved.
+/// Checks that bytes are one ordinary component that is not reserved.
 pub(crate) fn check_component(component: &[u8]) -> Result<(), NameError> {
     if component.is_empty() {
         return Err(NameError::Empty);

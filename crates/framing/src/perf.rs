@@ -6,7 +6,7 @@ use crate::error::ProtocolError;
 use crate::frame::{Fields, kind, with_header};
 use crate::limits::{PERF_DURATION_MAX, PERF_STREAMS_MAX};
 
-/// Which side sends data.
+/// The side that sends data, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Direction {
@@ -27,24 +27,24 @@ impl Direction {
     }
 }
 
-/// What the client wants.
+/// The client's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Which side sends.
+    /// The side that sends, or both.
     pub direction: Direction,
     /// The data has no frames, because it is not decoded: everything up to the end of its stream is data.
     pub raw: bool,
     /// One-way streams beside the first one, which carry the data of one direction; 0: the first one does. At most [`PERF_STREAMS_MAX`]; at least 1
     /// if both sides send.
     pub streams: u16,
-    /// How long to send; above 0, at most [`PERF_DURATION_MAX`].
+    /// Sending time; above 0, at most [`PERF_DURATION_MAX`].
     pub duration: Duration,
     /// Bytes after which to stop earlier.
     pub bytes_max: Option<u64>,
 }
 
 impl Request {
-    /// The server sends, and nobody else.
+    /// True if only the server sends.
     pub fn is_reverse(&self) -> bool {
         self.direction == Direction::ToClient
     }
@@ -83,7 +83,7 @@ impl Request {
     }
 }
 
-/// Where a measurement stands.
+/// Stage of a measurement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage {
@@ -96,10 +96,10 @@ pub enum Stage {
     TimeUp = 2,
 }
 
-/// What the receiving side has counted.
+/// Counts of the receiving side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Whether more follows.
+    /// Tells if more follows and, if not, why.
     pub stage: Stage,
     /// Bytes of data.
     pub bytes: u64,

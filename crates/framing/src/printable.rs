@@ -1,4 +1,4 @@
-//! What keeps a peer's text from steering a terminal.
+//! Escaping that keeps a peer's text from steering a terminal.
 
 use std::path::Path;
 

@@ -15,7 +15,7 @@ pub enum News {
     Code {
         /// To be told to one person.
         code: Code,
-        /// What became of the one before.
+        /// Reason why the code before is void; `None` for the first.
         before: Option<Refusal>,
     },
     /// There will be no further code: too many guesses were wrong.
@@ -49,7 +49,7 @@ impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
         Ok(Self { state: Mutex::new(State { code, closed: false }), tally, tell, once })
     }
 
-    /// Whether nobody can pair any more.
+    /// True if nobody can pair any more.
     pub fn is_closed(&self) -> bool {
         self.state().closed
     }

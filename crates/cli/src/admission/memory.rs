@@ -14,7 +14,7 @@ use crate::identity::{Added, AuthorizedList, IdentityError};
 use crate::limits::{ANSWER_MAX, PAIRED_KEYS_MAX};
 use crate::output;
 
-/// Whether the key of a peer that has paired is written into the list of authorized keys.
+/// Rule for writing the key of a peer that has paired into the list of authorized keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remember {
     /// Without asking (`--remember`).
@@ -83,7 +83,7 @@ impl Memory {
         }
     }
 
-    /// The session of a peer that has paired has ended. Whoever was away when it began may be back.
+    /// The session of a peer that has paired has ended. A user who was away when it began may be back.
     pub fn ended(&self, key: PublicKey, address: &str) {
         let mut unanswered = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
         let is_open = unanswered.remove(&key.fingerprint().to_string());
@@ -104,7 +104,7 @@ impl Memory {
     }
 }
 
-/// What the user can do where nobody can be asked.
+/// Note with the key to add, for a user that cannot be asked.
 fn tell_how(key: &PublicKey, address: &str) {
     output::note(&format!("{address}: to let it in without a code, add its key {key} to authorized_keys"));
 }

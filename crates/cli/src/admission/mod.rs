@@ -8,11 +8,11 @@
 //! - whose static key, which the handshake has proven, is authorized;
 //! - that pairs by a one-time code, whether or not its key is authorized: the code also tells the *caller* that this
 //!   listener is the right one;
-//! - whose key has paired before, to go on with what it began then ([`pairs`]);
+//! - whose key has paired before, to resume what it began then ([`pairs`]);
 //! - with any key, if everyone is admitted.
 //!
-//! Where neither codes nor everyone are admitted, the handshake itself refuses other keys ([`Ways::peer_key`]).
-//! Whether a caller wants to pair is in its first bytes (`spec/file-transfer.md` §1).
+//! With neither codes nor everyone admitted, the handshake itself refuses other keys ([`Ways::peer_key`]). A caller
+//! asks for pairing in its first bytes (`spec/file-transfer.md` §1).
 
 pub mod codes;
 pub mod memory;
@@ -46,12 +46,12 @@ use crate::transfer::receive::refuse;
 use crate::transport::Transport;
 use crate::{listening, output};
 
-/// How peers may be admitted.
+/// Ways by which peers may be admitted.
 #[derive(Debug, Clone)]
 pub struct Ways {
     /// This side's key.
     pub own: StaticKey,
-    /// By which it tells peers after a restart that their sessions are gone; `None` where no such key can be kept.
+    /// Key by which it tells peers after a restart that their sessions are gone; `None` if no such key can be kept.
     pub reset_key: Option<ResetKey>,
     /// Admits peers that have it.
     pub pre_shared: Option<PreSharedKey>,
@@ -61,14 +61,14 @@ pub struct Ways {
     pub any: bool,
     /// Admits a peer that gives the code.
     pub codes: bool,
-    /// Whether such a peer is authorized from then on.
+    /// Rule for authorizing such a peer from then on.
     pub remember: Remember,
-    /// Admits such a peer again, to what it has begun, where that can be gone on with.
+    /// Admits such a peer again, to resume what it has begun; `None` if nothing can be resumed.
     pub pairs: Option<Arc<Pairs>>,
 }
 
 impl Ways {
-    /// What the arguments say; `None` if the connections are not to be sealed. A code is the default if `on_terminal`.
+    /// The ways that the arguments name; `None` if the connections are not to be encrypted. A code is the default if `on_terminal`.
     ///
     /// # Errors
     /// A file cannot be used, or nobody could be admitted.
@@ -116,13 +116,13 @@ impl Ways {
         }))
     }
 
-    /// Whether people are at the other end of standard error, where codes are printed.
+    /// True if standard error, which codes are printed on, is a terminal.
     #[must_use]
     pub fn on_terminal() -> bool {
         io::stderr().is_terminal()
     }
 
-    /// Which keys the handshake lets pass.
+    /// Keys that the handshake lets pass.
     #[must_use]
     pub fn peer_key(&self) -> PeerKey {
         if self.codes || self.any {
@@ -150,7 +150,7 @@ pub enum By {
 }
 
 impl By {
-    /// For people, and as it stands in JSON.
+    /// For people, and for JSON.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
@@ -214,7 +214,7 @@ impl Admission {
         Ok(Self { ways, desk, memory, service, json })
     }
 
-    /// Whether wrong guesses have used up all codes, and nothing else admits anybody. A list of keys alone never closes: one
+    /// True if wrong guesses have used up all codes, and nothing else admits anybody. A list of keys alone never closes: one
     /// that is empty or cannot be used now may be mended while the listener runs.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -302,7 +302,7 @@ impl Admission {
         Err(NotAdmitted::Unknown(key))
     }
 
-    /// Whatever the pattern of the handshake: its hash is of this connection alone, and the pairing is bound to it.
+    /// Any pattern of the handshake will do: its hash is of this connection alone, and the pairing is bound to it.
     async fn pair<T: Transport>(&self, opening: &mut Opening<T>, seal: &Seal) -> Result<(), PairingError> {
         match &self.desk {
             Some(desk) => {
@@ -353,7 +353,7 @@ fn announce(news: &News, command: &str, json: bool) {
     output::always(&format!("    {command}\n"));
 }
 
-/// What became of a code.
+/// Fate of a code, for the note to the user.
 const fn fate(why: Refusal) -> &'static str {
     match why {
         Refusal::Used => "was used",

@@ -23,7 +23,7 @@ pub struct Opening<T> {
 }
 
 impl<T: Transport> Opening<T> {
-    /// Nothing was looked at yet.
+    /// Nothing was read yet.
     pub fn new(transport: T) -> Self {
         Self { first: [0; PREAMBLE_BYTES], filled: 0, given: 0, transport }
     }

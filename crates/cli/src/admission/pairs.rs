@@ -1,4 +1,4 @@
-//! Transfers which codes have begun: the pair that a code has made may go on with what it has begun, and do nothing else.
+//! Transfers which codes have begun: the pair that a code has made may resume what it has begun, and do nothing else.
 //!
 //! A code works once, and an interrupted transfer should not need another person on the telephone. So a listener remembers the key that has
 //! paired and what it has begun, until that is complete, for a day at most, or until `dfcp receive --forget`. Of a receiver that is in a file,
@@ -33,7 +33,7 @@ pub struct Pairs {
 enum Place {
     /// Of a receiver, into this directory.
     File { list: PairedTransfers, output: Hashed },
-    /// Of a sender, which has nothing to go on with once it has ended.
+    /// Of a sender, which has nothing to resume once it has ended.
     Memory(Mutex<Vec<PairedTransfer>>),
 }
 
@@ -41,7 +41,7 @@ impl Pairs {
     /// Of a receiver with this configuration, into the directory at `output`.
     ///
     /// # Errors
-    /// The directory cannot be looked at.
+    /// The directory cannot be used.
     pub fn of_receiver(directory: &ConfigDir, output: &Path) -> io::Result<Arc<Self>> {
         let place = Place::File { list: PairedTransfers::of(directory), output: which(output)? };
         Ok(Arc::new(Self { place, keys: Mutex::default(), trouble: Mutex::default() }))
@@ -91,7 +91,7 @@ impl Pairs {
         }
     }
 
-    /// True if nobody may go on with anything.
+    /// True if nobody may resume anything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all().is_empty()
@@ -110,7 +110,7 @@ impl Pairs {
         })
     }
 
-    /// All of what a peer has sent in a session is complete: it may not go on with that any more.
+    /// All files of a peer's session are complete: it may not resume them any more.
     pub fn complete(&self, key: Option<PublicKey>, begun: &BTreeSet<Hashed>) {
         let Some(key) = key.map(|key| key.fingerprint().to_string()).filter(|_| !self.is_empty()) else { return };
         let is_over = |it: &PairedTransfer| {

@@ -30,7 +30,7 @@ impl AuthorizedKeys {
         Self::parse(path, &content)
     }
 
-    /// What the bytes of a file mean; `path` is for errors.
+    /// Parses the bytes of a file; `path` is for errors.
     pub(super) fn parse(path: &Path, content: &[u8]) -> Result<Self, IdentityError> {
         let mut set = Self::default();
         for line in lines(path, content) {
@@ -47,13 +47,13 @@ impl AuthorizedKeys {
         Ok(set)
     }
 
-    /// Whether the owner of `key` may connect.
+    /// True if the owner of `key` may connect.
     #[must_use]
     pub fn permits(&self, key: &PublicKey) -> bool {
         self.keys.contains(key) || self.fingerprints.contains(&key.fingerprint())
     }
 
-    /// Whether nobody may.
+    /// True if the list admits nobody.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.fingerprints.is_empty()

@@ -38,11 +38,11 @@ struct State {
     keys: AuthorizedKeys,
     /// Of the file as it was read; `None` if it has to be read again.
     stamp: Option<Stamp>,
-    /// What was said last about a list which cannot be used.
+    /// Last message about a list which cannot be used, so that it is not repeated.
     trouble: Option<String>,
 }
 
-/// What changes with a file.
+/// Metadata that change with a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     bytes: u64,
@@ -63,8 +63,8 @@ impl Stamp {
         }
     }
 
-    /// Whether a further change gives the file another stamp than this. The time of the last modification can be set, as
-    /// `cp -p` does for a file that it puts in place; that of the last change of the inode cannot.
+    /// True if any further change gives the file another stamp than this. The time of the last modification can be set,
+    /// as `cp -p` does for a file that it puts in place; that of the last change of the inode cannot.
     fn is_settled(&self, now: SystemTime) -> bool {
         let is_old = |time: SystemTime| now.duration_since(time).is_ok_and(|age| age >= SETTLED);
         self.modified.is_some_and(is_old) && self.inode_changed().is_none_or(is_old)
@@ -104,12 +104,12 @@ impl AuthorizedList {
         Self { state: Mutex::new(State { keys, ..State::default() }), ..Self::default() }
     }
 
-    /// Whether the owner of `key` may connect now.
+    /// True if the owner of `key` may connect now.
     pub fn permits(&self, key: &PublicKey) -> bool {
         self.current().keys.permits(key)
     }
 
-    /// Whether nobody may.
+    /// True if the list admits nobody now.
     pub fn is_empty(&self) -> bool {
         self.current().keys.is_empty()
     }
@@ -141,7 +141,7 @@ impl AuthorizedList {
         Ok(Added::New)
     }
 
-    /// Where it is, if it is in a file.
+    /// The file of the list, if it is in one.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()

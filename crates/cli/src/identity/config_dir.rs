@@ -37,22 +37,22 @@ impl ConfigDir {
         std::path::absolute(path).map(Self).map_err(|error| IdentityError::io("find", path, error))
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Where the private key is.
+    /// Path of the private key.
     pub fn key_file(&self) -> PathBuf {
         self.0.join("key")
     }
 
-    /// Where the reset key is.
+    /// Path of the reset key.
     pub fn reset_key_file(&self) -> PathBuf {
         self.0.join("reset_key")
     }
 
-    /// Where the keys of hosts are.
+    /// Path of the keys of hosts.
     pub fn known_hosts(&self) -> PathBuf {
         self.0.join("known_hosts")
     }
@@ -82,10 +82,10 @@ impl ConfigDir {
         self.check()
     }
 
-    /// Whether others than root can replace the files in it. A directory which is not there is in order.
+    /// Checks that nobody but root and this user can replace the files in it. A missing directory is in order.
     ///
     /// # Errors
-    /// They can, or the directory cannot be looked at.
+    /// They can, or the metadata of the directory cannot be read.
     pub fn check(&self) -> Result<(), IdentityError> {
         match fs::metadata(&self.0) {
             Ok(metadata) => Guard::Trusted.check(&self.0, &metadata),

@@ -1,4 +1,4 @@
-//! What can be wrong with the files of an identity.
+//! Errors of the files of an identity.
 
 use std::fmt;
 use std::io;
@@ -9,8 +9,8 @@ use dfcp_secure::{Fingerprint, KeyError, PublicKey};
 
 use super::known_hosts::HostName;
 
-/// Why a file of an identity cannot be used. One sentence each with the next step, but [`ChangedKey`], which is meant to
-/// be seen.
+/// Reason why a file of an identity cannot be used. One sentence each with the next step, except [`ChangedKey`], which
+/// is meant to be seen.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// There is no home directory.
@@ -19,9 +19,9 @@ pub enum IdentityError {
     /// The system refuses to do something with a file. The sentence has the cause in it, so it is no source besides.
     #[error("cannot {what} {} ({error}); check that the path and its permissions are right", shown(path))]
     Io {
-        /// What was tried: "read", "create".
+        /// The operation that failed: "read", "create".
         what: &'static str,
-        /// With this.
+        /// The file or directory of the operation.
         path: PathBuf,
         /// The system's reason.
         error: io::Error,
@@ -83,7 +83,7 @@ pub enum IdentityError {
     DamagedKey {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason why the content is not usable.
         reason: &'static str,
     },
     /// The file of the reset key does not hold one.
@@ -94,7 +94,7 @@ pub enum IdentityError {
     DamagedResetKey {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason why the content is not usable.
         reason: &'static str,
     },
     /// A line which does not parse.
@@ -104,7 +104,7 @@ pub enum IdentityError {
         path: PathBuf,
         /// Counted from 1.
         line: usize,
-        /// What is wrong.
+        /// The reason why the content is not usable.
         reason: String,
     },
     /// Keys cannot be added to a list which is not in a file.

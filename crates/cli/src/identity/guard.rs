@@ -1,15 +1,15 @@
 //! Owner and permissions of a file of an identity, in the manner of `sshd`'s `StrictModes`.
 //!
 //! Checked are three things: the file as it was opened, the directory in which it is named, and, where that name is a link,
-//! the directory in which it really is. Each must belong to this user or to root, and neither group nor others may write
-//! to it; what is secret, they may not read either. The directories above these are not looked at.
+//! the directory in which it really is. Each must belong to this user or to root, and neither group nor others may write to
+//! it; secrets, they may not read either. The directories above these are not checked.
 
 use std::fs::Metadata;
 use std::path::Path;
 
 use super::error::IdentityError;
 
-/// What others may not do with a file.
+/// Access to a file that others must not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
     /// Neither group nor others may do anything: a secret.
@@ -19,7 +19,7 @@ pub(super) enum Guard {
 }
 
 impl Guard {
-    /// What is wrong with `metadata`, of the opened file, so that it cannot be exchanged after the check.
+    /// Checks `metadata`, of the opened file, so that it cannot be exchanged after the check.
     #[cfg(unix)]
     pub(super) fn check(self, path: &Path, metadata: &Metadata) -> Result<(), IdentityError> {
         use std::os::unix::fs::MetadataExt;
@@ -46,10 +46,10 @@ impl Guard {
     }
 }
 
-/// Whether others can put something else in the place of the file at `path`, by the directories that it is in.
+/// Checks that others cannot put something else in the place of the file at `path`, by the directories that it is in.
 ///
 /// # Errors
-/// They can, or a directory cannot be looked at.
+/// They can, or the metadata of a directory cannot be read.
 #[cfg(unix)]
 pub(super) fn check_directories(path: &Path) -> Result<(), IdentityError> {
     use std::fs;

@@ -21,7 +21,7 @@ pub struct OwnKey {
     pub key: StaticKey,
     /// The file.
     pub path: PathBuf,
-    /// Whether this call has made it.
+    /// True if this call has made it.
     pub created: bool,
 }
 

@@ -48,7 +48,7 @@ impl fmt::Display for HostName {
     }
 }
 
-/// What the file says about a host.
+/// Entry of the file for a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// Nothing.
@@ -57,7 +57,7 @@ pub enum Lookup {
     Known(PublicKey),
 }
 
-/// What became of a key which was to be added.
+/// Outcome of adding a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
     /// It has its line now.
@@ -87,12 +87,12 @@ impl KnownHosts {
         Self { path: directory.known_hosts(), directory: directory.clone() }
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is known of `host`.
+    /// The key that is known of `host`.
     ///
     /// # Errors
     /// The file cannot be used, others can change it, or it has a wrong line, whichever host that is about.
@@ -172,7 +172,7 @@ impl KnownHosts {
     }
 }
 
-/// What the bytes of a file mean; `path` is for errors.
+/// Parses the bytes of a file; `path` is for errors.
 pub(super) fn parse(path: &Path, content: &[u8]) -> Result<Vec<Line>, IdentityError> {
     let mut parsed: Vec<Line> = Vec::new();
     for line in lines(path, content) {

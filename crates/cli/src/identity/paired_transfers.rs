@@ -36,7 +36,7 @@ impl Hashed {
     }
 }
 
-/// A transfer that a pair may go on with.
+/// A transfer that a pair may resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairedTransfer {
     /// The fingerprint of the key that has paired.
@@ -50,7 +50,7 @@ pub struct PairedTransfer {
 }
 
 impl PairedTransfer {
-    /// True while it may be gone on with. One of the future was written before the clock was set back, nobody knows how long ago.
+    /// True while it may be resumed. One of the future was written before the clock was set back, nobody knows how long ago.
     #[must_use]
     pub fn is_valid(&self, now: SystemTime) -> bool {
         now.duration_since(self.began).is_ok_and(|age| age < PAIRED_TRANSFER_AGE_MAX)

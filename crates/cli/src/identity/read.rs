@@ -36,7 +36,7 @@ pub(super) fn open(path: &Path, guard: Guard) -> Result<Option<(File, Metadata)>
     Ok(Some((file, metadata)))
 }
 
-/// What is left to read of a file which was opened at `path`, wiped when dropped.
+/// Rest of a file which was opened at `path`, wiped when dropped.
 ///
 /// # Errors
 /// It cannot be read, or is larger than `bytes_max`.

@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 use super::config_dir::ConfigDir;
 use super::error::IdentityError;
 
-/// What is locked while the file at `path` changes.
+/// Lock file that is held while the file at `path` changes.
 pub fn lock_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");

@@ -25,7 +25,7 @@ pub(super) struct SecretFile {
     pub(super) header: &'static str,
     /// A secret of this kind, from 32 random bytes.
     pub(super) make: fn(&[u8; 32]) -> Zeroizing<[u8; 32]>,
-    /// What is wrong with a file that does not hold one.
+    /// Error for a file that does not hold one.
     pub(super) damaged: fn(PathBuf, &'static str) -> IdentityError,
 }
 

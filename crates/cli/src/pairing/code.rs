@@ -11,7 +11,7 @@ use crate::limits::PAIRING_TEXT_BYTES_MAX;
 
 const NUMBERS: u8 = 100;
 
-/// How many codes there are.
+/// Number of possible codes.
 pub const CODES: u64 = NUMBERS as u64 * (WORDS.len() * WORDS.len()) as u64;
 
 /// A code which one person tells another. Wiped when dropped; `Display` shows it, `Debug` does not.
@@ -40,7 +40,7 @@ impl Code {
         Self { number: (code >> 16) as u8, words: [first, second] }
     }
 
-    /// What the password-authenticated key exchange is run over.
+    /// Password of the password-authenticated key exchange.
     pub(super) fn password(&self) -> Zeroizing<String> {
         Zeroizing::new(self.to_string())
     }
@@ -59,7 +59,7 @@ impl fmt::Debug for Code {
     }
 }
 
-/// Why a text is no pairing code.
+/// Reason why a text is no pairing code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
     /// Not a number and two words.
@@ -78,7 +78,7 @@ impl FromStr for Code {
         if text.len() > PAIRING_TEXT_BYTES_MAX {
             return Err(CodeError::Form);
         }
-        // What telephones and word processors make of a hyphen.
+        // Telephones and word processors turn a hyphen into one of these.
         let separator = |c: char| c.is_whitespace() || matches!(c, '-' | '_' | '\u{2010}'..='\u{2015}' | '\u{2212}');
         let mut parts = text.split(separator).filter(|part| !part.is_empty());
         let (Some(number), Some(first), Some(second), None) = (parts.next(), parts.next(), parts.next(), parts.next())

@@ -1,8 +1,8 @@
-//! How a pairing can fail.
+//! Errors of a pairing.
 
 use std::io;
 
-/// Why a code cannot be tried, or what came of trying it. It travels in a REFUSED frame.
+/// Reason why a code cannot be tried, or was refused. It travels in a REFUSED frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u8)]
 pub enum Refusal {
@@ -44,7 +44,7 @@ impl Refusal {
     }
 }
 
-/// Why two sides are not paired.
+/// Reason why two sides are not paired.
 #[derive(Debug, thiserror::Error)]
 pub enum PairingError {
     /// This side refuses.
@@ -56,7 +56,7 @@ pub enum PairingError {
     /// The peer refuses for a reason which this version does not know.
     #[error("the peer refused the pairing for reason {0}, which this version does not know; update this side")]
     RefusedOtherwise(u8),
-    /// What came is no frame of a pairing.
+    /// The bytes that came are no frame of a pairing.
     #[error("the peer does not speak the pairing protocol; is the right dfcp command running there, with a code?")]
     NotPairing,
     /// A frame of another version.
@@ -74,7 +74,7 @@ pub enum PairingError {
     /// The peer let too much time pass.
     #[error("the pairing did not end within {seconds} s; see whether the other side runs, and try again")]
     TimedOut {
-        /// How long it may last.
+        /// Longest time of a pairing, s.
         seconds: u64,
     },
     /// The system has no random numbers.
@@ -83,7 +83,7 @@ pub enum PairingError {
 }
 
 impl PairingError {
-    /// What came of trying the code, whichever side found out.
+    /// Refusal of the code, by either side; `None` for any other error.
     #[must_use]
     pub fn refusal(&self) -> Option<Refusal> {
         match self {

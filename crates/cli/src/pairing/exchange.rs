@@ -19,7 +19,7 @@ const RECEIVER_IDENTITY: &[u8] = b"DFCP 1 pairing receiver\0";
 const SENDER_CONFIRMS: &[u8] = b"DFCP 1 pairing sender confirms\0";
 const RECEIVER_CONFIRMS: &[u8] = b"DFCP 1 pairing receiver confirms\0";
 
-/// What the crate puts before an element to tell the sides apart. Our frames do that, so it is not sent.
+/// Byte that the crate puts before an element to tell the sides apart. Our frames do that, so it is not sent.
 const SIDE_A: u8 = b'A';
 const SIDE_B: u8 = b'B';
 

@@ -14,14 +14,14 @@ const ELEMENT: u8 = 1;
 const CONFIRM: u8 = 2;
 const REFUSED: u8 = 3;
 
-/// What one side says to the other.
+/// A frame of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// Its element of the group.
     Element([u8; BODY_BYTES]),
     /// Its confirmation.
     Confirm([u8; BODY_BYTES]),
-    /// Why it gives up; a number that this version need not know.
+    /// Reason why it gives up; a number that this version need not know.
     Refused(u8),
 }
 

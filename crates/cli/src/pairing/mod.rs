@@ -19,8 +19,8 @@
 //!   key, and in both confirmations, so what one side says does not fit the other's session, even if both
 //!   codes are right. He is left with the two guesses above.
 //!
-//! Both sides learn whether they are paired, but for a receiver whose last frame is lost: it may believe so while the sender
-//! does not. Then nothing is sent, and the code is used up, so no harm is done.
+//! Both sides learn if they are paired, except a receiver whose last frame is lost: it may believe so while the sender does
+//! not. Then nothing is sent, and the code is used up, so no harm is done.
 //!
 //! The crate `spake2` has not been audited, and does not wipe its secrets; they are of one run only. It accepts elements
 //! with a component of small order. Such a component adds one of eight known points to the common element, and none of

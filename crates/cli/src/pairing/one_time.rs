@@ -38,7 +38,7 @@ impl OneTimeCode {
         Self { code, expires, tally, state: Mutex::default() }
     }
 
-    /// Why the code is good for nothing any more, if so: then nobody need wait for it.
+    /// Reason why the code is void, if it is: then nobody need wait for it.
     #[must_use]
     pub fn void(&self, now: Instant) -> Option<Refusal> {
         self.why_void(&self.state(), now)
@@ -83,13 +83,13 @@ pub struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// What is to be guessed.
+    /// The code to be guessed.
     #[must_use]
     pub fn code(&self) -> &Code {
         &self.one_time.code
     }
 
-    /// Uses the guess: `right` says whether the peer's confirmation was. `Ok` comes once in a code's life.
+    /// Uses the guess: `right` tells if the peer's confirmation was. `Ok` comes once in a code's life.
     ///
     /// # Errors
     /// [`Refusal::WrongCode`]; or the code has become void while this run was under way.

@@ -55,13 +55,13 @@ where
     in_time(run).await
 }
 
-/// Whether these are the first bytes of a sender that asks for pairing.
+/// True if these are the first bytes of a sender that asks for pairing.
 #[must_use]
 pub fn begins_with(first: &[u8]) -> bool {
     first.starts_with(&MAGIC)
 }
 
-/// What a receiver without a code answers to a sender that asks for pairing. The stream must be closed then.
+/// Answer of a receiver without a code to a sender that asks for pairing. The stream must be closed then.
 ///
 /// # Errors
 /// Always: [`Refusal::NoCode`].

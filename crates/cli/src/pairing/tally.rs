@@ -19,7 +19,7 @@ struct Counts {
 }
 
 impl GuessTally {
-    /// Whether no guess will ever be left again.
+    /// True if no guess will ever be left again.
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.counts().wrong >= PAIRING_WRONG_MAX

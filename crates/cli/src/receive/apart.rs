@@ -1,4 +1,4 @@
-//! Whether the output directory is apart from the files that say which keys this user trusts.
+//! Check that the output directory is apart from the files that say which keys this user trusts.
 //!
 //! An admitted sender decides about the names in the output directory. If one of the files that are trusted were in
 //! there, or were found by a link that is, that sender would decide which keys this user trusts from then on.
@@ -16,7 +16,7 @@ use crate::args::{AdmissionArgs, AuditArgs};
 use crate::identity::{ConfigDir, lock_path};
 use crate::limits::PATH_LINKS_MAX;
 
-/// What `output` must be apart from.
+/// Paths that `output` must be apart from.
 #[derive(Debug, Default)]
 pub(super) struct Trusted {
     /// The configuration directory; without a home directory there is none.
@@ -61,7 +61,7 @@ impl Trusted {
     }
 }
 
-/// How the system finds a path.
+/// Names by which the system finds a path.
 struct Walk {
     /// Every name that is looked up on the way, links among them, each in a directory without links.
     names: Vec<PathBuf>,
@@ -92,7 +92,7 @@ impl Walk {
             }
             let name = walk.end.join(&part);
             walk.names.push(name.clone());
-            // What is no link, is missing or cannot be looked at is taken as it is.
+            // A name that is no link, is missing or cannot be read is taken as it is.
             match fs::read_link(&name) {
                 Ok(_) if links == PATH_LINKS_MAX => return Err(io::Error::other("too many symbolic links")),
                 Ok(target) => {
@@ -107,7 +107,7 @@ impl Walk {
         Ok(walk)
     }
 
-    /// Whether it leads to `directory`, or to or by something in there. Passing the directory itself does not count: no
+    /// True if it leads to `directory`, or to or by something in there. Passing the directory itself does not count: no
     /// sender decides where that leads.
     fn depends_on(&self, directory: &Path) -> bool {
         let is_in = |name: &PathBuf| name != directory && name.starts_with(directory);

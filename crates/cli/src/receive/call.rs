@@ -28,7 +28,7 @@ pub(super) async fn run(args: &ReceiveArgs, from: &str, target: Target, stop: St
     let limit = args.retry.limit(args.why_not_again().is_none());
     let (redial, first) = Redial::new(from, &args.path, connected);
     let account = Account::new(Display::new(&output::bars(), &first.peer, args.json, true), !limit.is_zero());
-    // Whoever reads standard output is to know that a file came.
+    // The reader of standard output must learn that a file came.
     let stored_min = u64::from(matches!(target, Target::Stream(_)));
     let session = |Answered { stream, peer }| {
         net::announce_peer(&stream, &peer, args.json);

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 use super::schedule::Schedule;
 use crate::limits::CALLS_AT_ONCE_MAX;
 
-/// Why a call had no connection.
+/// Reason why a call had no connection.
 #[derive(Debug)]
 pub struct CallFailure {
     /// The next one may have another fate.

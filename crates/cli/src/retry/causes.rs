@@ -39,8 +39,8 @@ pub fn is_transient_loss(error: &TransferError) -> bool {
     }
 }
 
-/// True if the next call may be answered after this one was not. There was a session before: what has to do with rights and settings of
-/// this side was in order, and closed ports and missing routes are how hosts and networks look while they start.
+/// True if the next call may be answered after this one was not. After an earlier session, rights and settings of this side are in
+/// order, and closed ports and missing routes are how hosts and networks look while they start.
 #[must_use]
 pub fn is_transient_call(error: &ConnectError) -> bool {
     match error {

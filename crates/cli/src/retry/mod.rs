@@ -119,7 +119,7 @@ impl Failed {
 /// on after a session was lost; 0 stands for a single session. While there is none, the transfer ends when it is told to `stop`.
 ///
 /// # Errors
-/// Why the transfer is not complete.
+/// Reason why the transfer is not complete.
 pub async fn run<C, S, F>(
     first: C::Connection,
     caller: &C,

@@ -28,7 +28,7 @@ use crate::transfer::{SendOptions, send};
 use crate::transport::{Acceptor, Transport};
 use crate::{listening, net, output};
 
-/// What is spoken.
+/// Service spoken on the connections.
 const SERVICE: Service = Service::FilesToCaller;
 
 /// Sends `roots` to the first receiver that is admitted, or with `--keep` to each until it is interrupted.

@@ -1,4 +1,4 @@
-//! The end of a server's session, and who may come back after it.
+//! The end of a server's session, and the peer that may come back after it.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ pub(super) enum Served {
 }
 
 impl Served {
-    /// Who has been admitted so; `None` if it cannot be known again.
+    /// The peer that has been admitted so; `None` if it cannot be recognized again.
     pub(super) fn of(key: Option<PublicKey>, by: Option<By>) -> Option<Self> {
         match (key, by) {
             (Some(key), _) => Some(Self::Key(key)),

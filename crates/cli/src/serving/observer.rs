@@ -1,4 +1,4 @@
-//! What hears of one session of files that a listener serves, whichever way they go.
+//! Observer of one session of files that a listener serves, in either direction.
 
 use std::sync::Arc;
 

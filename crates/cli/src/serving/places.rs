@@ -50,7 +50,7 @@ impl Places {
     }
 }
 
-/// Which connection makes room for one from `newcomer`.
+/// Connection that makes room for one from `newcomer`.
 fn victim(taken: &[Taken], newcomer: Option<AddressPrefix>) -> Option<usize> {
     let held = |prefix| taken.iter().filter(|taken| taken.prefix == prefix).count();
     let own = held(newcomer);
@@ -70,7 +70,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// What tells the others that this connection is no longer silent.
+    /// Callback that tells the others that this connection is no longer silent.
     pub fn voice(&self) -> impl Fn() + Send + Sync + use<> {
         let (places, id) = (Arc::clone(&self.places), Arc::clone(&self.id));
         move || {
@@ -113,7 +113,7 @@ mod tests {
         (0..count).map(|_| places.take(prefix).unwrap()).collect()
     }
 
-    /// Which of these have lost their place.
+    /// Indexes of those that have lost their place.
     fn lost(held: &mut [Place]) -> Vec<usize> {
         let is_lost = |place: &mut Place| matches!(place.lost.try_recv(), Err(TryRecvError::Closed));
         held.iter_mut().enumerate().filter_map(|(i, place)| is_lost(place).then_some(i)).collect()

@@ -14,7 +14,7 @@ use crate::limits::PLACES_PER_FREE_ONE;
 #[derive(Debug)]
 pub struct Shares {
     places_max: usize,
-    /// Whether one key leaves places to others.
+    /// True if one key must leave places to others.
     is_shared: bool,
     /// The key of each peer that is served. Peers without one cannot be told apart.
     taken: Mutex<Vec<Option<PublicKey>>>,
@@ -28,7 +28,7 @@ pub struct Share {
 }
 
 impl Shares {
-    /// So many places, of which one key leaves some to others if they are shared.
+    /// `places_max` places, of which one key leaves some to others if they are shared.
     pub fn new(places_max: usize, is_shared: bool) -> Arc<Self> {
         Arc::new(Self { places_max, is_shared, taken: Mutex::default() })
     }
@@ -70,7 +70,7 @@ mod tests {
         Some(StaticKey::from_seed(&[seed; 32]).public())
     }
 
-    /// How many more a key gets, which are held.
+    /// Takes places for `key` until it gets no more, and holds them.
     fn take_all(shares: &Arc<Shares>, key: Option<PublicKey>) -> Vec<Share> {
         std::iter::from_fn(|| shares.take(key)).collect()
     }

@@ -1,4 +1,4 @@
-//! What a receiver does with each frame: the state between frames, and the answers. Blocking file work, no network.
+//! Handling of each frame by a receiver: the state between frames, and the answers. Blocking file work, no network.
 
 mod allowance;
 mod bases;
@@ -50,7 +50,7 @@ pub struct Assembler {
     stored: u32,
     failed: u32,
     allowance: Allowance,
-    /// What each stream is in the middle of, that of the first one first.
+    /// State of each stream, that of the first one first.
     streams: Vec<Current>,
     tree: Tree,
     /// Directory frames so far.
@@ -61,24 +61,24 @@ pub struct Assembler {
     /// Every stream has ended, and the account is closed.
     is_finished: bool,
     bases: Bases,
-    /// What was read of files that exist.
+    /// Reads of files that exist, which are limited.
     readings: Readings,
     /// Of these, directories which are not open any more, since this was asked for last.
     closed_directories: usize,
-    /// How many entries there are, once the sender has told.
+    /// Number of entries, once the sender has told.
     entries: Option<u32>,
-    /// What is complete and waits to become durable together with what follows, in the order of the verdicts.
+    /// Complete entries that wait to become durable together with those that follow, in the order of the verdicts.
     batch: Vec<(Receipt, Unpublished)>,
     batch_bytes: u64,
     /// Directories that have to be durable before anything in them is confirmed.
     changed: Changed,
     answers: Vec<ToSender>,
     outcomes: Vec<EntryOutcome>,
-    /// What is not deleted on purpose.
+    /// Names that are kept on purpose, with the reason.
     skips: Vec<(String, Skipped)>,
 }
 
-/// What an entry's outcome is made of, once it is stored.
+/// Data for an entry's outcome, once it is stored.
 #[derive(Debug)]
 struct Receipt {
     index: u32,
@@ -89,15 +89,15 @@ struct Receipt {
     confirmed: Confirmed,
 }
 
-/// What a stored file has.
+/// Content of a stored file.
 #[derive(Debug, Clone, Copy)]
 struct Content {
     bytes: u64,
-    /// If it was looked at.
+    /// `None` if it was not read.
     hash: Option<blake3::Hash>,
-    /// What an earlier session had stored of it, bytes.
+    /// Bytes that an earlier session had stored.
     resumed_bytes: u64,
-    /// What was copied from the version that it replaces, bytes.
+    /// Bytes that were copied from the version that it replaces.
     copied_bytes: u64,
 }
 
@@ -148,7 +148,7 @@ impl Assembler {
     }
 
     /// Takes the next frame of a stream: 0 is the first one, and those beside it have numbers up to [`FILE_STREAMS_MAX`]. A failed file is
-    /// an answer, not an error. What is complete may wait for more to become durable with, until [`Assembler::publish`].
+    /// an answer, not an error. Complete entries may wait for more to become durable with, until [`Assembler::publish`].
     ///
     /// # Errors
     /// The sender broke the protocol, or the stored names cannot be flushed; the session is over then.
@@ -218,7 +218,7 @@ impl Assembler {
         if self.awaits_links() { self.publish() } else { self.close_account() }
     }
 
-    /// Whether more follows on the first stream than files: links, or listings.
+    /// True if more follows on the first stream than files: links, or listings.
     pub fn awaits_more(&self) -> bool {
         self.awaits_links() || self.deletions.is_some()
     }
@@ -236,17 +236,17 @@ impl Assembler {
         std::mem::take(&mut self.answers)
     }
 
-    /// What became of the entries answered since the last call.
+    /// Outcomes of the entries answered since the last call.
     pub fn take_outcomes(&mut self) -> Vec<EntryOutcome> {
         std::mem::take(&mut self.outcomes)
     }
 
-    /// What was not deleted on purpose since the last call, and why.
+    /// Names that were kept on purpose since the last call, with the reason.
     pub fn take_skips(&mut self) -> Vec<(String, Skipped)> {
         std::mem::take(&mut self.skips)
     }
 
-    /// Whether something is complete and not confirmed.
+    /// True if something is complete and not confirmed.
     pub fn is_waiting(&self) -> bool {
         !self.batch.is_empty()
     }
@@ -342,7 +342,7 @@ impl Assembler {
         self.scope.admit(parse(entry)?)
     }
 
-    /// Whether a file may come here.
+    /// Checks that a file may come here: its ordinal is new, and its directories have come.
     fn check_place(&self, entry: &Entry) -> Result<(), ProtocolError> {
         let index = entry.index;
         if entry.directories > self.directories || !self.tree.is_new(index) || self.is_under_way(index) {
@@ -359,7 +359,7 @@ impl Assembler {
         basis: Option<Older>,
     ) -> Result<Current, Failure> {
         let name = self.name(entry)?;
-        // A file that is gone on with was begun when that was permitted.
+        // A file that is resumed was begun when that was permitted.
         if beginning == Beginning::New && self.scope.is_limited() && self.target.would_replace(&name) {
             return Err(Failure::new(FailureCode::Exists, NO_REPLACING));
         }
@@ -381,7 +381,7 @@ impl Assembler {
                 let file = Receiving { index: entry.index, name };
                 let begun = self.begin_storing(stream, (&file.name, entry), resumed);
                 let (reserved, prefix) = begun.inspect_err(|_| {
-                    // What there was of it is not this failure's to remove.
+                    // The beginning that an earlier session left outlives this failure.
                     if beginning != Beginning::New
                         && let Some(staged) = slot.lock().take()
                     {
@@ -431,7 +431,7 @@ impl Assembler {
         }
     }
 
-    /// Whether a stream is inside of this file.
+    /// True if a stream is inside of this file.
     fn is_under_way(&self, index: u32) -> bool {
         self.streams.iter().any(|current| current.index() == Some(index))
     }

@@ -61,7 +61,7 @@ pub fn name(chunk: &[u8]) -> ChunkName {
     ChunkName { hash, len: u32::try_from(chunk.len()).unwrap_or(u32::MAX) }
 }
 
-/// What a sender knows of the older version at the receiver.
+/// Chunks of the older version at the receiver, as far as the sender knows them.
 #[derive(Debug)]
 pub struct Known {
     cut: Cut,
@@ -77,7 +77,7 @@ pub struct Known {
 pub struct Alive(Arc<AtomicUsize>);
 
 impl Alive {
-    /// How many.
+    /// Number of those that count now.
     pub fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
@@ -105,7 +105,7 @@ impl Known {
         Self { cut, places: BTreeMap::new(), end: 0, count: 0, _counted: alive.begin() }
     }
 
-    /// How it was cut.
+    /// Parameters of the cut.
     pub fn cut(&self) -> Cut {
         self.cut
     }
@@ -126,7 +126,7 @@ impl Known {
         Ok(())
     }
 
-    /// Where the older version has this chunk.
+    /// Position and length of this chunk in the older version, bytes.
     pub fn find(&self, chunk: &[u8]) -> Option<(u64, u32)> {
         let ChunkName { hash, len } = name(chunk);
         self.places.get(&hash).copied().filter(|(_, known)| *known == len)
@@ -187,7 +187,7 @@ mod tests {
             assert_eq!(Cut::from_peer(cut.average_bytes()), Ok(cut));
             let is_longest = cut.average_bytes() == *BASIS_CHUNK_BYTES.end();
             assert!(is_longest || len / u64::from(cut.average_bytes()) <= BASIS_CHUNKS_MAX as u64 / 2, "{len}");
-            // What is all the same is cut into the longest chunks, each of which has to fit into a COPY.
+            // Uniform content is cut into the longest chunks, each of which has to fit into a COPY.
             let same = vec![0; 5 * cut.average_bytes() as usize];
             let longest = cut.chunks(&same[..]).map(|chunk| chunk.unwrap().length).max().unwrap();
             assert!(longest == 4 * cut.average_bytes() as usize && longest <= COPY_BYTES_MAX as usize, "{longest}");

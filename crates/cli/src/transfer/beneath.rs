@@ -1,5 +1,5 @@
-//! What lies below a directory, reached from an open descriptor of it: no symbolic link is followed, and nothing outside of
-//! it is reached, whatever other users rename or replace meanwhile.
+//! Files below a directory, reached from an open descriptor of it: no symbolic link is followed, and nothing outside of it
+//! is reached, whatever other users rename or replace meanwhile.
 //!
 //! A path is looked up anew by the system at every call, so a check of it is worth nothing at the next call. A descriptor
 //! stays with the directory that was opened. On Linux one call of `openat2` resolves a relative path and refuses every link
@@ -24,7 +24,7 @@ pub use self::unix::{
     set_sender, status_of, status_of_named,
 };
 
-/// How relative paths are resolved.
+/// Way in which relative paths are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolution {
     /// By the kernel, in one call (`openat2`).
@@ -33,14 +33,14 @@ pub enum Resolution {
     Stepwise,
 }
 
-/// Which file it is, whatever its name. All are equal on systems without such numbers.
+/// Numbers that identify a file, whatever its name. All are equal on systems without such numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     device: u64,
     inode: u64,
 }
 
-/// What a name stands for.
+/// Kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -53,26 +53,26 @@ pub enum Kind {
     Other,
 }
 
-/// What the system keeps about a file or directory.
+/// Metadata of a file or directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Status {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Which one it is.
+    /// The numbers that identify it.
     pub identity: Identity,
     /// Its permission bits, `0o7777` at the most.
     pub mode: u32,
-    /// How many names it has; 1 on systems that do not tell.
+    /// Number of its names; 1 on systems that do not tell.
     pub names: u64,
     /// Length of its content, bytes.
     pub len: u64,
-    /// What it takes on the disk, bytes: less than `len` if it has holes.
+    /// Space on the disk, bytes: less than `len` if it has holes.
     pub allocated_bytes: u64,
-    /// When its content changed, seconds since 1970.
+    /// Time of the last change of its content, seconds since 1970.
     pub mtime_s: i64,
     /// Nanoseconds after that second.
     pub mtime_ns: u32,
-    /// When anything about it changed, by the system's clock. No program can set it.
+    /// Time of the last change of anything about it, by the system's clock. No program can set it.
     pub changed: SystemTime,
 }
 

@@ -1,4 +1,4 @@
-//! How many files and directories this program may have open.
+//! Limit of open files and directories of this program.
 
 /// Asks for as many as the system grants: the usual limit is for programs which count descriptors in a fixed table.
 #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! Why a whole transfer fails. Why one file is not stored is a [`dfcp_framing::error::Failure`].
+//! Reasons why a whole transfer fails. The reason why one file is not stored is a [`dfcp_framing::error::Failure`].
 
 use std::io;
 
@@ -6,7 +6,7 @@ use dfcp::{ConnectionError, ParameterError, StreamError};
 use dfcp_framing::error::{Failure, ProtocolError};
 use dfcp_framing::printable;
 
-/// Why a whole transfer failed.
+/// Reason why a whole transfer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// The connection broke. The sentence has the cause in it, so it is no source besides.
@@ -24,7 +24,7 @@ pub enum TransferError {
     /// The peer keeps the connection alive and says nothing.
     #[error("the peer has been silent for {seconds} s; see whether its disk hangs, and send again")]
     Silent {
-        /// How long it may be.
+        /// Longest silence allowed, s.
         seconds: u64,
     },
     /// Two senders have reached each other.

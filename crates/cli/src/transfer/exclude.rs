@@ -1,6 +1,6 @@
-//! What the user leaves out of what is sent, and with `--delete` protects at the receiver, by patterns as rsync has them.
+//! Files that the user leaves out, and with `--delete` protects at the receiver, by patterns as rsync has them.
 //!
-//! A receiver matches patterns that a peer sent. What they take, and what matching costs, is bounded by their lengths (`automaton.rs`).
+//! A receiver matches patterns that a peer sent. Their memory, and the cost of matching, is bounded by their lengths (`automaton.rs`).
 
 mod automaton;
 
@@ -51,7 +51,7 @@ enum Step {
 }
 
 impl Step {
-    /// Whether the step can end with this byte.
+    /// True if the step can end with this byte.
     fn ends_with(&self, byte: u8) -> bool {
         let is_slash = byte == b'/';
         match self {
@@ -65,7 +65,7 @@ impl Step {
         }
     }
 
-    /// Whether the step can go on with this byte.
+    /// True if the step can go on with this byte.
     fn goes_on_with(&self, byte: u8) -> bool {
         match self {
             Self::Star => byte != b'/',
@@ -108,7 +108,7 @@ impl Exclude {
         self.patterns.iter().map(|pattern| pattern.text.clone()).collect()
     }
 
-    /// Whether the file or directory of this name is left out, and everything in it.
+    /// True if the file or directory of this name is left out, and everything in it.
     pub fn matches(&self, name: &Path, is_directory: bool) -> bool {
         let (whole, last) = (name.as_os_str(), name.file_name().unwrap_or_default());
         self.patterns.iter().filter(|pattern| is_directory || !pattern.is_for_directories).any(|pattern| {
@@ -179,7 +179,7 @@ fn parse_steps(mut rest: &[u8], steps: &mut Vec<Step>) -> Result<(), String> {
     Ok(())
 }
 
-/// What is behind `[`, up to its end.
+/// Parses a class behind its `[`, up to its end.
 fn parse_class(rest: &mut &[u8]) -> Result<Step, String> {
     let unclosed = || "it is no pattern: a [ has no ]".to_owned();
     let is_negated = matches!(rest.first(), Some(b'!' | b'^'));

@@ -1,4 +1,4 @@
-//! What is told of many entries at once: each reason one time, with the number of entries and a few of their names.
+//! Messages about many entries at once: each reason one time, with the number of entries and a few of their names.
 //!
 //! Entries are transferred over several streams and end in any order, so the names told are those which sort first.
 
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::{EntryKind, EntryOutcome, Skipped};
 use crate::limits::{GROUPS_MAX, NAMES_SHOWN_MAX};
 
-/// What failed and what was left out, by reason.
+/// Entries that failed or were left out, by reason.
 #[derive(Debug, Default)]
 pub struct Groups {
     failed: Vec<(String, Names)>,

@@ -10,13 +10,13 @@ use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_ro
 
 use crate::limits::{PARTS_MAX, SPAN_BYTES_MIN};
 
-/// What the beginning of a file is a multiple of, bytes: at 1 Mbit/s half a second.
+/// Unit of a file's beginning, bytes: at 1 Mbit/s half a second.
 pub const LEAF_BYTES: u64 = 64 * 1024;
 
 /// The chaining value of a part.
 pub type ChainingValue = [u8; 32];
 
-/// How a file is divided.
+/// Division of a file into parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     len: u64,
@@ -41,7 +41,7 @@ impl Part {
         self.end - self.start
     }
 
-    /// What hashes its content.
+    /// Hasher for its content.
     pub fn hasher(&self) -> blake3::Hasher {
         let mut hasher = blake3::Hasher::new();
         hasher.set_input_offset(self.start);
@@ -67,7 +67,7 @@ impl Shape {
         self.len
     }
 
-    /// How many parts of the largest size there are, the last of which may be shorter.
+    /// Number of parts of the largest size, the last of which may be shorter.
     pub fn spans(self) -> usize {
         usize::try_from(self.len.div_ceil(self.span_bytes())).unwrap_or(usize::MAX)
     }
@@ -149,7 +149,7 @@ impl HashTree {
         self.spans.get(number).copied().flatten()
     }
 
-    /// How many parts of the largest size lie in the first `offset` bytes.
+    /// Number of parts of the largest size that lie in the first `offset` bytes.
     pub fn whole_spans(&self, offset: u64) -> usize {
         usize::try_from(offset / self.shape.span_bytes()).map_or(self.spans.len(), |whole| whole.min(self.spans.len()))
     }
@@ -323,7 +323,7 @@ mod tests {
                 let part = shape.parts(start, shape.file_bytes()).next().unwrap();
                 prop_assert_eq!(hasher.tree().span(number), Some(value(&content, part)));
             }
-            // What is too long is not taken for the file.
+            // Content that is too long is not taken for the file.
             hasher.update(b"x");
             prop_assert_eq!(hasher.root(), None);
         }

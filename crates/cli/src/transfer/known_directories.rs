@@ -11,7 +11,7 @@ pub(super) struct KnownDirectories {
     hashes: Vec<u64>,
     /// Behind the last one that was listed.
     next: usize,
-    /// Whether there are more than may be.
+    /// True once there were more than [`DIRECTORIES_KNOWN_MAX`].
     is_beyond: bool,
 }
 
@@ -35,12 +35,12 @@ impl KnownDirectories {
         }
     }
 
-    /// Whether there were so many that nothing may be deleted: of some nobody knows whether they were sent.
+    /// True if there were too many to know of all, so that nothing may be deleted.
     pub(super) fn is_beyond(&self) -> bool {
         self.is_beyond
     }
 
-    /// Whether a directory that is listed was sent, behind the last one which was listed.
+    /// True if a directory that is listed was sent, behind the last one which was listed.
     pub(super) fn list(&mut self, which: &[&[u8]]) -> bool {
         let hash = self.hash(which);
         let found = self.hashes[self.next..].iter().position(|known| *known == hash).filter(|_| !self.is_beyond);

@@ -40,7 +40,7 @@ use self::exclude::Exclude;
 use crate::limits::FAILURES_KEPT_MAX;
 use crate::transport::PathSample;
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
@@ -53,35 +53,35 @@ pub enum EntryKind {
     Link,
 }
 
-/// What became of one file, directory or link.
+/// Outcome of one file, directory or link.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EntryOutcome {
     /// Its name, fit for a terminal.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
-    /// Whether a file with the same content was there already, so that nothing was written.
+    /// True if a file with the same content was there already, so that nothing was written.
     pub is_unchanged: bool,
-    /// Whether it was deleted, because the sender does not have it; or would have been.
+    /// True if it was deleted, because the sender does not have it; or would have been.
     pub is_deleted: bool,
-    /// Whether it would have been sent, if the sender had not only asked.
+    /// True if it would have been sent, if the sender had not only asked.
     pub is_wanted: bool,
     /// Bytes of content, 0 if it failed.
     pub bytes: u64,
-    /// What the receiver had of these already, bytes.
+    /// Bytes of these that the receiver had already.
     pub resumed_bytes: u64,
-    /// What was taken from the version that it replaces, bytes.
+    /// Bytes of these that were taken from the version that it replaces.
     pub copied_bytes: u64,
     /// BLAKE3 of the content of a file, unless it failed.
     pub hash: Option<blake3::Hash>,
-    /// Why it was not stored.
+    /// The reason why it was not stored.
     pub failure: Option<String>,
 }
 
-/// How files are sent.
+/// Options of sending files.
 #[derive(Debug, Clone)]
 pub struct SendOptions {
-    /// Goes on with what the receiver has of a file.
+    /// Resumes a file of which the receiver has the beginning.
     pub resume: bool,
     /// Tells by their hashes which files the receiver has already, not by size and time.
     pub checksum: bool,
@@ -95,9 +95,9 @@ pub struct SendOptions {
     pub links: bool,
     /// Counts anything that is left out as a failure.
     pub strict: bool,
-    /// What is left out.
+    /// Patterns of the files that are left out.
     pub exclude: Arc<Exclude>,
-    /// Which way they go: [`Service::Files`] if this side has called, else [`Service::FilesToCaller`].
+    /// Their direction: [`Service::Files`] if this side has called, else [`Service::FilesToCaller`].
     pub service: Service,
 }
 
@@ -133,11 +133,11 @@ pub enum Skipped {
     CopyBeyond,
     /// A socket, pipe or device.
     Special,
-    /// What a receiver has not finished.
+    /// A receiver's unfinished file.
     Unfinished,
-    /// What the user excludes.
+    /// A file that the user excludes.
     Excluded,
-    /// What was written behind the end that a file had when it was opened.
+    /// Content written behind the end that a file had when it was opened.
     Growth,
     /// Another file system that is mounted where something would be deleted.
     Mounted,
@@ -170,12 +170,12 @@ impl Skipped {
         }
     }
 
-    /// Whether the receiver does not get something by that which is here, and which nobody has asked to leave out.
+    /// True if the receiver thereby lacks something that is here and that nobody has asked to leave out.
     pub const fn is_left_out(self) -> bool {
         !matches!(self, Self::Excluded | Self::Mounted | Self::UnderWay | Self::NotEmpty)
     }
 
-    /// Whether it is at the receiver all the same, in another form.
+    /// True if it is at the receiver all the same, in another form.
     const fn is_sent(self) -> bool {
         matches!(self, Self::Growth | Self::Copy | Self::CopyBeyond)
     }
@@ -234,7 +234,7 @@ pub const SKIPPED_AFTER_FAILURE: &str =
 pub const SKIPPED_BEYOND: &str =
     "nothing was deleted, because more than a million directories were sent: send them in parts";
 
-/// What seems to hold a transfer back.
+/// Likely bottleneck of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bottleneck {
@@ -272,28 +272,28 @@ impl Bottleneck {
     }
 }
 
-/// How far a transfer has come.
+/// Progress of a transfer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Snapshot {
     /// Bytes of content that reached the receiver.
     pub done_bytes: u64,
     /// Bytes found so far to be sent; `None` at the receiver, which is not told.
     pub total_bytes: Option<u64>,
-    /// Whether the file trees were searched to their ends, so that the total is final.
+    /// True if the file trees were searched to their ends, so that the total is final.
     pub total_is_final: bool,
     /// Since the connection was handed over.
     pub elapsed: Duration,
-    /// What the transport knows of the path.
+    /// The transport's figures of the path.
     pub path: Option<PathSample>,
-    /// What holds the transfer back.
+    /// The likely bottleneck.
     pub bottleneck: Option<Bottleneck>,
     /// Since the last frame of the peer.
     pub silence: Duration,
-    /// Since the last datagram of the peer; 0 where nothing counts them.
+    /// Since the last datagram of the peer; 0 if the transport does not count them.
     pub unheard: Duration,
 }
 
-/// When the peer last said anything.
+/// Times of the peer's last frame and last datagram.
 #[derive(Debug)]
 struct LastHeard {
     frame: Mutex<Instant>,
@@ -339,8 +339,8 @@ impl LastHeard {
 pub trait Observer: Send + Sync {
     /// One entry was answered.
     fn entry(&self, outcome: &EntryOutcome);
-    /// Whether what was told of entries is kept wherever it must be. If not, the session ends, and a receiver confirms
-    /// none of them.
+    /// True if the reported outcomes of entries are recorded wherever they must be. If not, the session ends, and a
+    /// receiver confirms none of them.
     fn is_recorded(&self) -> bool {
         true
     }
@@ -357,21 +357,21 @@ pub trait Observer: Send + Sync {
 pub struct Report {
     /// Entries stored and verified by the receiver, directories included.
     pub stored: u64,
-    /// How many of these are directories.
+    /// Directories among these.
     pub directories: u64,
-    /// How many of these are links.
+    /// Links among these.
     pub links: u64,
     /// Files which the receiver had already, with the same content.
     pub unchanged: u64,
-    /// What was deleted, or would have been.
+    /// Names that were deleted, or would have been.
     pub deleted: u64,
-    /// What would have been deleted besides, and is not named: files which this key has not stored.
+    /// Further names that would have been deleted, and are not told: files which this key has not stored.
     pub unnamed: u64,
     /// Why nothing was deleted although that was asked for.
     pub deletion_skipped: Option<&'static str>,
     /// Entries that would have been sent.
     pub wanted: u64,
-    /// How many of these are links.
+    /// Links among these.
     pub wanted_links: u64,
     /// Content of these, bytes.
     pub wanted_bytes: u64,
@@ -381,13 +381,13 @@ pub struct Report {
     pub skipped: u64,
     /// Of these, and of what was sent in another form, those which nobody has asked to leave out.
     pub left_out: u64,
-    /// Whether anything of that is a failure.
+    /// True if anything left out is a failure.
     pub is_strict: bool,
     /// Content stored, bytes.
     pub bytes: u64,
     /// Stored files of which the receiver had the beginning.
     pub resumed: u64,
-    /// What it had of them, bytes.
+    /// Bytes that it had of them.
     pub resumed_bytes: u64,
     /// Stored files of which parts are those of the versions that they replace.
     pub copied: u64,
@@ -438,7 +438,7 @@ impl Report {
         self.left_out += u64::from(what.is_left_out());
     }
 
-    /// Whether everything asked for is at the receiver and verified.
+    /// True if everything asked for is at the receiver and verified.
     pub fn is_complete(&self) -> bool {
         let is_whole = self.left_out == 0 && self.deletion_skipped.is_none();
         self.failed == 0 && (is_whole || !self.is_strict)

@@ -1,4 +1,4 @@
-//! Whose unfinished files they are.
+//! Owners of unfinished files.
 
 use std::fmt;
 use std::sync::Arc;

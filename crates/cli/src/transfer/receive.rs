@@ -124,10 +124,10 @@ pub async fn receive_within<T: Transport>(
         converse(hear, say).await
     };
     let outcome = disk.await.map_err(|_| TransferError::DiskThread)?;
-    // Who ended the session: a frame that the assembler refused, the connection's reading half, or its writing half.
+    // The end of the session: a frame that the assembler refused, the connection's reading half, or its writing half.
     let refusal = match (outcome, heard) {
         (Ok(report), Ok(())) => {
-            // All is stored and told: how long the sender takes to close is no part of it.
+            // All is stored and told: the time that the sender takes to close is no part of it.
             let last = snapshot();
             close(handle.clone(), None).await;
             return Ok(Report { last, ..report });
@@ -184,7 +184,7 @@ impl Counters {
         self.cutting.get_or_init(|| cutting);
     }
 
-    /// Whether the sender has said something with which this side is not done yet.
+    /// True if the sender has said something with which this side is not done yet.
     pub(super) fn has_work(&self) -> bool {
         self.in_hand.load(Ordering::Relaxed) > 0 || self.cutting.get().is_some_and(|cutting| cutting.count() > 0)
     }
@@ -236,9 +236,9 @@ impl DiskWorker {
         let mut report = Report::default();
         let served = self.serve(&mut assembler, &mut report, &mut frames, answers);
         if served.is_err() {
-            // What is whole stays, whatever became of its sender.
+            // Complete files stay, whatever became of their sender.
             assembler.publish()?;
-            // Why the session ended counts, not whether its sender still hears of these.
+            // The reason of the end counts, even if the sender no longer hears of these.
             let _ = self.tell(&mut assembler, &mut report, answers);
         }
         served.map(|()| report)
@@ -290,7 +290,7 @@ impl DiskWorker {
         }
     }
 
-    /// Deletes some of what the sender does not have; whether there is more.
+    /// Deletes some files that the sender does not have. True if there are more.
     fn sweep(&self, assembler: &mut Assembler) -> Result<bool, TransferError> {
         let started = std::time::Instant::now();
         let has_more = assembler.sweep_some();

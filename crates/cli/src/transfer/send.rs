@@ -173,7 +173,7 @@ async fn speak<W: AsyncWrite + Unpin>(
                 }
                 (known, open(&*beside).await?)
             }
-            // Whoever has no streams has no key either, by which a receiver would know it again: nothing is waited for.
+            // A sender without streams has no key either, by which a receiver would know it again: nothing is waited for.
             None => (Known::default(), Vec::new()),
         };
         // Dropped with this future, those which are not closed are reset.
@@ -231,7 +231,7 @@ pub(super) async fn pump<W: AsyncWrite + Unpin>(mut writer: W, feed: Feed) -> st
     writer.shutdown().await
 }
 
-/// What the receiver says of itself, as it comes.
+/// The receiver's abilities and beginnings of files, as they come.
 struct Greeting {
     ready: Option<oneshot::Sender<Known>>,
     known: Option<Known>,

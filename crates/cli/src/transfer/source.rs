@@ -34,16 +34,16 @@ use super::beneath::{Kind, Status};
 use super::{EntryKind, EntryOutcome, Observer, Report, Skipped, basis};
 use crate::limits::{FILE_STREAMS_MAX, UNANSWERED_MAX};
 
-/// What the threads and the connection's tasks know in common.
+/// State that the threads and the connection's tasks share.
 #[derive(Debug)]
 pub struct Shared {
     /// Content of the files found so far, bytes.
     pub total_bytes: AtomicU64,
-    /// Whether the search is over.
+    /// True once the search is over.
     pub total_is_final: AtomicBool,
     /// Time spent reading and hashing for each stream, µs.
     disk_us: [AtomicU64; FILE_STREAMS_MAX as usize + 1],
-    /// What has happened so far.
+    /// The session's counts so far.
     pub report: Mutex<Report>,
     /// Entries that may be begun before others are answered.
     unanswered: Semaphore,
@@ -72,12 +72,12 @@ impl Shared {
         self.reading.refuse(index);
     }
 
-    /// The receiver wants an offered file, of which it has an older version if `known` says of what that consists; whether it was offered.
+    /// The receiver wants an offered file, of which it has an older version if `known` has its chunks. True if it was offered.
     pub(super) fn want(&self, index: u32, known: Option<basis::Known>) -> bool {
         self.jobs.want(index, known)
     }
 
-    /// Whether a file is offered, and not answered yet.
+    /// True if a file is offered, and not answered yet.
     pub(super) fn is_offered(&self, index: u32) -> bool {
         self.jobs.is_offered(index)
     }
@@ -87,7 +87,7 @@ impl Shared {
         self.jobs.answer(index)
     }
 
-    /// The receiver has compared what it has of a file; whether that is being read.
+    /// The receiver has compared what it has of a file. True if that file is being read.
     ///
     /// # Errors
     /// It cannot have.
@@ -122,7 +122,7 @@ impl Shared {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).add(outcome);
     }
 
-    /// How long the disk has kept the stream busy which it has kept busy longest: streams wait for it at the same time.
+    /// Longest time that the disk has kept one stream busy: streams wait for it at the same time.
     pub fn disk_time(&self) -> Duration {
         let longest_us = self.disk_us.iter().map(|spent| spent.load(Ordering::Relaxed)).max();
         Duration::from_micros(longest_us.unwrap_or_default())
@@ -144,7 +144,7 @@ impl Default for Shared {
     }
 }
 
-/// What the reading threads did, for each entry in order; each precedes its frames on the way.
+/// Steps of the reading threads, for each entry in order; each precedes its frames on the way.
 #[derive(Debug)]
 pub enum Event {
     /// The entry's first frame was encoded.
@@ -153,7 +153,7 @@ pub enum Event {
         index: u32,
         /// For messages.
         name: String,
-        /// What it is.
+        /// Its kind.
         kind: EntryKind,
     },
     /// The file was sent in full.
@@ -162,13 +162,13 @@ pub enum Event {
         index: u32,
         /// Its size as sent.
         bytes: u64,
-        /// What of that the receiver copies from its older version, bytes.
+        /// Bytes of that which the receiver copies from its older version.
         copied_bytes: u64,
-        /// What of that it has had from an earlier session, bytes.
+        /// Bytes of that which it has had from an earlier session.
         resumed_bytes: u64,
         /// BLAKE3 of what was sent.
         hash: blake3::Hash,
-        /// Whether the file was longer by then than what was sent.
+        /// True if the file was longer by then than the content that was sent.
         has_grown: bool,
     },
     /// There are no more entries.
@@ -187,11 +187,11 @@ pub enum Event {
 pub struct Chunk {
     /// The frames.
     pub bytes: Vec<u8>,
-    /// Whether they end inside a file of which more may take long to come.
+    /// True if they end inside a file of which more may take long to come.
     pub is_live: bool,
 }
 
-/// Where the chunks of one stream come from.
+/// Source of the chunks of one stream.
 #[derive(Debug)]
 pub(super) struct Feed {
     /// The chunks.
@@ -222,7 +222,7 @@ fn entry_of(entry: &Entry, status: &Status) -> Entry {
         mode: (entry.mode & HAS_MORE_NAMES) | (status.mode & 0o777),
         mtime_s: status.mtime_s,
         mtime_ns: status.mtime_ns,
-        // What a receiver needs room for: holes take none.
+        // A receiver needs room for these bytes only: holes take none.
         size_hint_bytes: if is_directory { 0 } else { status.len.min(status.allocated_bytes) },
         // Files which the system makes as they are read seem to be empty.
         len: Some(status.len).filter(|len| !is_directory && *len > 0),

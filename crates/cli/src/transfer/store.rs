@@ -56,10 +56,10 @@ use crate::units::human_bytes;
 /// Only read, write and execute for owner, group and others travel: set-user-id and its kin are never granted by a peer.
 const MODE_MASK: u32 = 0o777;
 
-/// Whoever can write to a file or directory of another user decides what is in it.
+/// Write bits of group and others: with them, other users decide the content of a file or directory.
 pub const OTHERS_WRITE: u32 = 0o022;
 
-/// What the user of a receiver decides about storing.
+/// Options of storing, by the user of a receiver.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StoreOptions {
     /// Files that exist are replaced.
@@ -70,11 +70,11 @@ pub struct StoreOptions {
     pub preserve_modes: bool,
     /// The most that one session may store, bytes of content.
     pub session_bytes_max: Option<u64>,
-    /// Unfinished files are kept for their senders to go on with.
+    /// Unfinished files are kept for their senders to resume.
     pub keep_unfinished: bool,
     /// Every sender may learn whether it has a file which is here, not only the one that sent it.
     pub allow_update: bool,
-    /// What a sender does not have in a directory that it sends may be deleted, if it says so.
+    /// Files that a sender does not have in a directory that it sends may be deleted, if it says so.
     pub allow_delete: bool,
 }
 
@@ -227,7 +227,7 @@ impl Store {
         Staged::new(&place, destination).map_err(|error| Failure::from_io("create the file", &error))
     }
 
-    /// Where the file `name` is to be, if it can be stored as far as is known before it comes.
+    /// Place of the file `name`, if it can be stored as far as is known before it comes.
     fn check<'a>(
         &self,
         name: &'a RelativeName,
@@ -340,7 +340,7 @@ fn flush_parents(new: &[PathBuf], resolution: Resolution) -> io::Result<()> {
     Ok(())
 }
 
-/// What came is not what was sent.
+/// Failure for content that differs from what was sent.
 pub(super) fn mismatch(received: u64, len: u64) -> Failure {
     let sentence = format!("its BLAKE3 hash differs after {received} of {len} bytes: send it again");
     Failure::new(FailureCode::Mismatch, sentence)

@@ -1,4 +1,4 @@
-//! Where a receiver puts what it takes: below a directory, or one file on its standard output.
+//! Target of a receiver: a directory, or its standard output, for one file.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use super::store::{
     Unpublished, mismatch,
 };
 
-/// Where the files of a session go.
+/// Target of the files of a session.
 #[derive(Debug, Clone)]
 pub enum Target {
     /// Below an output directory.
@@ -30,7 +30,7 @@ pub struct OneFile {
     bytes_max: Option<u64>,
 }
 
-/// A file on its way to the stream. What is written cannot be taken back.
+/// A file on its way to the stream. Bytes written cannot be taken back.
 pub struct Writing {
     writer: Box<dyn Write + Send>,
     hasher: blake3::Hasher,
@@ -65,7 +65,7 @@ impl Target {
         self.store()?.make_directory(name, entry, changed)
     }
 
-    /// Starts to receive a file, or goes on with one.
+    /// Starts to receive a file, or resumes one.
     pub(super) fn begin(
         &self,
         owner: Option<&Owner>,
@@ -93,12 +93,12 @@ impl Target {
         self.store()?.offered(owner, name, entry, how, readings, changed)
     }
 
-    /// What of `owner`'s is unfinished.
+    /// Unfinished files of `owner`.
     pub(super) fn unfinished(&self, owner: &Owner) -> Vec<Found> {
         self.store().map_or_else(|_| Vec::new(), |store| store.unfinished(owner))
     }
 
-    /// What of that it may go on with.
+    /// Those that it may resume.
     pub(super) fn resumable(&self, unfinished: Vec<Found>) -> Vec<Partial> {
         self.store().map_or_else(|_| Vec::new(), |store| store.resumable(unfinished))
     }
@@ -108,7 +108,7 @@ impl Target {
         self.store().is_ok_and(|store| store.would_replace(name))
     }
 
-    /// Whether what the sender does not have may be deleted.
+    /// True if files that the sender does not have may be deleted.
     pub(super) fn deletes(&self) -> bool {
         self.store().is_ok_and(Store::deletes)
     }

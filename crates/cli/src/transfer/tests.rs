@@ -188,7 +188,7 @@ fn entry(index: u32, directories: u32, name: &str) -> Entry {
     Entry { index, directories, mode: 0o644, mtime_s: 1, mtime_ns: 2, size_hint_bytes: 3, len: None, name: name.into() }
 }
 
-/// What a good sender says about two files.
+/// Frames of a good sender for two files.
 fn script() -> Vec<u8> {
     let mut bytes = Service::Files.preamble().to_vec();
     for frame in [
@@ -268,7 +268,7 @@ fn a_sender_that_breaks_the_protocol_is_told_why() {
     assert!(received.unwrap_err().to_string().contains("file transfer"));
 }
 
-/// What a good receiver answers to one file.
+/// Answers of a good receiver to one file.
 fn answers() -> Vec<u8> {
     let mut bytes = Service::Files.preamble().to_vec();
     for frame in [
@@ -476,7 +476,7 @@ async fn how_long_nothing_was_heard_is_known() {
     assert!(*observer.0.lock().unwrap() > Duration::from_secs(59));
 }
 
-/// What a receiver hears of a sender whose source has nothing for `quiet`, inside of a file or between files.
+/// Frames that a receiver hears from a sender whose source has nothing for `quiet`, inside of a file or between files.
 async fn heard_of_a_quiet_source(is_live: bool, quiet: Duration) -> (Result<(), TransferError>, Vec<Heard>) {
     let (mut here, there) = duplex(1 << 16);
     let (chunks, chunks_out) = mpsc::channel(8);
@@ -585,7 +585,7 @@ fn what_cannot_be_written_down_is_not_confirmed() {
     assert!(log.0.lock().unwrap().iter().all(|outcome| outcome.hash.is_none()), "nothing is confirmed");
 }
 
-/// Whatever they still have to say, each learns that the other does the same.
+/// Each learns that the other does the same, even with data still to send.
 #[tokio::test(start_paused = true)]
 async fn two_senders_or_two_receivers_end_and_say_so() {
     let (here, one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -593,7 +593,7 @@ async fn two_senders_or_two_receivers_end_and_say_so() {
     let log = || Arc::new(Log::default()) as Arc<dyn Observer>;
     for buffer_bytes in [64, 1 << 20] {
         let (near, far) = duplex(buffer_bytes);
-        // What a sender that listens answers, see `crate::send`.
+        // Answer of a sender that listens, see `crate::send`.
         let answer = refuse(far, Service::FilesToCaller, Failure::new(FailureCode::Unsuited, "it sends"));
         let calls = send(near, roots(std::slice::from_ref(&root)), SendOptions::default(), log());
         let sentence = tokio::join!(calls, answer).0.unwrap_err().to_string();

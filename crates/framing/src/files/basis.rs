@@ -1,4 +1,4 @@
-//! What a file that the receiver has consists of.
+//! Chunks of a file that the receiver has.
 
 use crate::frame::Fields;
 use crate::limits::CONTROL_BYTES_MAX;

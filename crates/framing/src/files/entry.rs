@@ -46,7 +46,7 @@ impl Entry {
         out.extend_from_slice(&self.name);
     }
 
-    /// Whether further names of the file may follow as hard links.
+    /// True if further names of the file may follow as hard links.
     pub fn has_more_names(&self) -> bool {
         self.mode & HAS_MORE_NAMES != 0
     }

@@ -21,7 +21,7 @@ pub enum LinkKind {
 pub struct Link {
     /// Its ordinal, behind those of all other entries.
     pub index: u32,
-    /// Which of the two kinds it is.
+    /// Hard or symbolic.
     pub kind: LinkKind,
     /// Nothing is to be made: the sender only wants to know.
     pub asks_only: bool,

@@ -1,4 +1,4 @@
-//! What is in a directory at the sender.
+//! Names in a directory at the sender.
 
 use super::text::{put_text, take_text};
 use crate::frame::Fields;

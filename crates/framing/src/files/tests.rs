@@ -180,7 +180,7 @@ fn a_verdict_that_confirms_ends_with_its_code() {
     }
 }
 
-/// What cannot be resumed or offered, because nobody knows its length, or has a beginning longer than itself.
+/// A file of unknown length, or with a beginning longer than itself, cannot be resumed or offered.
 #[test]
 fn a_file_without_a_length_is_neither_resumed_nor_offered() {
     let entry = |len| Entry {
@@ -205,7 +205,7 @@ fn a_file_without_a_length_is_neither_resumed_nor_offered() {
     }
 }
 
-/// The longest link fits into a frame, and one that says more than it may is refused before its name is looked at.
+/// The longest link fits into a frame; a longer target, an unknown flag or a cut link is malformed.
 #[test]
 fn a_link_has_bounded_parts_and_known_flags() {
     let link = |target_bytes, flags: Option<u8>| {

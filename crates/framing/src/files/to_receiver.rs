@@ -1,4 +1,4 @@
-//! What a sender says.
+//! Frames of a sender.
 
 use super::{Delete, Entry, HASH_BYTES, Link, Listing, sentence};
 use crate::error::{ProtocolError, truncate};
@@ -10,7 +10,7 @@ const HAS_HASH: u8 = 1;
 const ASKS_ONLY: u8 = 2;
 const TAKES_BASIS: u8 = 4;
 
-/// What a sender says.
+/// A frame of the sender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToReceiver {
     /// A directory, before what it contains.
@@ -37,15 +37,15 @@ pub enum ToReceiver {
     },
     /// Directories will be listed behind the end frame, once all is stored.
     Delete(Delete),
-    /// What is in a directory: anything else there is to be deleted.
+    /// Names in a directory: anything else there is to be deleted.
     Listing(Listing),
-    /// The next bytes of the current file. None at all: the sender is there, and its source has nothing yet.
+    /// The next bytes of the current file. None at all: the sender is alive, and its source has nothing yet.
     Data(Vec<u8>),
     /// The next bytes of the current file are those of the older version that the receiver has.
     Copy {
         /// The first of them, counted from the start of the older version.
         start: u64,
-        /// How many, bytes.
+        /// Their number, bytes.
         len: u32,
     },
     /// The next hashes of the beginning that the receiver has, chaining values of subtrees of BLAKE3.
@@ -64,7 +64,7 @@ pub enum ToReceiver {
     },
     /// The current file is given up, and why.
     FileAbort(String),
-    /// So many links follow behind the end frame.
+    /// Number of links that follow the end frame.
     Links {
         /// At least one, and at most [`LINKS_MAX`].
         count: u32,

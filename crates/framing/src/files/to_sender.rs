@@ -1,4 +1,4 @@
-//! What a receiver says.
+//! Frames of a receiver.
 
 use super::{Basis, sentence};
 use crate::error::{Failure, FailureCode, ProtocolError};
@@ -9,7 +9,7 @@ const TAKES_OFFERS: u8 = 1;
 const DELETES: u8 = 2;
 const KEEPS_LINKS: u8 = 4;
 
-/// How an entry came to be at the receiver.
+/// Way an entry came to be at the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Confirmed {
@@ -19,17 +19,17 @@ pub enum Confirmed {
     Unchanged = 12,
 }
 
-/// What a receiver says.
+/// A frame of the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToSender {
-    /// What became of the entry with this ordinal.
+    /// Outcome of the entry with this ordinal.
     Verdict {
         /// The ordinal.
         index: u32,
-        /// How it is there and verified, or why not.
+        /// The way it is there, verified; or the reason why not.
         outcome: Result<Confirmed, Failure>,
     },
-    /// How far the receiver has come.
+    /// Progress of the receiver.
     Progress(Progress),
     /// Every entry has its verdict.
     Summary {
@@ -42,7 +42,7 @@ pub enum ToSender {
     },
     /// The receiver ends the session.
     Refused(Failure),
-    /// What it can do for this sender; as many [`ToSender::Partial`] as it says follow.
+    /// Its abilities for this sender; [`Hello::partials`] frames [`ToSender::Partial`] follow.
     Hello(Hello),
     /// A file of this sender of which the receiver has the beginning.
     Partial(Partial),
@@ -55,19 +55,20 @@ pub enum ToSender {
     Basis(Basis),
     /// This was deleted, or would have been; or it stays, and why.
     Deleted {
-        /// Why it could not be.
+        /// Reason why it could not be deleted; none if it was, or would be.
         failure: Option<FailureCode>,
         /// Its name, as that of an entry.
         name: Vec<u8>,
     },
-    /// Every listing is done with: there was a [`ToSender::Deleted`] for so many names.
+    /// Every listing is done with; one [`ToSender::Deleted`] came before for each name told.
     Swept {
         /// Names told.
         told: u32,
-        /// What else would have been deleted, if the sender only asks: files of others, whose names it is not told.
+        /// Number of further deletions that would have been made, if the sender only asks: files of others, whose names
+        /// it is not told.
         unnamed: u32,
     },
-    /// How far the beginning of a file was compared with what the sender has.
+    /// End of the part of a file's beginning that was compared with the sender's content.
     Checked {
         /// The file's ordinal.
         index: u32,
@@ -78,23 +79,23 @@ pub enum ToSender {
     },
 }
 
-/// What a receiver can do for a sender.
+/// Abilities of a receiver, for one sender.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Hello {
-    /// Whether it answers offers.
+    /// True if it answers offers.
     pub takes_offers: bool,
-    /// Whether it deletes what the sender does not have.
+    /// True if it deletes files that the sender does not have.
     pub deletes: bool,
-    /// Whether it makes links.
+    /// True if it makes links.
     pub keeps_links: bool,
-    /// How many beginnings of files it has.
+    /// Number of beginnings of files it has.
     pub partials: u32,
 }
 
 /// The beginning of a file that a receiver has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partial {
-    /// What it has, bytes.
+    /// Length of the beginning, bytes.
     pub offset: u64,
     /// Length of the whole file, bytes.
     pub len: u64,

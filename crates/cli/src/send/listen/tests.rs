@@ -23,7 +23,7 @@ use crate::transfer::store::{Store, StoreOptions};
 /// In the name of the file, and all of its content.
 const SECRET: &str = "of-nobody-else";
 
-/// What a stranger may be told: a preamble and a refusal.
+/// Most bytes for a stranger: a preamble and a refusal.
 const TOLD_MAX_BYTES: usize = 8 + 5 + 1 + 1024;
 
 type Outcome = JoinHandle<anyhow::Result<()>>;

@@ -1,4 +1,4 @@
-//! What a session may store, over all of its streams.
+//! Bytes that a session may store, over all of its streams.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ pub(super) struct Allowance {
     bytes_max: Option<u64>,
     /// Content that came, also of files that failed in the end.
     taken_bytes: u64,
-    /// What files under way have announced and not sent yet. Without it, files which come at the same time would each begin to use what
-    /// is left, and all fail.
+    /// Bytes that files under way have announced and not sent yet. Without it, concurrent files would each begin to use what is left,
+    /// and all fail.
     reserved_bytes: u64,
-    /// What unfinished files of this sender take, by their names.
+    /// Bytes of this sender's unfinished files, by their names.
     held: BTreeMap<Vec<u8>, u64>,
 }
 
@@ -35,7 +35,7 @@ impl Allowance {
         self.taken_bytes = self.taken_bytes.saturating_add(bytes);
     }
 
-    /// A file has begun of which `known_bytes` are there. What else was left of it is gone.
+    /// A file has begun of which `known_bytes` are there. The rest that was left of it is gone.
     pub(super) fn begin(&mut self, name: &[u8], known_bytes: u64) {
         let held = self.held.remove(name).unwrap_or_default();
         self.taken_bytes = self.taken_bytes.saturating_sub(held).saturating_add(known_bytes);

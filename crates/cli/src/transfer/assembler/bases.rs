@@ -43,11 +43,11 @@ pub(super) struct Older {
     file: File,
     cut: Cut,
     found: Arc<Found>,
-    /// Where the chunks which the sender was told of begin and end, bytes.
+    /// Positions at which the chunks that the sender was told of begin and end, bytes.
     cuts: Vec<u64>,
 }
 
-/// What a thread finds in it.
+/// Chunks that a thread finds in it.
 #[derive(Debug, Default)]
 struct Found {
     /// None if it cannot be read.
@@ -91,7 +91,7 @@ impl Bases {
         true
     }
 
-    /// Whether an offer of this ordinal has no answer yet, or its file has not come.
+    /// True if an offer of this ordinal has no answer yet, or its file has not come.
     pub(super) fn has(&self, index: u32) -> bool {
         self.open.contains_key(&index) || self.waiting.contains_key(&index)
     }
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(named(1 << 20, 16), Some(16));
         assert_eq!(named(1 << 20, 15), None);
         assert_eq!(named(1 << 19, 15), Some(8));
-        // What is left over is too short to be named.
+        // The rest is too short to be named.
         assert_eq!(named((1 << 19) + 4095, 15), Some(8));
         assert_eq!(named((1 << 19) + 4096, 15), Some(9));
     }

@@ -1,4 +1,4 @@
-//! What each stream is in the middle of.
+//! State of each stream between frames.
 
 use dfcp_framing::files::{Confirmed, Entry};
 use dfcp_framing::names::RelativeName;
@@ -9,7 +9,7 @@ use super::{Content, EntryKind, Receipt};
 use crate::transfer::store::Existing;
 use crate::transfer::target::Writing;
 
-/// What a stream is in the middle of.
+/// State of a stream between frames.
 #[derive(Debug, Default)]
 pub(super) enum Current {
     /// Between files.
@@ -44,7 +44,7 @@ impl Current {
         }
     }
 
-    /// Whether it is inside of this file, which begins anew by that.
+    /// True if it is inside of this file, which begins anew by that.
     pub(super) fn is_inside_of(&self, entry: &Entry) -> bool {
         match self {
             Self::Storing(storing) => storing.file.is(entry),

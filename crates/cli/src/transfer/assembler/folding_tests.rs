@@ -81,7 +81,7 @@ fn no_spelling_of_a_temporary_name_leads_to_what_another_sender_has_begun() {
     assert_eq!(fs::read(mount.path().join("f")).unwrap(), vec![1; LEN]);
 }
 
-/// Whoever may write to the directory can give another file the temporary name.
+/// A user who may write to the directory can give another file the temporary name.
 #[test]
 fn a_file_that_took_the_temporary_name_gets_no_other() {
     let output = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ fn offer(entry: Entry, hash: Option<&[u8]>, asks_only: bool, takes_basis: bool) 
     ToReceiver::Offer { hash, asks_only, takes_basis, entry }
 }
 
-/// What a sender says that guesses `guess`.
+/// Frames of a sender that guesses `guess`.
 fn scripts(guess: &[u8]) -> Vec<(&'static str, Vec<ToReceiver>)> {
     let len = guess.len();
     let data = || ToReceiver::Data(guess.to_vec());
@@ -118,13 +118,13 @@ fn played(output: &Path, owner: &Owner, options: StoreOptions, script: &[ToRecei
             }
         }
     }
-    // What threads have found by then, if any were begun.
+    // Answers that depend on threads, if any were begun.
     while session.assembler.cutting().count() > 0 {
         session.await_ready();
     }
     session.assembler.publish().unwrap();
     session.assembler.take_answers().iter().for_each(|answer| answer.encode(&mut said));
-    // How long an answer takes tells as much.
+    // The time of an answer tells as much as its content.
     said.extend(READ_BYTES.get().to_be_bytes());
     said
 }
@@ -132,7 +132,7 @@ fn played(output: &Path, owner: &Owner, options: StoreOptions, script: &[ToRecei
 /// Asked after each script: what was left behind must not tell, either.
 const AFTERWARDS: [&str; 4] = ["a question", "a question with its hash", "an offer of changes", "the whole file"];
 
-/// What `bob` is told of the script, and what of all questions after it.
+/// Answers to `bob` for the script, and for all questions after it.
 fn told(
     situation: &(&str, Vec<u8>, i64, u32),
     options: StoreOptions,

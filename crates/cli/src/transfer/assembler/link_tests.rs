@@ -75,7 +75,7 @@ impl Sender {
         self.file(name, 0o644 | HAS_MORE_NAMES)
     }
 
-    /// All files have come, and so many links follow; what became of the files.
+    /// Ends the files, announces this number of links, and returns the outcomes of the files.
     fn end(&mut self, links: usize) -> Vec<Option<FailureCode>> {
         let count = u32::try_from(links).unwrap();
         self.assembler.handle(0, &ToReceiver::Links { count }).unwrap();
@@ -107,7 +107,7 @@ impl Sender {
             ToSender::Verdict { index, outcome } => Some((index, outcome)),
             _ => None,
         };
-        // What fails is told sooner than what has to become durable.
+        // Failures are told sooner than entries that have to become durable.
         let mut outcomes: Vec<_> = answers.into_iter().filter_map(verdict).collect();
         outcomes.sort_by_key(|(index, _)| *index);
         outcomes.into_iter().map(|(_, outcome)| outcome).collect()
@@ -451,7 +451,7 @@ fn only_a_file_of_the_session_gets_a_further_name() {
     }
 }
 
-/// Whether two names of files that others have stored are those of one file.
+/// A sender must not learn if two names of others' files are those of one file.
 #[test]
 fn what_others_files_have_in_common_cannot_be_found_out() {
     let answers = |is_one: bool, asks_only| {
@@ -524,7 +524,7 @@ fn a_second_session_finds_everything_unchanged_and_repairs_what_is_not() {
         sender.directory("t", 0o755).shared("t/a");
         assert_eq!(sender.links(&all), [Ok(expected), Ok(expected)]);
     }
-    // What was one file is two now.
+    // One file becomes two.
     fs::remove_file(output.path().join("t/b")).unwrap();
     fs::write(output.path().join("t/b"), "t/a").unwrap();
     let mut sender = Sender::new(output.path(), REPLACING);
@@ -617,7 +617,7 @@ fn a_stream_takes_no_links_and_says_so() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever links a sender has made, none leads out of its tree.
+    /// No link that a sender has made leads out of its tree.
     #[test]
     fn no_link_leads_out_of_its_tree(
         links in proptest::collection::vec(

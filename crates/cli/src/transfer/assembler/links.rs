@@ -11,10 +11,10 @@ use crate::transfer::error::TransferError;
 use crate::transfer::scope::NO_REPLACING;
 use crate::transfer::store::{LinkDirectory, Unpublished};
 
-/// What is known of the links of a session.
+/// State of the links of a session.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    /// How many follow; those which have come do not count.
+    /// Number of links that follow; those which have come do not count.
     left: u32,
     /// The ordinal of the next one, once all streams have ended.
     next: Option<u32>,
@@ -57,7 +57,7 @@ impl Assembler {
         if self.links.left == 0 { self.close_account() } else { Ok(()) }
     }
 
-    /// Whether links are still to come.
+    /// True if links are still to come.
     pub(super) fn awaits_links(&self) -> bool {
         self.links.left > 0
     }

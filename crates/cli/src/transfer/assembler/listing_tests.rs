@@ -84,7 +84,7 @@ fn list(assembler: &mut Assembler, frame: &ToReceiver) {
     sweep(assembler);
 }
 
-/// What was told, without the account.
+/// Deletions told, without the final account.
 fn told(assembler: &mut Assembler) -> Vec<(String, Option<FailureCode>)> {
     let answers = assembler.take_answers().into_iter();
     let mut told: Vec<_> = answers
@@ -160,7 +160,7 @@ fn a_listing_has_its_place_behind_what_is_stored_and_nowhere_else() {
     assert!(assembler.handle(0, &delete(false, &[])).is_err(), "where nothing may be deleted");
 }
 
-/// What is no pattern would protect nothing, and its sender believes that it does.
+/// An invalid pattern would protect nothing, and its sender believes that it does.
 #[test]
 fn an_announcement_that_changes_its_mind_or_has_no_patterns_is_refused() {
     for second in [delete(true, &[]), delete(false, &["[a"]), delete(false, &[""])] {
@@ -311,7 +311,7 @@ fn a_sender_that_only_asks_is_told_of_its_own_files() {
         let names: &[&str] = if allow_update { &["d/a", "d/c", "d/old", "d/old/x"] } else { &["d/a"] };
         assert_eq!(told(&mut assembler), deleted(names));
         assembler.finish_listings().unwrap();
-        // What others have counts whatever the patterns match.
+        // Files of others count whatever the patterns match.
         let (told, unnamed) = if allow_update { (4, 0) } else { (1, 4) };
         assert_eq!(assembler.take_answers(), [ToSender::Swept { told, unnamed }]);
         assert_eq!(assembler.take_outcomes(), [], "nothing has happened");
@@ -401,7 +401,7 @@ fn directories_are_made_writable_and_keep_their_mode_and_time() {
     assert_eq!(filetime::FileTime::from_last_modification_time(&metadata), filetime::FileTime::from_unix_time(1, 0));
 }
 
-/// What cannot be deleted is told, and everything else goes on.
+/// A failed deletion is told, and everything else goes on.
 #[cfg(unix)]
 #[test]
 fn what_cannot_be_deleted_is_told() {

@@ -15,7 +15,7 @@ use crate::transfer::owner::Owner;
 use crate::transfer::store::{Fate, Over, Sweep, SweepRules, Swept};
 use crate::transfer::{EntryKind, EntryOutcome, Skipped};
 
-/// What is known of a session in which directories are to be listed.
+/// State of a session in which directories are to be listed.
 #[derive(Debug)]
 pub(super) struct Deletions {
     pub(super) asks_only: bool,
@@ -44,7 +44,7 @@ impl Deletions {
         self.directories.add(&[name.as_bytes()]);
     }
 
-    /// Whose files may be named to a sender that only asks: those of all if there is none.
+    /// Owner whose files may be named to a sender that only asks; all files if there is none.
     fn rules<'a>(&'a self, owner: Option<&'a Owner>, over: &'a Over) -> SweepRules<'a> {
         SweepRules { asks_only: self.asks_only, exclude: &self.exclude, owner, over }
     }
@@ -139,7 +139,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Deletes some of what is to be deleted; whether there is more, before anything else is taken.
+    /// Deletes some of what is to be deleted. True if there is more, before anything else is taken.
     ///
     /// # Errors
     /// The names that are left cannot be flushed; the session is over then, or was.
@@ -200,7 +200,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Whether nothing was deleted because something has failed.
+    /// True if nothing was deleted because something has failed.
     pub fn skips_deletion(&self) -> bool {
         self.failed > 0 && self.deletions.is_some()
     }
@@ -246,7 +246,7 @@ impl Assembler {
     }
 }
 
-/// Why something stays on purpose, if that is the reason.
+/// Reason why something stays on purpose, if it does.
 pub(in crate::transfer) fn staying(code: FailureCode) -> Option<Skipped> {
     match code {
         FailureCode::Mounted => Some(Skipped::Mounted),

@@ -1,4 +1,4 @@
-//! What a receiver tells its sender of what it has.
+//! Answers of a receiver about the files that it has.
 
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::files::{Confirmed, Hello, ToSender};
@@ -12,7 +12,8 @@ use crate::transfer::error::TransferError;
 use crate::transfer::store::{Existing, Offered, Unpublished};
 
 impl Assembler {
-    /// Whether what has changed suffices, because the older version is long enough and can be read.
+    /// Begins to cut the older version into chunks, or queues that. False if it is too short or cannot be read: then
+    /// the file is sent as a whole.
     fn begin_basis(&mut self, offer: &Offer, older: &Existing) -> bool {
         offer.takes_basis
             && !offer.asks_only
@@ -49,7 +50,7 @@ impl Assembler {
         self.answers.extend(partials.into_iter().map(ToSender::Partial));
     }
 
-    /// Says whether an offered file is wanted.
+    /// Tells if an offered file is wanted.
     pub(super) fn offer(&mut self, offer: &Offer) -> Result<(), TransferError> {
         let Offer { entry, hash, asks_only, .. } = offer;
         let (index, hash, asks_only) = (entry.index, hash.as_ref(), *asks_only);

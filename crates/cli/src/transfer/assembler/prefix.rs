@@ -1,8 +1,8 @@
-//! Whether the beginning of a file, which the receiver has, is what the sender has.
+//! Comparison of a file's beginning, which the receiver has, with the sender's content.
 //!
 //! Three have hashed it: the sender just now, this receiver when it came (its journal), and this receiver again, from the disk, by a thread
-//! of its own. Where the sender's hash is another than one of the two, that part is asked for again. Nothing of this makes the file good:
-//! that is its own hash, from what is on the disk and what comes.
+//! of its own. A part for which the sender's hash differs from one of the two is asked for again. Nothing of this makes the file good: that
+//! is its own hash, from what is on the disk and what comes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -24,7 +24,7 @@ const ANSWER_PARTS_MAX: usize = (CONTROL_BYTES_MAX - 12) / 8;
 /// Parts after which the thread that reads tells of them.
 const PARTS_PER_POKE: usize = 64;
 
-/// What a thread of this program has got ready for the session.
+/// Result that a thread of this program has got ready for the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
     /// More of the beginning of the file on this stream was read.
@@ -45,9 +45,9 @@ pub(super) struct Prefix {
     span_bytes: u64,
     theirs: Vec<ChainingValue>,
     disk: Arc<Disk>,
-    /// How many parts were compared.
+    /// Number of parts compared.
     compared: usize,
-    /// How many of these the sender was told of.
+    /// Number of these that the sender was told of.
     told: usize,
     /// To be told.
     differ: Vec<u64>,
@@ -66,7 +66,7 @@ struct Again {
     hasher: Box<blake3::Hasher>,
 }
 
-/// What a thread reads.
+/// Values that a thread reads from the disk.
 #[derive(Debug, Default)]
 struct Disk {
     read: Mutex<Values>,
@@ -164,7 +164,7 @@ impl Prefix {
         for value in values {
             let part = self.parts[self.theirs.len()];
             self.theirs.push(*value);
-            // What the sender has changed is known before the disk has been read that far.
+            // A change by the sender is known before the disk has been read that far.
             let number = usize::try_from(part.start / self.span_bytes).unwrap_or(usize::MAX);
             let known = self.written_down.get(number).copied().flatten().filter(|_| part.bytes() == self.span_bytes);
             if known.is_some_and(|known| known != *value) {
@@ -206,7 +206,7 @@ impl Prefix {
         Ok(())
     }
 
-    /// What the sender is to be told, if anything.
+    /// Answers for the sender, if any.
     pub(super) fn answers(&mut self, index: u32) -> Vec<ToSender> {
         let is_all = self.compared == self.parts.len();
         if self.differ.is_empty() && (!is_all || self.told == self.compared) {
@@ -239,7 +239,7 @@ impl Prefix {
         Ok(())
     }
 
-    /// Takes data of a part that comes again; whether there is one.
+    /// Takes data of a part that comes again. True if there is one.
     ///
     /// # Errors
     /// They cannot be written. (The outer one: they are more than the part has.)
@@ -265,7 +265,7 @@ impl Prefix {
         self.parts.last().map_or(0, |part| part.end)
     }
 
-    /// Whether all is compared and what differed has come.
+    /// True if all is compared and the parts that differed have come.
     pub(super) fn is_settled(&self) -> bool {
         self.compared == self.parts.len() && self.awaited.is_empty() && self.again.is_none()
     }

@@ -1,4 +1,4 @@
-//! Files that are gone on with, senders that lie about them, and files that are offered.
+//! Files that are resumed, senders that lie about them, and files that are offered.
 
 #[cfg(target_os = "linux")]
 mod full_disk;
@@ -18,7 +18,7 @@ use crate::transfer::hash_tree::{LEAF_BYTES, Part, Shape};
 use crate::transfer::store::{Store, StoreOptions};
 
 const LEN: usize = 5_000_000;
-/// What an earlier session has left.
+/// Content that an earlier session has left, bytes.
 const LEFT: usize = 3_000_000;
 
 fn content(seed: u8) -> Vec<u8> {
@@ -143,7 +143,7 @@ fn cut_off() -> tempfile::TempDir {
     output
 }
 
-/// Where it can go on.
+/// Offset from which the session can go on, bytes.
 fn offset(session: &mut Session) -> u64 {
     let greeting = session.greeted();
     let [ToSender::Hello(Hello { partials: 1, .. }), ToSender::Partial(Partial { offset, .. })] = &greeting[..] else {
@@ -302,7 +302,7 @@ fn a_file_that_cannot_go_on_is_refused_alone() {
     let answers = session.say(&ToReceiver::Resume { offset: offset + LEAF_BYTES, entry: entry() }).unwrap();
     let [ToSender::Verdict { index: 0, outcome: Err(failure) }] = &answers[..] else { panic!("{answers:?}") };
     assert!(failure.sentence.contains("send it again"), "{failure}");
-    // What its sender says of it until it hears of that has a place.
+    // Frames about it are in order until its sender hears of the failure.
     for frame in [
         ToReceiver::Data(vec![0; 100]),
         ToReceiver::Tree(vec![[0; 32]]),
@@ -368,7 +368,7 @@ mod offers {
         assert_eq!(session.end(&content(1)), Ok(Confirmed::Stored));
     }
 
-    /// What a session of `owner` answers to an offer.
+    /// Answer of a session of `owner` to an offer.
     fn offer(output: &Path, owner: &Owner, options: StoreOptions, entry: Entry, hash: Option<[u8; 32]>) -> ToSender {
         let mut session = Session::open(output, owner, options);
         let mut answers =
@@ -497,7 +497,7 @@ mod deltas {
         ToReceiver::Offer { hash: None, asks_only: false, takes_basis: true, entry: Entry { mtime_s: 9, ..entry() } }
     }
 
-    /// What a session of `owner` says of the older version, until it wants the new one.
+    /// Chunks that a session of `owner` tells of the older version, until it wants the new one.
     fn offered(output: &Path, owner: &Owner) -> (Session, Vec<Basis>) {
         let mut session = Session::open(output, owner, replacing());
         let mut answers = session.say(&offer()).unwrap();
@@ -637,7 +637,7 @@ mod deltas {
         fs::OpenOptions::new().write(true).open(output.path().join("f")).unwrap().set_len(10).unwrap();
         let answers = session.say(&ToReceiver::Copy { start: 0, len: bases[0].chunks[0].len }).unwrap();
         assert!(matches!(&answers[..], [ToSender::Verdict { outcome: Err(_), .. }]), "{answers:?}");
-        // What is under way is dropped.
+        // Frames under way are dropped.
         assert_eq!(session.say(&ToReceiver::Copy { start: 0, len: 1 }).unwrap(), []);
     }
 
@@ -725,7 +725,7 @@ mod readings {
             let mut session = Session::open(output.path(), &alice(), StoreOptions { replace, ..keeping() });
             READ_BYTES.set(0);
             for index in 0..100 {
-                // Where the file may be replaced, it gets the time of an offer that has its hash.
+                // A file that may be replaced gets the time of an offer that has its hash.
                 let entry = Entry { index, mtime_s: index.into(), ..entry() };
                 let hash = hash(1 + (index % 3) as u8 / 2);
                 session.say(&ToReceiver::Offer { hash, asks_only, takes_basis: false, entry }).unwrap();

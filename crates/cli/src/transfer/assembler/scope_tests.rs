@@ -1,4 +1,4 @@
-//! A sender that may only go on with what a code has begun, and tries everything else.
+//! A sender that may only resume what a code has begun, and tries everything else.
 
 use std::fs;
 use std::path::Path;

@@ -21,14 +21,14 @@ use crate::transfer::store::{Beginning, Checkpoint, Completed, Resumed, Slot, Un
 pub(super) struct Storing {
     pub(super) file: Receiving,
     pub(super) entry: Entry,
-    /// Where another session of the sender may take it from.
+    /// Slot from which another session of the sender may take it.
     pub(super) slot: Arc<Slot>,
     pub(super) reserved: Reserved,
-    /// Of one that is gone on with: its beginning.
+    /// Of one that is resumed: its beginning.
     pub(super) prefix: Option<Box<Prefix>>,
     /// Of one whose sender knows the older version that is here.
     pub(super) basis: Option<Older>,
-    /// What was copied from that, bytes.
+    /// Bytes copied from that.
     pub(super) copied_bytes: u64,
 }
 
@@ -234,7 +234,7 @@ impl Assembler {
         if let Some(staged) = slot.lock().take()
             && staged.has_failed()
         {
-            // What is on the disk is as good as that of a session that broke: the sender goes on when there is room.
+            // Content on the disk is as good as that of a session that broke: the sender resumes when there is room.
             self.checkpoints.wait();
             staged.leave();
         }

@@ -191,7 +191,7 @@ fn only_the_file_under_way_begins_anew() {
     }
 }
 
-/// What was passed on stays where it is.
+/// Content that was passed on cannot be taken back.
 #[test]
 fn a_file_that_was_passed_on_in_part_does_not_begin_anew() {
     let mut assembler = Player::new(Target::stream(Vec::new(), None));
@@ -615,7 +615,8 @@ fn a_stream_takes_one_file_and_confirms_it_by_its_hash() {
     {
         assert_eq!(streamed(99, None, &[file("f"), data(), wrong]).0, [(0, mismatch)]);
     }
-    // What was written of a file cannot be taken back, so another one would not be the content of one file.
+    // Bytes written of a file cannot be taken back, so with another one the output would not be the content of one
+    // file.
     let broken = [file("f"), data(), ToReceiver::FileAbort("gone".into()), file("g"), data(), end_of(b"data")];
     let given_up = Some(FailureCode::GivenUp);
     assert_eq!(streamed(99, None, &broken), (vec![(0, given_up), (1, refused)], b"data".to_vec()));

@@ -1,4 +1,4 @@
-//! Which entries of a session are settled, and which directories may still get content.
+//! Settled entries of a session, and directories that may still get content.
 //!
 //! Entries have ordinals in the order in which the sender found them: a directory, then all that is in it. They come over several streams
 //! and so in another order. A directory is complete once the sender has left it, which its next directory elsewhere says, and every
@@ -42,7 +42,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Whether no entry of this ordinal is settled or an open directory.
+    /// True if no entry of this ordinal is settled or an open directory.
     pub(super) fn is_new(&self, index: u32) -> bool {
         let before = self.settled.range(..=index).next_back();
         before.is_none_or(|(_, end)| *end <= index) && !self.open.contains_key(&index)

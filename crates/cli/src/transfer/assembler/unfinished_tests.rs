@@ -39,7 +39,7 @@ fn begin(session: &mut Session, stream: usize, frame: &ToReceiver, bytes: usize)
     }
 }
 
-/// What unfinished files take, bytes.
+/// Length of all unfinished files, bytes.
 fn unfinished_bytes(output: &Path) -> u64 {
     let files = walkdir::WalkDir::new(output).into_iter().map(Result::unwrap);
     let parts = files.filter(|file| file.file_name().to_string_lossy().ends_with(".part"));
@@ -51,7 +51,7 @@ fn assert_limited(output: &Path, what: &str) {
     assert!(bytes <= BYTES_MAX, "{what}: {:.1} of {:.1} MB", bytes as f64 / 1e6, BYTES_MAX as f64 / 1e6);
 }
 
-/// What is left is given back only when it is gone.
+/// Bytes of an unfinished file are given back only when it is gone.
 #[test]
 fn files_that_cannot_begin_give_nothing_back() {
     let output = tempfile::tempdir().unwrap();
@@ -105,7 +105,7 @@ fn a_file_that_goes_on_in_session_after_session_is_no_longer_than_one_may_store(
     assert_limited(output.path(), "one file");
 }
 
-/// They cannot be gone on with as long as a file has their names, and take room all the same.
+/// They cannot be resumed as long as a file has their names, and take room all the same.
 #[test]
 fn what_is_left_counts_also_where_a_file_has_its_name_by_now() {
     let output = tempfile::tempdir().unwrap();
@@ -134,7 +134,7 @@ fn streams_that_announce_nothing_leave_no_more_than_a_session_may_store() {
     assert_limited(output.path(), "streams");
 }
 
-/// What a sender may use again: what it has finished, and what was removed.
+/// A sender may use again the bytes of files that it has finished, or that were removed.
 #[test]
 fn what_is_not_unfinished_any_more_makes_room() {
     let output = tempfile::tempdir().unwrap();

@@ -98,7 +98,7 @@ impl Directory {
         File::create_new(self.path.join(name))
     }
 
-    /// Opens the file `name` for reading and writing. Who made it is not known here.
+    /// Opens the file `name` for reading and writing. Its owner is not known here.
     ///
     /// # Errors
     /// Those of the file system; it is not a file.
@@ -134,7 +134,7 @@ impl Directory {
         fs::create_dir(self.path.join(name))
     }
 
-    /// What `name` is; of a link, the link itself.
+    /// Metadata of `name`; of a link, those of the link itself.
     ///
     /// # Errors
     /// Those of the file system.
@@ -142,7 +142,7 @@ impl Directory {
         Ok(Status::from_metadata(&self.path.join(name).symlink_metadata()?))
     }
 
-    /// What the system keeps about this directory.
+    /// Metadata of this directory.
     ///
     /// # Errors
     /// Those of the file system.
@@ -244,7 +244,7 @@ impl Directory {
         filetime::set_file_mtime(&self.path, mtime)
     }
 
-    /// What may still be written: not known here.
+    /// Space that is left, bytes: not known here.
     ///
     /// # Errors
     /// None.
@@ -258,12 +258,12 @@ impl Directory {
 #[error("a symbolic link is on the way")]
 struct LinkFound;
 
-/// Whether the error says that something on the way is a symbolic link.
+/// True if the error says that something on the way is a symbolic link.
 pub fn is_link(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<LinkFound>())
 }
 
-/// Whether the error says that no link is made.
+/// True if the error says that links cannot be made.
 pub fn lacks_links(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Unsupported
 }
@@ -318,7 +318,7 @@ pub fn open_named(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// What the system keeps about an open file.
+/// Metadata of an open file.
 ///
 /// # Errors
 /// Those of the file system.
@@ -326,7 +326,7 @@ pub fn status_of(file: &File) -> io::Result<Status> {
     Ok(Status::from_metadata(&file.metadata()?))
 }
 
-/// What the user named; links are followed.
+/// Metadata of a path that the user named; links are followed.
 ///
 /// # Errors
 /// Those of the file system.

@@ -8,7 +8,7 @@ use filetime::FileTime;
 
 use super::{Kind, Resolution, portable};
 
-/// What every implementation does in a directory that nobody else changes.
+/// Behaviour of every implementation in a directory that nobody else changes.
 macro_rules! ordinary_use {
     ($test:ident, $implementation:ident, $resolution:expr) => {
         #[test]

@@ -198,7 +198,7 @@ impl Directory {
         Ok(rustix::fs::mkdirat(&self.descriptor, name, permissions(mode))?)
     }
 
-    /// What `name` is; of a link, the link itself.
+    /// Metadata of `name`; of a link, those of the link itself.
     ///
     /// # Errors
     /// Those of the file system.
@@ -206,7 +206,7 @@ impl Directory {
         Ok(Status::from_stat(&rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
-    /// What the system keeps about this directory.
+    /// Metadata of this directory.
     ///
     /// # Errors
     /// Those of the file system.
@@ -337,8 +337,8 @@ impl Directory {
         Ok(File::from(rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?))
     }
 
-    /// What this user may still write to the file system of this directory, bytes. None if it does not tell: a file system
-    /// of no blocks at all is one without figures (FUSE without `statfs`, for one), not a full one.
+    /// Space that this user may still fill on the file system of this directory, bytes. None if it does not tell: a file
+    /// system of no blocks at all is one without figures (FUSE without `statfs`, for one), not a full one.
     ///
     /// # Errors
     /// Those of the file system.
@@ -390,18 +390,18 @@ fn link_or(error: Errno, directory: impl AsFd, name: &OsStr) -> Errno {
     if error == Errno::NOTDIR && is_link() { Errno::LOOP } else { error }
 }
 
-/// Whether the error says that something on the way is a symbolic link.
+/// True if the error says that something on the way is a symbolic link.
 pub fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
-/// Whether the error says that the file system takes no such link.
+/// True if the error says that the file system takes no such link.
 pub fn lacks_links(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(number, Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV | Errno::MLINK))
 }
 
-/// Whether the error says that another file system is mounted on the way.
+/// True if the error says that another file system is mounted on the way.
 pub fn is_mount(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::XDEV.raw_os_error())
 }
@@ -445,7 +445,7 @@ pub fn set_sender(file: &File, sender: Option<&str>) -> io::Result<()> {
     if sender.is_none() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
-/// Whether [`set_sender`] has written down this key.
+/// True if [`set_sender`] has written down this key.
 pub fn is_sender(file: &File, sender: &str) -> bool {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     {
@@ -473,14 +473,14 @@ pub fn flush_file_system(file: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Whether `syncfs` tells of errors: before Linux 5.8 it did not, and before 5.17 it ignored what the file system itself said.
+/// True if `syncfs` tells of errors: before Linux 5.8 it did not, and before 5.17 it ignored what the file system itself said.
 #[cfg(target_os = "linux")]
 pub(super) fn tells_of_errors(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5, 17)
 }
 
-/// Whether `syncfs` on a file system of this kind leaves nothing in caches. Many succeed without having done anything: FUSE
+/// True if `syncfs` on a file system of this kind leaves nothing in caches. Many succeed without having done anything: FUSE
 /// and file systems of other machines do not pass it on. Overlayfs passes it on, and not the errors of what is below it.
 #[cfg(target_os = "linux")]
 pub(super) fn reaches_the_disk(kind: impl TryInto<u64>) -> bool {
@@ -498,7 +498,7 @@ pub fn open_named(path: &Path) -> io::Result<File> {
     Ok(File::from(rustix::fs::open(path, READ, Mode::empty())?))
 }
 
-/// What the system keeps about an open file.
+/// Metadata of an open file.
 ///
 /// # Errors
 /// Those of the file system.
@@ -506,7 +506,7 @@ pub fn status_of(file: &File) -> io::Result<Status> {
     Ok(Status::from_stat(&rustix::fs::fstat(file)?))
 }
 
-/// What the user named; links are followed.
+/// Metadata of a path that the user named; links are followed.
 ///
 /// # Errors
 /// Those of the file system.

@@ -11,7 +11,7 @@ pub(super) struct Automaton {
     /// Words of a row.
     words: usize,
     end: usize,
-    /// Which of the rows below is for a byte.
+    /// Kind of each byte, which is its row in the tables below.
     kinds: Box<[u8; 256]>,
     /// For each kind of bytes: steps that such a byte ends.
     advance: Vec<u64>,

@@ -1,4 +1,4 @@
-//! What a receiver reads: the first stream, and those beside it as the sender opens them.
+//! Reading of a receiver: the first stream, and those beside it as the sender opens them.
 
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ use crate::transfer::error::TransferError;
 use crate::transfer::reading::{read_exact, read_header, read_preamble};
 use crate::transport::{RecvStream, Streams};
 
-/// What the disk thread is handed.
+/// Event for the disk thread.
 #[derive(Debug)]
 pub(in crate::transfer) enum Heard {
     /// The next frame of this stream; 0 is the first one.
@@ -129,12 +129,12 @@ struct Partly {
     body: Vec<u8>,
     /// Of data that were handed on in part.
     left_bytes: usize,
-    /// Whether some of the next piece has come.
+    /// True if some of the next piece has come.
     has_begun: bool,
 }
 
-/// Reads frames and hands them to the disk thread until every stream has ended, and what a sender says behind that, or until that thread
-/// wants no more.
+/// Reads frames and hands them to the disk thread: until every stream has ended and, behind that, all that the sender still says; or
+/// until that thread wants no more.
 ///
 /// # Errors
 /// The connection broke, a stream did, or the sender left the protocol.
@@ -161,7 +161,7 @@ pub(in crate::transfer) async fn hear<R: AsyncRead + Unpin>(
     Ok(())
 }
 
-/// Reads everything up to the end frame and the ends of all streams. Returns whether links or listings may follow; nothing if the disk thread
+/// Reads everything up to the end frame and the ends of all streams. Returns true if links or listings may follow; nothing if the disk thread
 /// wants no more.
 async fn hear_all<R: AsyncRead + Unpin>(
     first: (&mut R, &mut Partly),
@@ -264,7 +264,7 @@ async fn hear_first<R: AsyncRead + Unpin>(
     }
 }
 
-/// How a stream beside the first one ended.
+/// End of a stream beside the first one.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     /// In order.
@@ -292,7 +292,7 @@ async fn hear_other(
             None => return Ok(End::Whole),
             Some(ToReceiver::File(entry) | ToReceiver::Resume { entry, .. }) => {
                 is_inside = true;
-                // What is in a directory may come before it. The first stream's reader lives as long as this one, or has told the end.
+                // A file may come before its directory. The first stream's reader lives as long as this one, or has told the end.
                 let _ = made.wait_for(|made| *made >= entry.directories).await;
             }
             Some(ToReceiver::FileEnd { .. } | ToReceiver::FileAbort(_)) => is_inside = false,

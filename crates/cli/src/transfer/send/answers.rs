@@ -1,4 +1,4 @@
-//! What the receiver answers, and what becomes of each entry by it.
+//! Answers of the receiver, and the outcomes of entries that follow from them.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -23,13 +23,13 @@ pub(super) struct Answers<'a> {
     observer: &'a dyn Observer,
     /// Nothing is sent: what is wanted needs no verdict.
     is_dry: bool,
-    /// Whether the receiver was asked to delete.
+    /// True if the receiver was asked to delete.
     deletes: bool,
-    /// Whether it was asked to make links.
+    /// True if it was asked to make links.
     keeps_links: bool,
-    /// Whether only changes are sent.
+    /// True if only changes are sent.
     has_delta: bool,
-    /// What is known of older versions, until they are wanted.
+    /// Chunks of older versions, until the new ones are wanted.
     bases: BTreeMap<u32, basis::Known>,
     alive: basis::Alive,
     /// Names of which the receiver has told that it deleted them, or why not.
@@ -41,7 +41,7 @@ pub(super) struct Answers<'a> {
 struct Pending {
     name: String,
     kind: EntryKind,
-    /// Length, and hash if it was looked at.
+    /// Length, and hash if it was read.
     sent: Option<(u64, Option<blake3::Hash>)>,
     copied_bytes: u64,
     resumed_bytes: u64,
@@ -86,17 +86,17 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// Whether what the observer was told is on record, where that has to be.
+    /// True if all that the observer was told is on record, as far as it has to be.
     pub(super) fn is_recorded(&self) -> bool {
         self.observer.is_recorded()
     }
 
-    /// Whether the receiver was asked to delete.
+    /// True if the receiver was asked to delete.
     pub(super) fn wants_deletion(&self) -> bool {
         self.deletes
     }
 
-    /// Whether the receiver was asked to make links.
+    /// True if the receiver was asked to make links.
     pub(super) fn wants_links(&self) -> bool {
         self.keeps_links
     }
@@ -283,7 +283,7 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// Whether everything that was sent has its verdict, and nothing more will be sent.
+    /// True if everything that was sent has its verdict, and nothing more will be sent.
     pub(super) async fn is_complete(&mut self) -> bool {
         // The producer may still be on its way out after its last frame; it says so, or its leaving closes the channel.
         while !self.is_all_begun

@@ -1,4 +1,4 @@
-//! How files get to the streams beside the first one.
+//! Hand-over of files to the streams beside the first one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,19 +12,19 @@ use super::encoder::Encoder;
 use super::{Event, Feed, Shared, Stopped};
 use crate::limits::STREAM_CHUNKS_WAITING_MAX;
 
-/// What a receiver has said of itself.
+/// Abilities of a receiver, as it has told them.
 #[derive(Debug, Default)]
 pub(in crate::transfer) struct Known {
     /// Streams beside the first one.
     pub streams: u32,
-    /// Whether it answers offers.
+    /// True if it answers offers.
     pub takes_offers: bool,
     /// Files of which it has the beginning, by their names.
     pub partials: BTreeMap<Vec<u8>, Partial>,
 }
 
 impl Known {
-    /// How much of this file the receiver has, if it is the same one by its length and time.
+    /// Bytes of this file that the receiver has, if it is the same one by its length and time.
     pub(super) fn beginning_of(&self, entry: &Entry) -> Option<u64> {
         let partial = self.partials.get(&entry.name)?;
         let is_same =
@@ -45,7 +45,7 @@ pub(super) struct Beside {
 #[derive(Debug)]
 pub(in crate::transfer) struct Opener {
     opened: std::sync::mpsc::Sender<Known>,
-    /// Whether it was decided to open streams or not. Both ends may decide it; the first one does.
+    /// True once it is decided if streams are opened. Both ends may decide it; the first one does.
     is_decided: Arc<AtomicBool>,
     events: mpsc::Sender<Event>,
     shared: Arc<Shared>,
@@ -59,7 +59,7 @@ pub(super) fn pair(events: mpsc::Sender<Event>, shared: Arc<Shared>) -> (Beside,
 }
 
 impl Beside {
-    /// What the receiver has said, if it has.
+    /// Abilities of the receiver, if it has told them.
     pub(super) fn known(&self) -> Option<&Known> {
         if self.known.get().is_none()
             && let Ok(known) = self.opened.try_recv()
@@ -69,7 +69,7 @@ impl Beside {
         self.known.get()
     }
 
-    /// What it has said, once it has.
+    /// Waits for them, if it has not told them yet.
     pub(super) fn wait(&self) -> Result<&Known, Stopped> {
         if self.known.get().is_none() {
             let known = self.opened.recv().map_err(|_| Stopped)?;
@@ -78,14 +78,14 @@ impl Beside {
         self.known.get().ok_or(Stopped)
     }
 
-    /// How many streams there are, when no file follows: what is not being opened by now is not needed.
+    /// Number of streams, when no file follows: streams that are not being opened by now are not needed.
     pub(super) fn count_at_end(&self) -> Result<u32, Stopped> {
         if self.is_decided.swap(true, Ordering::Relaxed) { Ok(self.wait()?.streams) } else { Ok(0) }
     }
 }
 
 impl Opener {
-    /// Whether there may be a use for more streams. If so, the source waits from now on for [`Opener::open`].
+    /// True if more streams may be of use. The source then waits from now on for [`Opener::open`].
     pub(in crate::transfer) fn is_wanted(&self) -> bool {
         !self.is_decided.swap(true, Ordering::Relaxed)
     }

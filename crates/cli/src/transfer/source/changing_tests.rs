@@ -35,7 +35,7 @@ impl Observer for Watch {
     fn progress(&self, _snapshot: &Snapshot) {}
 }
 
-/// What came of a transfer.
+/// Result of a transfer.
 struct Ended {
     report: Report,
     /// Of the sender.

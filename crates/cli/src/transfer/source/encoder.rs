@@ -32,13 +32,13 @@ const CHUNK_BYTES: usize = DATA_BYTES_MAX;
 pub(in crate::transfer) struct Job {
     pub(super) entry: Entry,
     pub(super) content: Content,
-    /// BLAKE3 of its content, if it was looked at before.
+    /// BLAKE3 of its content, if it was read before.
     pub(super) hash: Option<blake3::Hash>,
     /// Of what an older version at the receiver consists.
     pub(super) older: Option<Known>,
 }
 
-/// Where a file's content comes from.
+/// Source of a file's content.
 #[derive(Debug)]
 pub(super) enum Content {
     /// An open file, as it was when it was opened.
@@ -56,9 +56,9 @@ pub(super) enum Content {
 pub(super) struct Opened {
     pub(super) entry: Entry,
     pub(super) file: File,
-    /// What the entry's metadata are from.
+    /// Metadata from which those of the entry were taken.
     pub(super) status: Status,
-    /// What it counts for among all that is to be sent, bytes.
+    /// Its part of the total that is to be sent, bytes.
     pub(super) announced: u64,
 }
 
@@ -113,7 +113,7 @@ impl Encoder {
             let next = match waiting {
                 Some(job) => Some(job),
                 None => {
-                    // What is ready should not wait for the next file.
+                    // Chunks that are ready should not wait for the next file.
                     self.flush()?;
                     shared.jobs.next()
                 }
@@ -191,7 +191,7 @@ impl Encoder {
         }
     }
 
-    /// Ends a file that was read, unless it changed meanwhile; whether nothing more is to be said of it.
+    /// Ends a file that was read, unless it changed meanwhile. True if nothing more is to be said of it.
     pub(super) fn end_if_steady(
         &mut self,
         index: u32,

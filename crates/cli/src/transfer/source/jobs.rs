@@ -65,7 +65,7 @@ impl Jobs {
         self.state().offered.insert(job.entry.index, job);
     }
 
-    /// The receiver wants a file; whether that was offered.
+    /// The receiver wants a file. True if it was offered.
     pub(in crate::transfer) fn want(&self, index: u32, known: Option<Known>) -> bool {
         let mut state = self.state();
         let Some(job) = state.offered.remove(&index) else { return false };
@@ -75,7 +75,7 @@ impl Jobs {
         true
     }
 
-    /// Whether the receiver has said nothing about an offered file yet.
+    /// True if the receiver has said nothing about an offered file yet.
     pub(in crate::transfer) fn is_offered(&self, index: u32) -> bool {
         self.state().offered.contains_key(&index)
     }
@@ -118,7 +118,7 @@ impl Jobs {
         self.changed.notify_all();
     }
 
-    /// Whether the session is over.
+    /// True once the session is over.
     pub(super) fn is_closed(&self) -> bool {
         self.state().is_closed
     }
@@ -139,7 +139,7 @@ impl Jobs {
 }
 
 impl State {
-    /// What was asked for first: the receiver may hold directories open for it.
+    /// Next job. Wanted files go first: the receiver may hold directories open for them.
     fn pop(&mut self) -> Option<Job> {
         self.wanted.pop_front().or_else(|| self.opened.pop_front())
     }

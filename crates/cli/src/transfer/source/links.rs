@@ -20,7 +20,7 @@ pub(super) struct FirstNames {
     bytes: usize,
 }
 
-/// What a name of a file turns out to be.
+/// Role of a name among the names of its file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named {
     /// Its only one, as far as anything is sent.
@@ -57,7 +57,7 @@ impl FirstNames {
 /// A link which waits until all files are sent.
 #[derive(Debug)]
 pub(super) struct FoundLink {
-    /// Where it was found, for messages.
+    /// Path at which it was found, for messages.
     pub(super) path: PathBuf,
     pub(super) name: RelativeName,
     pub(super) kind: LinkKind,
@@ -74,7 +74,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Whether there is room for another one, which is kept then.
+    /// Keeps another one; false if there is no room.
     fn push(&mut self, link: FoundLink) -> bool {
         let bytes = self.bytes.saturating_add(link.name.as_bytes().len() + link.target.len());
         let has_room = self.links.len() < LINKS_MAX as usize && bytes <= LINK_BYTES_MAX;
@@ -89,7 +89,7 @@ impl Waiting {
 impl Producer {
     /// Keeps a link until all files are sent.
     pub(super) fn found_link(&mut self, mut link: FoundLink) {
-        // What it was found by is only shown where it cannot be kept.
+        // The path is only shown if the link cannot be kept.
         let path = std::mem::take(&mut link.path);
         if !self.links.push(link) {
             skip(&self.shared, &*self.observer, &path, Skipped::LinkBeyond);

@@ -16,7 +16,7 @@ use crate::transfer::beneath::{Directory, Identity, Kind};
 use crate::transfer::known_directories::KnownDirectories;
 use crate::transfer::{Observer, SendOptions};
 
-/// Which directory it is, of those that were sent: another one that has its name by now was not.
+/// Parts that identify a directory among those that were sent: another one that has its name by now was not.
 pub(super) fn which(name: &RelativeName, identity: Identity) -> [Vec<u8>; 2] {
     [name.as_bytes().to_vec(), identity.to_bytes().to_vec()]
 }

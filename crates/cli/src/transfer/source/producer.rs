@@ -28,7 +28,7 @@ use crate::transfer::hash_tree::Shape;
 use crate::transfer::known_directories::KnownDirectories;
 use crate::transfer::{EntryKind, EntryOutcome, Observer, SKIPPED_BEYOND, SendOptions};
 
-/// What deleting takes.
+/// State that deleting needs.
 #[derive(Debug)]
 pub(in crate::transfer) struct Deletion {
     /// The directories that were sent.
@@ -83,7 +83,7 @@ pub(in crate::transfer) struct Producer {
     pub(super) observer: Arc<dyn Observer>,
     pub(super) entries: u32,
     directories: u32,
-    /// How long directories have been encoded and not sent.
+    /// Since when directories have been encoded and not sent.
     waits_since: Option<Instant>,
     tree: Tree,
     pub(super) links: Waiting,
@@ -251,7 +251,7 @@ impl Producer {
         self.first.file(Job { entry, content: Content::File(file, status), hash: None, older: None })
     }
 
-    /// Asks whether the receiver would want the file. Where it answers no questions, it would.
+    /// Asks if the receiver would want the file. A receiver that answers no questions counts as one that would.
     fn ask(&mut self, entry: Entry, name: &RelativeName, place: Place, identity: Identity) -> Result<(), Stopped> {
         if self.known()?.takes_offers && entry.len.is_some() {
             return self.offer(entry, name, place, identity);

@@ -25,11 +25,11 @@ struct State {
 struct Reading {
     /// The receiver does not want the rest.
     is_refused: bool,
-    /// Of a file that is gone on with.
+    /// Of a file that is resumed.
     beginning: Option<Beginning>,
 }
 
-/// What the receiver has of a file, and makes of it.
+/// Beginning of a file at the receiver, and the state of its comparison.
 #[derive(Debug)]
 struct Beginning {
     offset: u64,
@@ -41,7 +41,7 @@ struct Beginning {
     asked: VecDeque<u64>,
 }
 
-/// What is to be done once the rest of a file was sent.
+/// Next step once the rest of a file was sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// The part that begins here is to be sent again.
@@ -86,13 +86,13 @@ impl ReadingFiles {
         self.state().files.get(&index).is_some_and(|reading| reading.is_refused)
     }
 
-    /// Whether nobody waits for the rest of this entry.
+    /// True if nobody waits for the rest of this entry.
     pub(super) fn is_over(&self, index: u32) -> bool {
         let state = self.state();
         state.is_closed || state.files.get(&index).is_some_and(|reading| reading.is_refused)
     }
 
-    /// The receiver has compared everything before `end`, and asks for parts that differ; whether the file is being read.
+    /// The receiver has compared everything before `end`, and asks for parts that differ. True if the file is being read.
     ///
     /// # Errors
     /// It cannot have, or has asked before.

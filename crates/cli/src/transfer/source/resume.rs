@@ -29,14 +29,14 @@ pub(super) struct Resumed {
     pub(super) beginning: File,
     /// To read the rest.
     pub(super) rest: File,
-    /// What the entry's metadata are from.
+    /// Metadata from which those of the entry were taken.
     pub(super) status: Status,
     pub(super) shape: Shape,
-    /// Where the rest begins.
+    /// Position at which the rest begins, bytes.
     pub(super) offset: u64,
 }
 
-/// What became of it.
+/// Outcome of sending the rest.
 enum Outcome {
     Sent(blake3::Hash),
     GivenUp(String),
@@ -179,7 +179,7 @@ impl Encoder {
         }
     }
 
-    /// Sends a part of the beginning; whether the file still has it.
+    /// Sends a part of the beginning. True if the file still has it.
     fn again(&mut self, file: &mut File, part: Part) -> Result<io::Result<bool>, Stopped> {
         if let Err(error) = file.seek(SeekFrom::Start(part.start)) {
             return Ok(Err(error));

@@ -14,16 +14,16 @@ use crate::transfer::beneath::Resolution;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     pub(super) path: PathBuf,
-    /// What it is stored as: its last component, unless another one has the same.
+    /// Name that it is stored as: its last component, unless another one has the same.
     pub(super) name: PathBuf,
     pub(super) resolution: Resolution,
     pub(super) is_standard_input: bool,
 }
 
-/// What stands for standard input and standard output in place of a path.
+/// Path that stands for standard input and standard output.
 pub const STANDARD_STREAM: &str = "-";
 
-/// Why an argument cannot be sent.
+/// Reason why an argument cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
     /// Missing or not readable.
@@ -132,7 +132,7 @@ impl Root {
                 root.name = given;
             }
         }
-        // What shares directories follows each other, so that these are complete when they get their times.
+        // Roots that share directories follow each other, so that these are complete when they get their times.
         roots.sort_by_cached_key(|root| {
             root.name.parent().filter(|parent| !parent.as_os_str().is_empty()).map(|_| root.name.clone())
         });

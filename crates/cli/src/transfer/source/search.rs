@@ -19,25 +19,25 @@ use crate::transfer::{Observer, SendOptions, Skipped};
 /// Something found in a tree.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// A directory of the command line. What follows is below it.
+    /// A directory of the command line. The entries that follow are below it.
     Root { root: Root, identity: Identity },
     /// A directory, that of the command line included.
     Directory { name: RelativeName, status: Status },
-    /// What comes on standard input.
+    /// The content of standard input.
     StandardInput { name: RelativeName },
     /// A regular file.
     File {
         place: Place,
         identity: Identity,
         name: RelativeName,
-        /// Whether further names of it may follow as links.
+        /// True if further names of it may follow as links.
         has_more_names: bool,
     },
     /// A link.
     Link(FoundLink),
 }
 
-/// Where a file was found.
+/// Place at which a file was found.
 #[derive(Debug)]
 pub(super) enum Place {
     /// On the command line.
@@ -74,7 +74,7 @@ impl Finder {
                 return;
             }
         }
-        // How much comes on standard input is known at its end.
+        // The length of standard input is known at its end only.
         if !roots.iter().any(|root| root.is_standard_input) {
             self.shared.total_is_final.store(true, Ordering::Relaxed);
         }

@@ -1,9 +1,9 @@
-//! Whether a file has changed while it was read: a mixture of two versions must not pass for a file.
+//! Detection of files that change while they are read: a mixture of two versions must not pass for a file.
 //!
-//! Length, time of the content and time of the last change are compared, of which no program can set the last. Where they differ, or are
-//! so young that they prove nothing, the file is read a second time. Two equal readings, one after the other, show what the file was between
-//! them, as long as no byte was changed and changed back. That tells a log that has grown, or a file that got another mode or name,
-//! from one that was written over, and costs no datagram.
+//! Length, time of the content and time of the last change are compared, of which no program can set the last. If they differ, or are so
+//! young that they prove nothing, the file is read a second time. Two equal readings, one after the other, show what the file was between
+//! them, as long as no byte was changed and changed back. That tells a log that has grown, or a file that got another mode or name, from one
+//! that was written over, and costs no datagram.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,7 +13,7 @@ use dfcp_framing::limits::DATA_BYTES_MAX;
 
 use crate::transfer::beneath::{Status, status_of};
 
-/// How often a file is sent, at most, because it changes.
+/// Most times that a file is sent because it changes.
 pub(super) const SENDINGS_MAX: usize = 2;
 
 /// Told of a file that changes all the time.
@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Those of file systems that keep whole seconds, or every second one (FAT).
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
-/// What tells versions of a file apart.
+/// Metadata that tell versions of a file apart.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stamp {
     len: u64,
@@ -40,13 +40,13 @@ pub(super) struct Stamp {
 pub(super) struct Reading {
     pub(super) len: u64,
     pub(super) hash: blake3::Hash,
-    /// What of that the receiver copies from its older version, bytes.
+    /// Bytes of that which the receiver copies from its older version.
     pub(super) copied_bytes: u64,
-    /// What of that it has had from an earlier session, bytes.
+    /// Bytes of that which it has had from an earlier session.
     pub(super) resumed_bytes: u64,
 }
 
-/// What a reading is worth.
+/// Verdict on a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Worth {
     /// The file was like this.
@@ -68,13 +68,13 @@ impl Stamp {
         Self { len, mtime: (mtime_s, mtime_ns), changed, is_young }
     }
 
-    /// Whether nothing has changed by `now`, as far as that can be told.
+    /// True if nothing has changed by `now`, as far as that can be told.
     fn holds(&self, now: &Status) -> bool {
         let is_same = self.len == now.len && self.mtime == (now.mtime_s, now.mtime_ns) && self.changed == now.changed;
         is_same && !self.is_young
     }
 
-    /// Whether a reading that began with this stamp is of one version of the file. If not, [`Reading::judge`] decides.
+    /// True if a reading that began with this stamp is of one version of the file. If not, [`Reading::judge`] decides.
     ///
     /// # Errors
     /// Those of the file system.

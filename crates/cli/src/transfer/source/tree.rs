@@ -21,14 +21,14 @@ pub(super) struct Tree {
     directory: Option<Directory>,
 }
 
-/// Which directory it is.
+/// The root that was searched, with the identity that it had then.
 #[derive(Debug)]
 pub(super) struct Origin {
     root: Root,
     identity: Identity,
 }
 
-/// Where a file was found, to be opened later.
+/// Place at which a file was found, to be opened later.
 #[derive(Debug)]
 pub(super) struct Found {
     origin: Option<Arc<Origin>>,
@@ -85,7 +85,7 @@ impl Tree {
         }
     }
 
-    /// What it takes to open a file later, when this tree may be closed.
+    /// Place of a file, to open it later, when this tree may be closed.
     pub(super) fn found(&self, place: Place, identity: Identity) -> Found {
         Found { origin: self.origin.clone(), place, identity }
     }

@@ -24,7 +24,7 @@ impl Store {
         let (mut looked_at, mut removed) = (0, 0);
         let mut waiting = vec![(PathBuf::new(), 0)];
         while let Some((path, depth)) = waiting.pop() {
-            // What cannot be opened is not ours, or is gone by now.
+            // A directory that cannot be opened is not ours, or is gone by now.
             let Ok(directory) = self.root.directory(&path) else { continue };
             let Ok(names) = directory.names() else { continue };
             for name in names.map_while(Result::ok) {
@@ -42,7 +42,7 @@ impl Store {
                             Err(error) => tracing::debug!(%error, "an unfinished file is left alone"),
                         }
                     }
-                    // What a receiver was killed over that was about to put a link in the place of another one.
+                    // A link under a temporary name: its receiver was killed while it replaced another one by it.
                     Kind::Link if is_own_temporary(&name) && is_old(&status, now) => {
                         removed += usize::from(directory.remove_file(&name).is_ok());
                     }

@@ -1,9 +1,9 @@
 //! Files and directories that become durable together.
 //!
 //! Flushing a file costs the disk one or two writes of its own, however small the file is; files that are flushed together
-//! share them. Where there are several, the whole file system is flushed (`syncfs`), which also waits for what other programs
-//! have written there. If that fails, or is not known to reach the disk and to tell of errors, or took longer lately than it
-//! is worth, each is flushed by itself, several at the same time.
+//! share them. With several files, the whole file system is flushed (`syncfs`), which also waits for what other programs have
+//! written there. If that fails, or is not known to reach the disk and to tell of errors, or took longer lately than it is
+//! worth, each is flushed by itself, several at the same time.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -51,9 +51,9 @@ pub enum Unpublished {
     Directory {
         /// Its name.
         name: RelativeName,
-        /// Which one it is.
+        /// The directory that was made, or was there.
         made: Made,
-        /// What it gets its metadata from.
+        /// The entry that its metadata are from.
         entry: Entry,
     },
     /// A link that was made, or was there.
@@ -61,7 +61,7 @@ pub enum Unpublished {
 }
 
 impl Unpublished {
-    /// What it takes of the disk's cache, bytes.
+    /// Bytes that it takes of the disk's cache.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::File(finished) => finished.staged.len(),
@@ -73,7 +73,7 @@ impl Unpublished {
 }
 
 impl Store {
-    /// Whether waiting for more would gain nothing, or hold more descriptors than all sessions together may.
+    /// True if waiting for more would gain nothing, or hold more descriptors than all sessions together may.
     pub fn is_crowded(&self) -> bool {
         // One count is the store's own.
         !self.options.sync || Arc::strong_count(&self.held) > self.held_max
@@ -188,7 +188,7 @@ impl Store {
         Ok(())
     }
 
-    /// What a file or link is to be known by, where the file system takes different names for the same and what exists is replaced.
+    /// Key of a file or link in a file system that takes different names for the same, if existing files are replaced; else `None`.
     ///
     /// # Errors
     /// It would replace another one of its own session.
@@ -211,13 +211,13 @@ impl Store {
     }
 }
 
-/// Whether file systems are flushed as a whole. Not for a while after one took longer than its files would have: then other
-/// programs write much to it, and the while is twice as long each time.
+/// Decides if file systems are flushed as a whole. A flush that took longer than those of its files would have (other
+/// programs write much to the file system) stops that for a number of flushes, which doubles each time.
 #[derive(Debug, Default)]
 pub(super) struct Together {
     /// Flushes until it is tried again.
     left: AtomicUsize,
-    /// How many there are after the next slow one.
+    /// Number of flushes without it after the next slow one.
     pause: AtomicUsize,
 }
 
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(pauses(), *FLUSH_PAUSE.start());
     }
 
-    /// What cannot be flushed is among many that can: each has its own result, in order.
+    /// One file that cannot be flushed is among many that can: each has its own result, in order.
     #[cfg(unix)]
     #[test]
     fn results_are_those_of_each_file_however_many() {

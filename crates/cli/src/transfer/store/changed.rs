@@ -16,14 +16,14 @@ use super::spellings::{Spellings, folds};
 use crate::limits::DIRECTORIES_FLUSHED_MAX;
 use crate::transfer::beneath::{Directory, Identity};
 
-/// An open directory below the output directory. What a session does there shares it.
+/// An open directory below the output directory. All work of a session there shares it.
 #[derive(Debug)]
 pub struct Place {
     /// Below the output directory.
     path: PathBuf,
     identity: Identity,
     directory: Directory,
-    /// Whether names that differ by case are the same here, once that is known.
+    /// True if names that differ by case are the same here, once that is known.
     folds: OnceLock<bool>,
     /// So that the store knows how many there are, of all sessions.
     _counted: Arc<()>,
@@ -33,7 +33,7 @@ pub struct Place {
 /// made them may have been interrupted before it flushed them.
 #[derive(Debug, Default)]
 pub struct Changed {
-    /// What was used last, because files come directory by directory.
+    /// Place that was used last, because files come directory by directory.
     last: Option<Arc<Place>>,
     unflushed: BTreeMap<(PathBuf, Identity), Unflushed>,
     /// Files of the session in directories that take different names for the same.
@@ -62,7 +62,7 @@ impl Place {
         &self.path
     }
 
-    /// Whether names that differ by case are the same here, as the `name` of the file `identity` shows.
+    /// True if names that differ by case are the same here, as the `name` of the file `identity` shows.
     pub(super) fn folds(&self, name: &OsStr, identity: Identity) -> bool {
         *self.folds.get_or_init(|| folds(&self.directory, name, identity))
     }
@@ -73,12 +73,12 @@ impl Place {
 }
 
 impl Changed {
-    /// Whether something is to be flushed.
+    /// True if something is to be flushed.
     pub fn is_waiting(&self) -> bool {
         !self.unflushed.is_empty()
     }
 
-    /// Whether so many are that these should be flushed first.
+    /// True if [`DIRECTORIES_FLUSHED_MAX`] wait, which should be flushed before more follow.
     pub fn is_many(&self) -> bool {
         self.unflushed.len() >= DIRECTORIES_FLUSHED_MAX
     }
@@ -157,6 +157,6 @@ impl Store {
 
 #[cfg(test)]
 thread_local! {
-    /// What was flushed together.
+    /// Directories that were flushed together.
     pub(super) static FLUSHED: std::cell::RefCell<Vec<Vec<PathBuf>>> = const { std::cell::RefCell::new(Vec::new()) };
 }

@@ -1,4 +1,4 @@
-//! What is in the way of an entry, as far as that can be known without storing it.
+//! Obstacles to an entry, as far as they can be known without storing it.
 
 use std::io;
 use std::path::Path;
@@ -10,10 +10,10 @@ use super::{Store, through_link};
 use crate::transfer::beneath::{Kind, is_link};
 
 impl Store {
-    /// Whether something of another kind is in the place of a file or directory, or of a directory on the way to it.
+    /// Checks that nothing of another kind is in the place of a file or directory, or of a directory on the way to it.
     ///
     /// # Errors
-    /// What storing it would end with.
+    /// The failure that storing it would end with.
     pub fn would_store(&self, name: &RelativeName, is_directory: bool) -> Result<(), Failure> {
         let exists = |sentence| Err(Failure::new(FailureCode::Exists, sentence));
         let path = name.path();

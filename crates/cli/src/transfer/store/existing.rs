@@ -31,13 +31,13 @@ pub struct Existing {
     pub(super) name: OsString,
     pub(super) key: FileKey,
     len: u64,
-    /// Whether it is its sender's own, and may get further names in this session.
+    /// True if it is its sender's own, and may get further names in this session.
     pub(super) is_linkable: bool,
     /// So that the store knows how many there are, of all sessions.
     _counted: Arc<()>,
 }
 
-/// What becomes of a file that has come as a whole.
+/// Fate of a file that has come as a whole.
 #[derive(Debug)]
 pub enum Completed {
     /// It gets its name.
@@ -65,7 +65,7 @@ impl Store {
         (self.is_known(&existing, owner) && existing.len >= entry.size_hint_bytes).then_some(existing)
     }
 
-    /// Whether `owner` may learn what is in it.
+    /// True if `owner` may learn its content.
     pub(super) fn is_known(&self, existing: &Existing, owner: Option<&Owner>) -> bool {
         self.options.allow_update || owner.is_some_and(|owner| is_sender(&existing.file, owner.as_str()))
     }
@@ -161,7 +161,7 @@ impl Store {
         })
     }
 
-    /// Whether a file that may be replaced has the mode and time of the entry, or has got them now.
+    /// True if a file that may be replaced has the mode and time of the entry, or has got them now.
     pub(super) fn has_metadata_of(&self, existing: &Existing, entry: &Entry) -> Result<bool, Failure> {
         let failed = |error| Failure::from_io("set the time and mode of the file that exists", &error);
         let status = status_of(&existing.file).map_err(failed)?;
@@ -200,7 +200,7 @@ impl Existing {
         &self.file
     }
 
-    /// Which file it is.
+    /// Key that identifies the file.
     pub fn key(&self) -> &FileKey {
         &self.key
     }
@@ -210,12 +210,12 @@ impl Existing {
         self.len
     }
 
-    /// Whether it has no content.
+    /// True if it has no content.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether its content is as old as that of the entry.
+    /// True if its content has the time of the entry.
     ///
     /// # Errors
     /// Those of the file system.
@@ -224,8 +224,8 @@ impl Existing {
         Ok((status.mtime_s, status.mtime_ns) == (entry.mtime_s, entry.mtime_ns))
     }
 
-    /// Whether it has this length and BLAKE3 hash, if all bytes of the other were `received`. Else it is not read: a few
-    /// bytes of a sender would cost the reading of the longest file here, as often as it likes. The answer comes only from the
+    /// True if it has this length and BLAKE3 hash, if all bytes of the other were `received`. Else it is not read: a few bytes
+    /// of a sender would cost the reading of the longest file here, as often as it likes. The answer comes only from the
     /// whole: a sender that was told of the first difference could find out the content of a file byte by byte.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ impl Linkable {
         }
     }
 
-    /// Whether this is the file which was stored under this name.
+    /// True if this is the file which was stored under this name.
     pub(super) fn has(&self, path: &Path, identity: Identity) -> bool {
         self.0.contains(&hash(path, identity))
     }

@@ -34,7 +34,7 @@ pub struct LinkDirectory {
     before: Option<(FileTime, OpenDirectory)>,
 }
 
-/// What has the name of a link that comes.
+/// Holder of the name of a link that comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum There {
     Nothing,
@@ -45,7 +45,7 @@ enum There {
 }
 
 impl Store {
-    /// Whether links can be made safely: that takes descriptors of directories.
+    /// True if links can be made safely: that takes descriptors of directories.
     pub fn keeps_links(&self) -> bool {
         cfg!(unix)
     }
@@ -95,7 +95,7 @@ impl Store {
         let file = from.directory().status(from_last).map_err(|_| not_stored())?;
         let (place, last) = self.place(name, changed)?;
         let is_own = file.kind == Kind::File && changed.linkable.has(first.path(), file.identity);
-        // Whether two names of others' files are those of one is not the sender's to know.
+        // The sender must not learn if two names of others' files are those of one.
         if !is_own && !self.options.allow_update {
             return Err(not_stored());
         }
@@ -107,7 +107,7 @@ impl Store {
         if !is_own {
             return Err(not_stored());
         }
-        // Who owns a program that runs with its owner's rights decides by its names how long it is there.
+        // A further name would keep a program that runs with its owner's rights after that owner has removed it.
         if file.mode & 0o7000 != 0 {
             let sentence = "the file that it is another name of runs with its owner's rights at the receiver, and gets no further name";
             return Err(Failure::new(FailureCode::Permission, sentence));
@@ -116,16 +116,16 @@ impl Store {
         let made =
             Temporary::make(&place, |directory, temporary| from.directory().add_name(from_last, directory, temporary));
         let ((), temporary) = made.map_err(|error| not_made(&error))?;
-        // What had the name of the file meanwhile is not what was verified: that is found out when it is renamed.
+        // Another file may have had the name of the verified one when the link was made: its rename checks the identity.
         let named = self.name_link(temporary, file.identity, last, there == There::Other, changed);
         self.note(changed, &place);
         named.map(|()| Confirmed::Stored)
     }
 
-    /// Whether a link is there already, as far as `owner` may know; nothing is made. `first` is the file of a hard link.
+    /// True if a link is there already, as far as `owner` may know; nothing is made. `first` is the file of a hard link.
     ///
     /// # Errors
-    /// What making it would end with, as far as that can be known.
+    /// The failure that making it would end with, as far as that can be known.
     pub fn would_link(
         &self,
         (name, link): (&RelativeName, &Link),
@@ -182,7 +182,7 @@ impl Store {
                 continue;
             }
             let path: PathBuf = std::iter::once(tree).chain(reached.iter().map(OsString::as_os_str)).collect();
-            // Where nothing is, nothing leads outside.
+            // A directory that does not exist holds no link that could lead outside.
             let directory = match self.root.directory(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
                 directory => directory?,
@@ -211,8 +211,8 @@ impl Store {
         Ok(false)
     }
 
-    /// What has the name of a symbolic link. Nobody knows who made a link, so only who knows its time, too, learns that it is the same, unless
-    /// every sender may ask.
+    /// Holder of the name of a symbolic link. The maker of a link is unknown, so only a sender that knows its time, too, learns that it is the
+    /// same, unless every sender may ask.
     fn there(&self, directory: &Directory, last: &OsStr, (link, target): (&Link, &OsStr)) -> Result<There, Failure> {
         let is_same = || {
             let status = directory.status(last).ok().filter(|status| status.kind == Kind::Link)?;
@@ -223,7 +223,7 @@ impl Store {
         if is_same() == Some(true) { Ok(There::Same) } else { self.there_of_unknown(directory, last) }
     }
 
-    /// What has the further name of the file `first`.
+    /// Holder of the further name of the file `first`.
     fn there_of(&self, directory: &Directory, last: &OsStr, first: Identity) -> Result<There, Failure> {
         match directory.status(last) {
             Ok(status) if status.identity == first => Ok(There::Same),
@@ -231,7 +231,7 @@ impl Store {
         }
     }
 
-    /// What has the name of something that is not there yet.
+    /// Holder of a name that is not known to have the same file or link: nothing, or something that may be replaced.
     fn there_of_unknown(&self, directory: &Directory, last: &OsStr) -> Result<There, Failure> {
         match directory.status(last).map(|status| status.kind) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(There::Nothing),
@@ -310,7 +310,7 @@ impl Drop for LinkDirectory {
     }
 }
 
-/// What the system would look up, one after the other.
+/// Components that the system would look up, one after the other.
 fn components_of(target: &OsStr) -> VecDeque<OsString> {
     let all = target.as_encoded_bytes().split(|byte| *byte == b'/');
     let named = all.filter(|component| !matches!(*component, b"" | b"."));

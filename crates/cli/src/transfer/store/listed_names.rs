@@ -20,7 +20,7 @@ impl ListedNames {
         self.ends.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
     }
 
-    /// Whether there are as many as may be held.
+    /// True if there are as many as may be held.
     pub(super) fn is_full(&self) -> bool {
         self.bytes.len() + self.ends.len() * size_of::<u32>() >= LISTING_BYTES_HELD_MAX
     }
@@ -38,7 +38,7 @@ impl ListedNames {
         self.len().checked_sub(1).map(|last| self.get(last))
     }
 
-    /// Where a name is.
+    /// Index of a name.
     pub(super) fn find(&self, name: &[u8]) -> Option<usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -74,7 +74,7 @@ mod tests {
             let (mut moved, mut capacity) = (0, 0);
             while names.len() < count && !names.is_full() {
                 names.push(format!("{:08}", 2 * names.len() + 1).as_bytes());
-                // What grows is moved as a whole, and doubles then.
+                // A buffer that grows is moved as a whole, and doubles then.
                 if names.bytes.capacity() > capacity {
                     (moved, capacity) = (moved + names.bytes.len(), names.bytes.capacity());
                 }

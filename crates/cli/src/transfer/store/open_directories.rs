@@ -31,7 +31,7 @@ impl OpenDirectories {
         OpenDirectory { all: Arc::clone(self), identity }
     }
 
-    /// Whether some session stores in it.
+    /// True if some session stores in it.
     pub(super) fn has(&self, identity: Identity) -> bool {
         self.lock().contains_key(&identity)
     }

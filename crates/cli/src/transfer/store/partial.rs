@@ -1,4 +1,4 @@
-//! Unfinished files that are gone on with: a file under a reserved name where it is to be, and a journal beside the others' in one
+//! Unfinished files that can be resumed: a file under a reserved name where it is to be, and a journal beside the others' in one
 //! directory of the output directory.
 //!
 //! Both names follow from the sender's key and the file's name, so nobody else's are found, and a journal's begins with what follows from
@@ -33,7 +33,7 @@ use crate::transfer::beneath::{Directory, Resolution, Status, status_of};
 use crate::transfer::hash_tree::{ChainingValue, HashTree, Shape};
 use crate::transfer::owner::Owner;
 
-/// Where journals are, below the output directory. No sender can name it.
+/// Directory of the journals, below the output directory. No sender can name it.
 const JOURNALS: &str = ".dfcp-journals.part";
 const JOURNAL_SUFFIX: &str = ".journal";
 /// Digits of an [`Id`] which stand for the sender, and for the file.
@@ -66,24 +66,24 @@ struct Active {
     passed_through: u64,
 }
 
-/// Which unfinished file it is, as its names have it: digits that follow from its sender, and those which follow from its name, too.
+/// Identifier of an unfinished file, part of its names: digits that follow from its sender, and those which follow from its name, too.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id(String);
 
 /// An unfinished file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Which file it is.
+    /// Its sender, name, length and time.
     pub file: UnfinishedFile,
-    /// How much of it is there, bytes.
+    /// Length of the part that is there, bytes.
     pub offset: u64,
-    /// What it takes of the disk, bytes, if it has no holes.
+    /// Space that it takes of the disk, bytes, if it has no holes.
     pub bytes: u64,
-    /// Whether some receiver is writing to it.
+    /// True while some receiver is writing to it.
     pub is_active: bool,
-    /// Whether another session of its sender may go on with it.
+    /// True if another session of its sender may resume it.
     pub is_free: bool,
-    /// When something about it changed last.
+    /// Time of the last change of anything about it.
     pub changed: SystemTime,
 }
 
@@ -98,7 +98,7 @@ impl Slot {
     }
 }
 
-/// What makes an unfinished file one that can be gone on with. Dropping it removes its journal, unless it was kept.
+/// State that makes an unfinished file resumable. Dropping it removes its journal, unless it was kept.
 #[derive(Debug)]
 pub(super) struct Keep {
     partials: Arc<Partials>,
@@ -108,14 +108,14 @@ pub(super) struct Keep {
     has_lost: Arc<AtomicBool>,
     /// The first part whose chaining value is not written down.
     next_span: usize,
-    /// What is written down.
+    /// Length that is written down, bytes.
     offset: u64,
-    /// What its sender is charged for it, bytes.
+    /// Bytes that its sender is charged for it.
     claimed_bytes: u64,
     is_kept: bool,
 }
 
-/// Where the journal of a file is in its life.
+/// State of the journal of a file.
 #[derive(Debug)]
 enum Recorder {
     /// There is none.
@@ -127,7 +127,7 @@ enum Recorder {
     Closed,
 }
 
-/// What is written down about a file once its content is on the disk.
+/// Record about a file, which is written down once its content is on the disk.
 #[derive(Debug)]
 pub struct Checkpoint {
     partials: Arc<Partials>,
@@ -139,7 +139,7 @@ pub struct Checkpoint {
     /// Set if the content could not be flushed: the system tells a descriptor of that once.
     has_lost: Arc<AtomicBool>,
     offset: u64,
-    /// What is new.
+    /// Chaining values that are not in the journal yet.
     spans: Vec<(usize, ChainingValue)>,
     /// Everything, for a journal that is to be made.
     state: State,
@@ -172,7 +172,7 @@ impl Id {
         is_one.then(|| Self(id.to_owned()))
     }
 
-    /// What follows from the sender alone.
+    /// The digits that follow from the sender alone.
     fn sender(&self) -> &str {
         &self.0[..SENDER_DIGITS]
     }
@@ -222,7 +222,7 @@ impl Partials {
         self.claims.restore(id, before);
     }
 
-    /// Makes a file one that others of its sender's sessions find, if it can be gone on with.
+    /// Makes a file one that others of its sender's sessions find, if it can be resumed.
     pub(super) fn register(&self, staged: Staged) -> Arc<Slot> {
         let id = staged.keep.as_ref().map(|keep| keep.id.clone());
         let slot = Arc::new(Slot(Mutex::new(Some(staged))));
@@ -274,7 +274,7 @@ impl Partials {
         Ok(found)
     }
 
-    /// Which journals there are by their names, and which of them may be abandoned.
+    /// Ids of the journals by their names, and those among them that may be abandoned.
     fn read_names(&self, journals: &Directory, now: SystemTime) -> io::Result<(BTreeSet<Id>, BTreeSet<Id>)> {
         let mut ids = BTreeSet::new();
         for name in journals.names()?.take(PARTIALS_MAX * 2) {
@@ -344,7 +344,7 @@ impl Partials {
         Ok((offset > 0).then_some(found))
     }
 
-    /// Opens and locks an unfinished file, to go on with it.
+    /// Opens and locks an unfinished file, to resume it.
     ///
     /// # Errors
     /// Those of the file system; some other program holds it.
@@ -362,7 +362,7 @@ impl Partials {
         Ok(Some(Opened { file, offset, identity, spans }))
     }
 
-    /// What is written down, if it says something and is about this file.
+    /// Content of a journal, if it is readable and about this file.
     fn read(&self, journals: &Directory, id: &Id) -> io::Result<Option<(UnfinishedFile, State)>> {
         #[cfg(test)]
         self.visited.fetch_add(1, Ordering::Relaxed);
@@ -387,8 +387,8 @@ impl Partials {
         directory.remove_file(&id.file_name())
     }
 
-    /// Makes sure that a journal has a place. Where all are taken, the sender with most files gives up the one that changed longest ago for
-    /// another which has left fewer: few senders would fill the directory for a week otherwise. Returns whether it is a new place.
+    /// Makes sure that a journal has a place. If all are taken, the sender with most files gives up the one that changed longest ago for
+    /// another which has left fewer: few senders would fill the directory for a week otherwise. Returns true for a new place.
     ///
     /// # Errors
     /// There is none, or those of the file system.
@@ -446,7 +446,7 @@ impl Partials {
             }
             _ => self.table.release(id),
         }
-        // An output directory with nothing unfinished looks as if there had never been anything. Where other journals are, this fails.
+        // An output directory with nothing unfinished looks as if there had never been anything. With other journals in it, this fails.
         let _ = self.root.remove_directory(OsStr::new(JOURNALS));
     }
 
@@ -543,7 +543,7 @@ impl Keep {
         Ok(())
     }
 
-    /// What the journal says, bytes, if none is being written. One that could not be made says nothing of what was meant for it.
+    /// Length that the journal records, bytes, if none is being written. A journal that could not be made records nothing.
     pub(super) fn written_down(&mut self) -> u64 {
         if matches!(&*recorder(&self.journal), Recorder::Missing) {
             (self.offset, self.next_span) = (0, 0);
@@ -551,12 +551,12 @@ impl Keep {
         self.offset
     }
 
-    /// Whether what was written has not reached the disk.
+    /// True if content that was written has not reached the disk.
     pub(super) fn has_lost(&self) -> bool {
         self.has_lost.load(Ordering::Relaxed)
     }
 
-    /// What is to be written down now; nothing if there is nothing new.
+    /// Record to be written down now; none if there is nothing new.
     pub(super) fn checkpoint(
         &mut self,
         file: &File,
@@ -589,7 +589,7 @@ impl Keep {
         }))
     }
 
-    /// Whether it has a journal, which stays with the file, of `len` bytes, from now on.
+    /// Keeps the journal with the file, of `len` bytes, from now on. False if there is no journal.
     pub(super) fn keep(&mut self, len: u64) -> bool {
         self.is_kept = matches!(&*recorder(&self.journal), Recorder::Open(_) | Recorder::Earlier);
         if self.is_kept {

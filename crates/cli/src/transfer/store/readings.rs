@@ -17,7 +17,7 @@ use crate::transfer::beneath::{Identity, Status, status_of};
 /// A file that changed last within this time before it was read may change again without a trace: times of file systems are this coarse.
 const TIMES_RESOLUTION: Duration = Duration::from_secs(2);
 
-/// Says whether a session is over, so that nobody waits for what it reads. All clones say the same.
+/// Flag of a session that is over, so that it reads no more in vain. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Over(Arc<AtomicBool>);
 
@@ -25,16 +25,16 @@ pub struct Over(Arc<AtomicBool>);
 #[derive(Debug)]
 pub struct OverOnDrop(Over);
 
-/// What a session has read of files that exist.
+/// Reads of a session from files that exist: each file is read a few times at most.
 #[derive(Debug, Default)]
 pub struct Readings {
     over: Over,
     files: BTreeMap<FileKey, Reading>,
-    /// Which of these came first.
+    /// The same files, oldest first.
     order: VecDeque<FileKey>,
 }
 
-/// Which file it is. Systems on which all [`Identity`] are equal tell files apart by their names.
+/// Key of a file. Systems on which all [`Identity`] are equal tell files apart by their names.
 pub type FileKey = (Identity, Option<RelativeName>);
 
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl Over {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nobody does.
+    /// True once the session is over.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -114,7 +114,7 @@ impl Readings {
         Ok(Some(hash))
     }
 
-    /// Whether a file may be read as a whole once more, for less than its content. If so, that counts.
+    /// True if a file may be read as a whole once more, for less than its content. If so, that counts.
     pub fn may_read(&mut self, key: &FileKey) -> bool {
         if !self.files.contains_key(key) {
             if self.order.len() >= FILES_READ_REMEMBERED_MAX
@@ -254,6 +254,6 @@ mod tests {
 
 #[cfg(test)]
 thread_local! {
-    /// What this thread has read, bytes.
+    /// Bytes that this thread has read.
     pub(crate) static READ_BYTES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }

@@ -1,4 +1,4 @@
-//! Files which a sender begins, goes on with, or asks about, by its key.
+//! Files which a sender begins, resumes, or asks about, by its key.
 
 use std::io;
 use std::path::Path;
@@ -19,19 +19,19 @@ use crate::transfer::beneath::status_of;
 use crate::transfer::hash_tree::{ChainingValue, Shape, TreeHasher};
 use crate::transfer::owner::Owner;
 
-/// How much of a file is to be stored anew.
+/// Part of a file that is to be stored anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
     /// All of it.
     New,
-    /// What is behind this byte.
+    /// The content behind this byte.
     At(u64),
 }
 
-/// What is known of the beginning of a file that is gone on with.
+/// Beginning of a file that is resumed.
 #[derive(Debug)]
 pub struct Resumed {
-    /// How the file is divided.
+    /// Division of the file.
     pub shape: Shape,
     /// Length of that beginning, bytes.
     pub offset: u64,
@@ -42,7 +42,7 @@ pub struct Resumed {
 }
 
 impl Resumed {
-    /// Which file it is, that is to have this name.
+    /// Key of the file, which is to have this name.
     ///
     /// # Errors
     /// Those of the file system.
@@ -51,7 +51,7 @@ impl Resumed {
     }
 }
 
-/// What a receiver does about an offered file.
+/// Decision of a receiver about an offered file.
 #[derive(Debug)]
 pub enum Offered {
     /// It takes it.
@@ -75,7 +75,7 @@ impl Store {
         })
     }
 
-    /// Those among its unfinished files which a sender may go on with.
+    /// Those among its unfinished files which a sender may resume.
     pub fn resumable(&self, unfinished: Vec<Found>) -> Vec<Partial> {
         let free = unfinished.into_iter();
         let free = free.filter(|found| found.is_free && found.offset > 0 && self.may_store(&found.file.name));
@@ -86,7 +86,7 @@ impl Store {
         .collect()
     }
 
-    /// Whether a file of this name may be stored, as there is none or it may be replaced. Else its beginning is of no use.
+    /// True if a file of this name may be stored, as there is none or it may be replaced. Else its beginning is of no use.
     fn may_store(&self, name: &[u8]) -> bool {
         self.options.replace || RelativeName::parse(name).map_or(true, |name| !self.has(&name))
     }
@@ -100,17 +100,17 @@ impl Store {
         self.parent(name).is_ok_and(|(directory, last)| directory.status(last).is_ok())
     }
 
-    /// Whether this sender may ask about files: there is nothing to tell about an empty directory.
+    /// True if this sender may ask about files: there is nothing to tell about an empty directory.
     pub fn takes_offers(&self) -> bool {
         self.root.names().is_ok_and(|mut names| names.any(|name| name.is_ok_and(|name| !is_temporary(&name))))
     }
 
-    /// Whether every sender may learn what is here, not only of the files that it has stored.
+    /// True if every sender may learn which files are here, not only those that it has stored.
     pub fn tells_of_all(&self) -> bool {
         self.options.allow_update
     }
 
-    /// As [`Store::begin`], for a file of `owner`, who may go on with it later; or who goes on with it now.
+    /// As [`Store::begin`], for a file of `owner`, which may resume it later; or which resumes it now.
     ///
     /// # Errors
     /// Why it could not be stored even if all its bytes came.
@@ -163,7 +163,7 @@ impl Store {
     /// As [`Store::begin`], for a sender that cannot be known again.
     ///
     /// # Errors
-    /// As there; and there is nothing to go on with.
+    /// As there; and there is nothing to resume.
     pub fn begin_once(
         &self,
         name: &RelativeName,
@@ -198,7 +198,7 @@ impl Store {
         }
         let claimed_bytes = entry.size_hint_bytes.max(offset);
         let before = self.partials.claim(owner, &id, claimed_bytes)?;
-        // What lies behind was not written down, and holes could not be left in it.
+        // Content behind that was not written down, and holes could not be left in it.
         let truncated = opened.file.set_len(offset);
         match truncated.and_then(|()| place.directory().file(Path::new(&id.file_name()))) {
             Ok(file) => {
@@ -214,8 +214,8 @@ impl Store {
         }
     }
 
-    /// What to do about a file which `owner` offers, or only asks about, which changes nothing. Of a file that it may not know it is told
-    /// what a sender is told that asks about no content.
+    /// Decides about a file which `owner` offers, or only asks about, which changes nothing. For a file that `owner` may not know, the
+    /// answer depends on its name alone.
     ///
     /// # Errors
     /// It cannot be stored.

@@ -9,7 +9,7 @@ use dfcp_framing::folding::folded;
 use crate::limits::SPELLINGS_MAX;
 use crate::transfer::beneath::{Directory, Identity};
 
-/// What a session has stored, or found there unchanged, where names that differ may be the same.
+/// Files that a session has stored, or found there unchanged, in directories in which names that differ may be the same.
 #[derive(Debug, Default)]
 pub(super) struct Spellings(BTreeSet<u64>);
 
@@ -44,7 +44,7 @@ impl Spelling {
 }
 
 impl Spellings {
-    /// Whether the file that is there under this spelling may be one of the session's: it is, or there are too many to tell.
+    /// True if the file that is there under this spelling may be one of the session's: it is, or there are too many to tell.
     pub(super) fn may_have(&self, there: Spelling) -> bool {
         self.0.len() >= SPELLINGS_MAX || there.both().any(|one| self.0.contains(&one))
     }
@@ -56,7 +56,7 @@ impl Spellings {
     }
 }
 
-/// Whether names in `directory` that differ by case are the same, as `name`, of the file `identity`, shows.
+/// True if names in `directory` that differ by case are the same, as `name`, of the file `identity`, shows.
 pub(super) fn folds(directory: &Directory, name: &OsStr, identity: Identity) -> bool {
     let Some(other) = name.to_str().map(|name| OsString::from(name.to_ascii_uppercase())) else { return false };
     other != *name && directory.status(&other).is_ok_and(|status| status.identity == identity)

@@ -29,24 +29,24 @@ pub struct Staged {
     pub(super) sender: Option<Owner>,
     /// BLAKE3 of its content, once that has turned out to be what was sent.
     pub(super) verified: Option<blake3::Hash>,
-    /// Whether it may get further names in this session.
+    /// True if it may get further names in this session.
     pub(super) is_linkable: bool,
-    /// If it can be gone on with in another session.
+    /// Present if another session can resume it.
     pub(super) keep: Option<Keep>,
     content: Content,
     len: u64,
-    /// Where the file's own position is: behind what was written last.
+    /// The file's own position: behind the bytes that were written last.
     written_bytes: u64,
     /// The file system has refused to take more.
     has_failed: bool,
 }
 
-/// What hashes the content.
+/// Hasher of the content.
 #[derive(Debug)]
 enum Content {
     /// One that comes as a whole.
     Plain(Box<blake3::Hasher>),
-    /// One that may be gone on with.
+    /// One that may be resumed.
     Tree(Box<TreeHasher>),
 }
 
@@ -72,14 +72,14 @@ impl Staged {
         }
     }
 
-    /// One of which what is in front of `tree`'s position is in `file` already, and which can be gone on with.
+    /// One that can be resumed, with the bytes in front of `tree`'s position in `file` already.
     pub(super) fn kept(file: File, temporary: Temporary, destination: &OsStr, keep: Keep, tree: TreeHasher) -> Self {
         let len = tree.position();
         let content = Content::Tree(Box::new(tree));
         Self { keep: Some(keep), content, len, ..Self::of(file, temporary, destination) }
     }
 
-    /// Appends `data`. Where whole blocks of the file system would be zero, a hole is left instead.
+    /// Appends `data`. A hole is left in place of whole blocks of zeros.
     ///
     /// # Errors
     /// Why it could not be written.
@@ -105,12 +105,12 @@ impl Staged {
         written.map_err(|error| Failure::from_io("write the file", &error))
     }
 
-    /// Whether the file system has refused to take more of it, as a full disk does.
+    /// True if the file system has refused to take more of it, as a full disk does.
     pub fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// Whether the file system has taken content that did not reach the disk. It tells that once only.
+    /// True if the file system has taken content that did not reach the disk. It tells that once only.
     pub(super) fn has_lost(&self) -> bool {
         self.keep.as_ref().is_some_and(Keep::has_lost)
     }
@@ -131,7 +131,7 @@ impl Staged {
         }
     }
 
-    /// What hashes it, if it can be gone on with.
+    /// Its tree hasher, if it can be resumed.
     pub fn tree(&self) -> Option<&TreeHasher> {
         match &self.content {
             Content::Plain(_) => None,
@@ -191,7 +191,7 @@ impl Staged {
         Ok((hasher.count() == self.len).then(|| hasher.finalize()))
     }
 
-    /// What is to be written down about it; nothing if it cannot be gone on with, or nothing is new.
+    /// Record to be written down about it; none if it cannot be resumed, or nothing is new.
     ///
     /// # Errors
     /// Those of the file system.
@@ -218,7 +218,7 @@ impl Staged {
         keep.checkpoint(&self.file, self.temporary.place(), tree.tree(), offset)
     }
 
-    /// Leaves it for another session to go on with, if it can be.
+    /// Leaves it for another session to resume, if it can be.
     pub fn leave(mut self) {
         let checkpoint = if self.has_failed { self.cut_back() } else { self.checkpoint() };
         match checkpoint {
@@ -249,7 +249,7 @@ impl Staged {
         self.len
     }
 
-    /// Whether nothing came yet.
+    /// True if nothing came yet.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -260,7 +260,7 @@ impl Staged {
 pub(super) struct Temporary {
     place: Arc<Place>,
     name: OsString,
-    /// The file is not ours any more: it has its name, or another session goes on with it.
+    /// The file is not ours any more: it has its name, or another session has resumed it.
     is_settled: bool,
 }
 
@@ -293,7 +293,7 @@ impl Temporary {
         Err(io::Error::other("no name for a temporary file is free"))
     }
 
-    /// As [`Temporary::create`], for a file that can be gone on with. What an earlier session has left of it is given up.
+    /// As [`Temporary::create`], for a file that can be resumed. The part that an earlier session has left is given up.
     pub(super) fn create_kept(place: &Arc<Place>, id: &Id) -> io::Result<(File, Self)> {
         let name = id.file_name();
         let file = match place.directory().create_file(&name, UNFINISHED_MODE) {

@@ -34,7 +34,7 @@ pub struct Sweep {
     listed: ListedNames,
     /// The last name of the piece before.
     above: Option<Vec<u8>>,
-    /// Whether the present piece is the last one.
+    /// True if the present piece is the last one.
     is_last: bool,
     /// Files that have a name of the sender's in another spelling, where the file system knows no difference.
     same: BTreeSet<Identity>,
@@ -50,22 +50,22 @@ struct Level {
     /// As that of an entry.
     name: OsString,
     names: Box<dyn Iterator<Item = io::Result<OsString>> + Send>,
-    /// Whether something in it stays.
+    /// True if something in it stays.
     stays: bool,
-    /// Whether something in it is a file of the sender's, which only asks: it knows these names.
+    /// True if something in it is a file of the sender's, which only asks: it knows these names.
     is_named: bool,
-    /// Whether a pattern protects it and all in it, and it is only counted.
+    /// True if a pattern protects it and all in it, and it is only counted.
     is_excluded: bool,
     /// The mode that it had before it was made writable.
     mode: Option<u32>,
 }
 
-/// What is done with what is found.
+/// Rules for files that are found.
 #[derive(Debug)]
 pub struct SweepRules<'a> {
     /// Nothing is deleted; it is said what would be.
     pub asks_only: bool,
-    /// What stays.
+    /// Patterns of files that stay.
     pub exclude: &'a Exclude,
     /// The sender. One that only asks is told the names of files which it has stored itself, and of no others.
     pub owner: Option<&'a Owner>,
@@ -74,22 +74,22 @@ pub struct SweepRules<'a> {
 }
 
 impl SweepRules<'_> {
-    /// Whether names of others' files are not told, nor what would tell them: which patterns match them, and what is in the way of deleting them.
+    /// True if names of others' files are not told, nor anything that would reveal them: patterns that match them, and obstacles to deleting them.
     fn is_discreet(&self) -> bool {
         self.asks_only && self.owner.is_some()
     }
 }
 
-/// What became of one name.
+/// Fate of one name.
 #[derive(Debug)]
 pub struct Swept {
     /// As that of an entry.
     pub name: Vec<u8>,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
 }
 
-/// What became of something that the sender does not have.
+/// Fate of something that the sender does not have.
 #[derive(Debug)]
 pub enum Fate {
     /// It was deleted, or would have been.
@@ -101,7 +101,7 @@ pub enum Fate {
 }
 
 impl Store {
-    /// Whether what a sender does not have may be deleted.
+    /// True if files that a sender does not have may be deleted.
     pub fn deletes(&self) -> bool {
         self.options.allow_delete
     }
@@ -164,8 +164,8 @@ impl Sweep {
         &self.name
     }
 
-    /// Takes more names of the sender's, which are in order, and the last ones of all if `is_last`. When there are enough of them, the directory is
-    /// gone through, by [`Sweep::step`].
+    /// Takes more names of the sender's, which are in order, and the last ones of all if `is_last`. After enough of them, the directory is gone
+    /// through, by [`Sweep::step`].
     ///
     /// # Errors
     /// Why nothing is deleted in the directory.
@@ -180,7 +180,7 @@ impl Sweep {
         self.begin(store).map_err(|failure| stays(self.name.path().as_os_str(), failure))
     }
 
-    /// Whether there is more to do before more names are taken.
+    /// True if there is more to do before more names are taken.
     pub fn is_under_way(&self) -> bool {
         !self.levels.is_empty()
     }
@@ -221,7 +221,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Whether the names that were taken are all.
+    /// True if the names that were taken are all.
     pub fn is_last(&self) -> bool {
         self.is_last
     }
@@ -265,7 +265,7 @@ impl Sweep {
     /// One name of the innermost directory.
     fn one(&mut self, store: &Store, rules: &SweepRules<'_>, last: &OsStr) -> Option<Swept> {
         let is_inside = self.levels.len() > 1;
-        // What is under way belongs to no sender's tree.
+        // Unfinished files belong to no sender's tree.
         if !is_inside && (self.is_listed(last.as_encoded_bytes()) || is_temporary(last)) {
             return None;
         }
@@ -299,7 +299,7 @@ impl Sweep {
         Some(fate)
     }
 
-    /// Whether the name is the sender's, or one that another piece of its names decides about.
+    /// True if the name is the sender's, or one that another piece of its names decides about.
     fn is_listed(&self, name: &[u8]) -> bool {
         let is_before = self.above.as_ref().is_some_and(|above| name <= &above[..]);
         let is_behind = !self.is_last && self.listed.last().is_none_or(|last| name > last);
@@ -366,7 +366,7 @@ impl Level {
         stays(name, failure)
     }
 
-    /// What is told of a file to a sender that only asks. What a pattern protects is told as nothing if it is the sender's own, and counts if not:
+    /// Answer about a file to a sender that only asks. A file that a pattern protects is left out if it is the sender's own, and counts if not:
     /// else names could be found out by patterns.
     fn ask(
         &mut self,
@@ -419,7 +419,7 @@ impl Level {
         if status_of(&file)?.identity != status.identity {
             return Err(io::Error::other("another file has its name now"));
         }
-        // Where there are no locks, nobody knows whether it is under way.
+        // Without locks, nobody knows if it is under way: then this fails, and the file stays.
         file.try_lock()?;
         Ok(Some(file))
     }

@@ -43,7 +43,7 @@ fn commit(store: &Store, staged: Staged, entry: &Entry, data: &[u8]) -> Result<(
     store.publish(vec![unpublished], &mut Changed::default()).unwrap().remove(0)
 }
 
-/// What becomes of one that has come with the hash of `hashed`.
+/// Completes a file that has come with the hash of `hashed`.
 fn completed(store: &Store, staged: Staged, entry: &Entry, len: u64, hashed: &[u8]) -> Result<Completed, Failure> {
     store.finish(staged, (&name("f"), entry), (len, blake3::hash(hashed).as_bytes()), &Over::default())
 }
@@ -222,7 +222,7 @@ fn mode_of(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// What the umask of the tests leaves of all permissions.
+/// Permissions that the umask of the tests leaves.
 #[cfg(unix)]
 fn granted() -> u32 {
     let here = tempfile::tempdir().unwrap();
@@ -281,7 +281,7 @@ fn a_directory_swapped_for_a_link_while_a_file_is_written_leads_nothing_outside(
         fs::remove_file(output.join("d")).unwrap();
         fs::rename(output.join("away"), output.join("d")).unwrap();
     }
-    // What is given up is removed from where it is.
+    // A file that is given up is removed from its present place.
     let store = Store::open(&output, StoreOptions::default()).unwrap();
     let staged = store.begin(&name("d/g"), 0, &mut Changed::default()).unwrap();
     fs::rename(output.join("d"), output.join("away")).unwrap();
@@ -414,14 +414,14 @@ fn the_search_for_abandoned_files_is_bounded_in_names_and_depth() {
     assert!(deepest.join("too-deep/.dfcp-a.part").exists());
 }
 
-/// What a file takes on the disk, bytes.
+/// Space of a file on the disk, bytes.
 #[cfg(unix)]
 fn allocated_bytes(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     fs::metadata(path).unwrap().blocks() * 512
 }
 
-/// Whether the file system of `directory` makes holes.
+/// True if the file system of `directory` makes holes.
 #[cfg(unix)]
 fn makes_holes(directory: &Path) -> bool {
     let probe = directory.join("probe");

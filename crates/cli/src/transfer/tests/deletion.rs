@@ -70,7 +70,7 @@ struct Sides {
     there: tempfile::TempDir,
 }
 
-/// How a session ended, and what was told.
+/// End of a session, and the outcomes that were told.
 struct Done {
     sent: Result<Report, TransferError>,
     received: Result<Report, TransferError>,
@@ -143,7 +143,7 @@ fn names(root: &Path) -> BTreeSet<String> {
 }
 
 impl Done {
-    /// What was deleted, or would have been, by what the sender was told.
+    /// Names that were deleted, or would have been, as the sender was told.
     fn deleted(&self) -> BTreeSet<String> {
         let all = self.log.0.lock().unwrap();
         all.iter().filter(|outcome| outcome.is_deleted).map(|outcome| outcome.name.clone()).collect()
@@ -219,7 +219,7 @@ fn nothing_is_deleted_after_a_failure_on_either_side() {
         let (sent, received) = (done.sent.unwrap(), done.received.unwrap());
         assert!(sent.failed > 0, "{what}");
         assert_eq!(sent.deletion_skipped, Some(SKIPPED_AFTER_FAILURE), "{what}: {:?}", sent.failures);
-        // What fails at the sender before it has an ordinal is unknown to the receiver, which is then asked for nothing.
+        // An entry that fails at the sender before it has an ordinal is unknown to the receiver, which is then asked for nothing.
         assert_eq!(received.deleted, 0, "{what}");
         let after = sides.there();
         assert!(before.is_subset(&after), "{what}: {before:?} {after:?}");
@@ -262,17 +262,17 @@ fn grow(root: &Path, draws: &mut Draws) {
     }
 }
 
-/// What must not be deleted whatever else happens.
+/// Names that must not be deleted, whatever else happens.
 struct Protected {
     exclude: Exclude,
-    /// Of what is at the sender.
+    /// Names at the sender.
     here: BTreeSet<String>,
     /// Names of locked temporaries, and below what another file system is mounted.
     others: Vec<String>,
 }
 
 impl Protected {
-    /// Whether a pattern leaves this name out, or a directory that it is in.
+    /// True if a pattern leaves this name out, or a directory that it is in.
     fn is_excluded(&self, name: &str) -> bool {
         let path = Path::new(name.trim_end_matches('/'));
         path.ancestors()

@@ -11,7 +11,7 @@ use crate::transfer::EntryKind;
 use crate::transfer::exclude::Exclude;
 use crate::transport::memory::connection;
 
-/// Two sides. What is sent is `t` here.
+/// Two sides. The tree `t` here is sent.
 struct Sides {
     here: tempfile::TempDir,
     there: tempfile::TempDir,
@@ -280,7 +280,7 @@ fn more_links_than_are_answered_at_a_time_arrive() {
     assert_eq!((done.sent.failed, done.sent.failures.len()), (LINKS as u64, FAILURES_KEPT_MAX.min(LINKS)));
 }
 
-/// What an older receiver says.
+/// An older receiver does not tell that it makes links.
 #[test]
 fn a_receiver_that_keeps_no_links_ends_it_before_anything_is_sent() {
     let sides = sample();

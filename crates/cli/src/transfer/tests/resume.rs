@@ -68,7 +68,7 @@ fn send_until(root: &Path, output: &Path, cut: usize) {
             while path_bytes.load(Ordering::SeqCst) > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            // What has come so far is stored.
+            // The content that has come so far is stored.
             tokio::time::sleep(2 * PIECE_WAIT).await;
         };
         tokio::select! {
@@ -169,7 +169,7 @@ fn what_is_there_already_is_not_sent() {
         let options = SendOptions { checksum, ..SendOptions::default() };
         let (again, log) = run(send_again(&root, there.path(), options));
         assert_eq!((again.stored, again.unchanged, again.failed), (2, 22, 0), "two directories");
-        // What goes before the receiver has said anything is compared there.
+        // Content sent before the receiver has said anything is compared there.
         assert!(again.last.done_bytes <= crate::limits::FIRST_STREAM_BYTES_MAX, "{}", again.last.done_bytes);
         assert!(again.last.total_bytes.unwrap() <= crate::limits::FIRST_STREAM_BYTES_MAX);
         let log = log.0.lock().unwrap();
@@ -305,7 +305,7 @@ fn long(seed: u8) -> Vec<u8> {
     bytes
 }
 
-/// Sends `file`, which is written over with `after` once so many bytes have come beside the first stream.
+/// Sends `file`, which is written over with `after` once `bytes` of them have come beside the first stream.
 fn send_changing(file: &Path, output: &Path, options: SendOptions, bytes: usize, after: &[u8]) -> Report {
     let store = StoreOptions { keep_unfinished: true, replace: true, ..StoreOptions::default() };
     let store = Arc::new(Store::open(output, store).unwrap());
@@ -359,7 +359,7 @@ fn a_file_of_which_only_changes_are_sent_is_sent_anew_if_it_changes_meanwhile() 
     assert_eq!((report.stored, report.failed, report.copied), (1, 0, 1), "{:?}", report.failures);
 }
 
-/// What comes first on that of the streams on which something comes, and the rest of it.
+/// First bytes of the first stream that carries any, and the rest of that stream.
 async fn first_data(beside: &dyn Streams) -> (Vec<u8>, RecvStream) {
     let mut readers = tokio::task::JoinSet::new();
     for _ in 0..STREAMS {
@@ -395,7 +395,7 @@ fn greeting(partials: &[Partial]) -> Vec<u8> {
     bytes
 }
 
-/// What a sender of one file makes of a receiver which says `answers`, and then nothing.
+/// Result of a sender of one file with a receiver which says `answers`, and then nothing.
 fn lied_to(partial: Option<u64>, answers: &[ToSender]) -> Result<Report, TransferError> {
     let here = tempfile::tempdir().unwrap();
     let file = here.path().join("f");

@@ -56,7 +56,7 @@ fn a_tree_arrives_whole_over_as_many_streams_as_the_receiver_permits() {
     }
 }
 
-/// What a sender of one file writes to the first stream until it waits for something, with a receiver that says nothing.
+/// Bytes that a sender of one file writes to the first stream until it waits, with a receiver that says nothing.
 fn unanswered(len: u64) -> u64 {
     let here = tempfile::tempdir().unwrap();
     let file = here.path().join("f");
@@ -377,7 +377,7 @@ async fn a_sender_that_waits_for_an_older_version_is_not_taken_for_silent() {
     assert!(started.elapsed() > Duration::from_secs(3600 + 299), "{:?}", started.elapsed());
 }
 
-/// What a receiver says first, which has nothing of the sender's.
+/// First bytes of a receiver that has nothing of the sender's.
 fn greeting() -> Vec<u8> {
     let mut bytes = Service::Files.preamble().to_vec();
     ToSender::Hello(Hello::default()).encode(&mut bytes);

@@ -19,7 +19,7 @@ fn flushing() -> StoreOptions {
     StoreOptions { sync: true, ..keeping() }
 }
 
-/// What a later session has of the file.
+/// Offset of the file that a later session is told, bytes.
 fn left(output: &Path) -> Option<u64> {
     let greeting = Session::open(output, &alice(), flushing()).greeted();
     match &greeting[..] {
@@ -70,7 +70,7 @@ fn a_file_that_finds_the_disk_full_goes_on_when_there_is_room() {
     }
 }
 
-/// Where nothing is kept for anybody, nothing stays.
+/// With `keep_unfinished` off, nothing stays.
 #[test]
 fn a_full_disk_keeps_nothing_of_a_sender_that_is_not_known_again() {
     let Some((mount, _directory)) = disk() else { return };

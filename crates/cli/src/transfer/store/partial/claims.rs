@@ -1,4 +1,4 @@
-//! How much room the unfinished files of each sender take, or have announced, over all of its sessions.
+//! Bytes that the unfinished files of each sender take, or have announced, over all of its sessions.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ struct State {
 pub(in crate::transfer::store) struct Claim {
     owner: Owner,
     bytes: u64,
-    /// Whether some session of this program is writing to it.
+    /// True while some session of this program is writing to it.
     is_active: bool,
 }
 
@@ -93,7 +93,7 @@ impl Claims {
         self.state().put(id, None);
     }
 
-    /// Of the files of `owner` that were left, no others are there than `found` says, with so many bytes.
+    /// Sets the claims of `owner`'s files that nobody writes to: those in `found`, with their bytes, and no others.
     pub(super) fn found(&self, owner: &Owner, found: &BTreeMap<Id, u64>) {
         if self.bytes_max.is_none() {
             return;
@@ -141,7 +141,7 @@ mod tests {
         claims.claim(&alice(), &id("g"), 40).unwrap();
         claims.leave(&alice(), &id("g"), 10);
         claims.claim(&alice(), &id("h"), 30).unwrap();
-        // The directory is looked at: one was removed, one was left by another program, and one is being written to.
+        // The directory is read: one was removed, one was left by another program, and one is being written to.
         claims.found(&alice(), &BTreeMap::from([(id("i"), 5), (id("f"), 1)]));
         assert!(claims.claim(&alice(), &id("g"), 6).is_err());
         claims.claim(&alice(), &id("g"), 5).unwrap();

@@ -1,4 +1,4 @@
-//! What a receiver writes down about an unfinished file.
+//! Journal of a receiver about an unfinished file.
 //!
 //! A header, and one record each time the content has reached the disk: how much of the file is there, and the chaining values of the
 //! parts that were completed since the last record. Each ends with a check over itself and the one before, so a record that was cut, or one left from another
@@ -23,10 +23,10 @@ const OWNER_BYTES_MAX: usize = 128;
 
 type Check = [u8; CHECK_BYTES];
 
-/// Which file it is.
+/// Identity of the unfinished file: sender, name, length and time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnfinishedFile {
-    /// Whose file it is.
+    /// The sender of the file.
     pub owner: Owner,
     /// Below the output directory, as it travelled.
     pub name: Vec<u8>,
@@ -38,7 +38,7 @@ pub struct UnfinishedFile {
     pub mtime_ns: u32,
 }
 
-/// How far the file has come.
+/// Progress of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
     /// Bytes that are on the disk.
@@ -185,7 +185,7 @@ struct Record {
     spans: Vec<(usize, ChainingValue)>,
 }
 
-/// What is left of a journal.
+/// Rest of a journal.
 struct Left<'a> {
     all: &'a [u8],
     at: usize,
@@ -278,7 +278,7 @@ mod tests {
         (std::fs::read(path).unwrap(), ends)
     }
 
-    /// What a crash leaves of the last record says nothing, and what came before still holds.
+    /// A last record that a crash has cut says nothing, and the ones before still hold.
     #[test]
     fn a_journal_cut_anywhere_says_what_was_whole() {
         let (bytes, ends) = written();

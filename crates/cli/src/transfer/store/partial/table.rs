@@ -1,4 +1,4 @@
-//! Which journals an output directory has, in memory: so one that is added costs the same however many there are.
+//! Table of the journals of an output directory, in memory: so one that is added costs the same however many there are.
 //!
 //! The names of journals are read when the first session begins, and with each one that follows: other programs may store in the
 //! directory, too.

@@ -84,8 +84,7 @@ fn journal_path(here: &Path) -> PathBuf {
     here.join(JOURNALS).join(Id::of(&alice(), b"d/f").journal_name())
 }
 
-/// Sends what is behind `offset` and returns the content under the final name.
-/// What becomes of one that has come with the hash of `content`.
+/// Completes a file that has come with the hash of `content`.
 fn completed(store: &Store, staged: Staged, len: usize, content: &[u8]) -> Result<Completed, Failure> {
     let name = RelativeName::parse(b"d/f").unwrap();
     store.finish(staged, (&name, &entry()), (len as u64, blake3::hash(content).as_bytes()), &Over::default())
@@ -98,6 +97,7 @@ fn new(completed: Result<Completed, Failure>) -> Box<Finished> {
     }
 }
 
+/// Sends the content behind `offset` and returns the content under the final name.
 fn finish(store: &Store, here: &Path, offset: u64) -> Vec<u8> {
     let content = content();
     let (slot, resumed) = begin(store, &alice(), Beginning::At(offset)).unwrap();
@@ -186,7 +186,7 @@ fn a_file_that_lost_its_end_is_worth_what_is_left() {
     file.set_len(300_000).unwrap();
     drop(file);
     assert_eq!(resumable(&store, &alice())[0].offset, offset_of(300_000));
-    // What it said before is no longer there to go on from.
+    // The offset of before is no longer there to resume from.
     let Err(failure) = begin(&store, &alice(), Beginning::At(offset_of(2_000_000))) else { panic!("it goes on") };
     assert!(failure.sentence.contains("any more"), "{failure}");
 }
@@ -290,7 +290,7 @@ fn a_journal_that_was_never_finished_goes_with_time() {
     assert!(!half.exists());
 }
 
-/// Whoever can write to the directory could otherwise have any file of this user written to.
+/// Otherwise, a user who can write to the directory could have any file of this user written to.
 #[cfg(unix)]
 #[test]
 fn what_somebody_else_put_there_is_neither_offered_nor_written_to() {
@@ -403,7 +403,7 @@ fn a_sender_leaves_only_so_many_files() {
     assert_eq!(names_below(here.path()).len(), 2 * PARTIALS_PER_SENDER_MAX);
 }
 
-/// Third review: sixteen keys filled the table for a week, and nobody else could go on with anything.
+/// Third review: sixteen keys filled the table for a week, and nobody else could resume anything.
 #[test]
 fn of_a_full_table_the_sender_with_most_files_gives_up_its_oldest_for_one_with_fewer() {
     let here = tempfile::tempdir().unwrap();
@@ -499,7 +499,7 @@ fn visited_by_a_file(store: &Store, owner: &Owner, number: usize) -> u64 {
     taken
 }
 
-/// A peer fills the table for a week. What its files cost afterwards, and others' files, does not grow with that.
+/// A peer fills the table for a week. The cost of its later files, and of others' files, does not grow with that.
 #[test]
 fn a_file_costs_no_more_for_those_that_are_unfinished() {
     println!(
