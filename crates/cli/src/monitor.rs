@@ -1,4 +1,4 @@
-//! What a server tells of its peers: counted for `--metrics`, and written down for `--log-json`.
+//! Events of a server's peers: counted for `--metrics`, and written down for `--log-json`.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,7 +71,7 @@ impl From<&NotAdmitted> for Cause {
     }
 }
 
-/// How a session ended.
+/// Ending of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// All that was asked for is done.
@@ -111,7 +111,7 @@ const fn way(by: Option<By>) -> usize {
     }
 }
 
-/// What became of files, directories and links, as numbers.
+/// Outcomes of files, directories and links, as numbers.
 const ENTRIES: [(&str, &str); 9] = [
     ("file", "stored"),
     ("file", "unchanged"),
@@ -255,7 +255,7 @@ impl Monitor {
 pub struct Session {
     monitor: Arc<Monitor>,
     peer: String,
-    /// What each of its lines has.
+    /// Fields that each of its lines has.
     who: Value,
     began: Instant,
     has_ended: AtomicBool,
@@ -317,7 +317,7 @@ impl Session {
         self.handle.0.is_displaced.notified().await;
     }
 
-    /// Whether all of what was told is written down, where it must be.
+    /// True if all its events are written down, where they must be.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         !self.is_line_lost.load(Ordering::Relaxed)

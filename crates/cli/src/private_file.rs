@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::ensure;
 
-/// What may be at the path, beside nothing.
+/// Kinds of file that may be at the path, beside nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permits {
     /// A file.
@@ -67,7 +67,7 @@ fn explain(path: &Path, error: io::Error) -> anyhow::Error {
 /// Neither group nor others may do anything with the file, it is this user's, and it has no other name.
 ///
 /// # Errors
-/// What is wrong with it, and what to do.
+/// The fault, and its remedy.
 pub(crate) fn check(there: &Metadata, permits: Permits) -> anyhow::Result<()> {
     if permits == Permits::FilesAndDevices && is_device(there) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What protects a connection, for people and for programs.
+//! Protection of a connection, for display and for programs.
 
 use dfcp_secure::{Cipher, Fingerprint, Pattern, PublicKey};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// The outcome of a sealed connection's handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
-    /// How the two ends knew each other.
+    /// Handshake pattern: the way in which the two ends knew each other.
     pub pattern: Pattern,
     /// The static key which the peer has proven; `None` with a pre-shared key.
     pub peer: Option<PublicKey>,

@@ -1,4 +1,4 @@
-//! Where to listen, on the command line.
+//! The listening address, on the command line.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! What messages with deadlines are worth, on the command line.
+//! Deadline and target of messages, on the command line.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const TARGET_DEFAULT_PERCENT: &str = "99.9";
 /// Deadline and target.
 #[derive(Debug, Clone, Args)]
 pub struct MessageArgs {
-    /// How long after it was handed over a message is still worth something, such as 60ms; at most 1h
+    /// Time after which a message is worthless, counted from its handover, such as 60ms; at most 1h
     #[arg(long, value_name = "TIME", value_parser = within)]
     pub deadline: Option<Duration>,
     /// The percentage of messages that shall come in time, 50 to 99.9999: a higher one costs more datagrams
@@ -21,7 +21,7 @@ pub struct MessageArgs {
 }
 
 impl MessageArgs {
-    /// What was given; `None` without a deadline.
+    /// The worth that the options state; `None` without a deadline.
     pub fn worth(&self) -> Option<Worth> {
         self.deadline.map(|within| Worth { within, target_ppm: self.target })
     }
@@ -36,7 +36,7 @@ pub(super) fn every(text: &str) -> Result<Duration, String> {
     time(text, MESSAGE_INTERVAL_MAX).ok_or_else(|| "expected a time such as 4ms, from 1us to 1min".to_owned())
 }
 
-/// How long messages are worth something.
+/// Time for which messages are worth something.
 ///
 /// # Errors
 /// Not such a time.

@@ -44,7 +44,7 @@ struct State {
     strangers: Strangers,
 }
 
-/// How much those who are not let in may write here. A stranger could otherwise fill the disk.
+/// Budget of lines about peers that are not admitted. A stranger could otherwise fill the disk.
 struct Strangers {
     since: Instant,
     lines: u32,
@@ -131,7 +131,7 @@ impl AuditLog {
         self.record_line(&mut state, event);
     }
 
-    /// Whether it could be written when that was last tried.
+    /// True unless the last attempt to write it failed.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         !self.lock().is_failing

@@ -1,4 +1,4 @@
-//! Which hosts a connection may be opened to: `send`, `receive --from` and `perf client` trust by the same rules.
+//! Hosts to which a connection may be opened: `send`, `receive --from` and `perf client` trust by the same rules.
 //!
 //! | what is given | which peer must answer | remembered |
 //! |---|---|---|
@@ -39,7 +39,7 @@ pub struct Contact {
     proof: Proof,
 }
 
-/// What the host has to show.
+/// Proof that the host must give.
 #[derive(Debug, Clone)]
 enum Proof {
     PreShared(PreSharedKey),
@@ -60,7 +60,7 @@ enum Expected {
     Unknown,
 }
 
-/// What is to be done after [`Contact::confirm`].
+/// Step after [`Contact::confirm`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Use the connection.
@@ -70,7 +70,7 @@ pub enum Next {
 }
 
 impl Contact {
-    /// What the arguments and `known_hosts` say about `host_port`; `None` if the connection is not to be sealed.
+    /// Contact with `host_port` by the arguments and `known_hosts`; `None` if the connection is not to be encrypted.
     ///
     /// # Errors
     /// A file cannot be used, the code is none, or `known_hosts` and `--host-key` contradict each other.
@@ -115,7 +115,7 @@ impl Contact {
         Some(key)
     }
 
-    /// Which keys the handshake lets pass.
+    /// Keys that the handshake accepts.
     #[must_use]
     pub fn peer_key(&self) -> PeerKey {
         match &self.proof {

@@ -6,13 +6,13 @@ use super::keys::{Closed, KeyRing};
 use crate::capture::packet::Carried;
 use crate::limits::SUPERPACKET_BYTES_MAX;
 
-/// What stands in the place of a tag behind a payload that was opened (`spec/security.md` \[keylog-4\]).
+/// Mark in place of the tag, behind a payload that was opened (`spec/security.md` \[keylog-4\]).
 pub(super) const OPENED_MARK: [u8; TAG_BYTES] = *b"DFCP opened\0\0\0\0\0";
 
-/// How far the numbers of neighbours in one packet may be from each other.
+/// Largest distance between the numbers of neighbours in one packet.
 const STEP_MAX: u32 = 64;
 
-/// What became of datagrams, and how much else there was.
+/// Fates of datagrams, with the count of everything else.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Counts {
     /// Encrypted ones which are opened now.
@@ -38,7 +38,7 @@ impl Counts {
     }
 }
 
-/// What became of one datagram.
+/// Fate of one datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Opened,
@@ -134,7 +134,7 @@ fn stride(bytes: &[u8], wire_bytes: usize) -> Option<usize> {
     })
 }
 
-/// Whether a header of the same connection as `first` begins at each multiple of `stride`.
+/// True if a header of the same connection as `first` begins at each multiple of `stride`.
 fn is_batch(bytes: &[u8], stride: usize, wire_bytes: usize, first: &Outline) -> bool {
     let mut before = first.s3;
     (stride..wire_bytes).step_by(stride).all(|at| {

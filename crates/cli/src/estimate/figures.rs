@@ -34,7 +34,7 @@ impl Periods {
     }
 }
 
-/// What came of a capture or of a measurement.
+/// Results of a capture or of a measurement.
 #[derive(Debug)]
 pub(super) struct Figures {
     config: Config,

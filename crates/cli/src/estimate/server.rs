@@ -41,7 +41,7 @@ pub(super) async fn run(args: &ServerArgs, stop: &Stop) -> anyhow::Result<()> {
     serve(&socket, config, stop, &counts, |event| event.tell(args.json)).await
 }
 
-/// What `--metrics` shows.
+/// Counts that `--metrics` shows.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     clients: AtomicU64,
@@ -163,7 +163,7 @@ pub(super) async fn serve(
             () = stop.requested() => return Ok(()),
             received = socket.recv_from(&mut buffer) => match received {
                 Ok(received) => received,
-                // What an earlier answer met.
+                // An error of an earlier answer.
                 Err(error) if is_of_the_past(&error) => continue,
                 Err(error) => return Err(error).context("the socket failed; start the server again"),
             },

@@ -93,7 +93,7 @@ impl Exporter {
         Ok(Some(Self { address, task }))
     }
 
-    /// Where it listens.
+    /// Listening address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

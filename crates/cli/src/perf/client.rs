@@ -126,7 +126,7 @@ fn total(measured: &Measured, streams: u16) -> String {
     format!("total         {:6.1} s  {}{streams}", measured.seconds, measured.describe(true))
 }
 
-/// What is asked for of messages, if they are asked for.
+/// Request for messages, if the arguments ask for them.
 fn messages_asked(args: &PerfClientArgs) -> Option<messages::Request> {
     let (&PerfClientArgs { messages: Some(bytes), every: Some(every), reverse, duration, .. }, Some(worth)) =
         (args, args.worth.worth())

@@ -19,7 +19,7 @@ pub(super) struct Local {
     peer: Peer,
 }
 
-/// Where datagrams of the other end go.
+/// Destination of the datagrams from the other end.
 #[derive(Debug)]
 enum Peer {
     /// To the address that the socket is connected to, the only one that is heard.
@@ -88,7 +88,7 @@ impl Local {
         }
     }
 
-    /// Whether a datagram from there goes through the pipe.
+    /// True if a datagram from there goes through the pipe.
     fn takes(&self, from: SocketAddr) -> bool {
         match &self.peer {
             Peer::Fixed(_) => true,

@@ -17,11 +17,11 @@ use crate::perf::Measured;
 use crate::transport::{PathSample, Transport};
 use crate::units::{human_bytes, human_rate};
 
-/// How long a connection runs before it is measured, at most: until both ends have their buffers and the rate is steady.
-/// A short measurement gets a quarter of its duration.
+/// Longest run of a connection before it is measured: until both ends have their buffers and the rate is steady. A short
+/// measurement gets a quarter of its duration.
 const LEAD_IN_MAX: Duration = Duration::from_millis(500);
 
-/// What protects the connection that is measured.
+/// Protection of the measured connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protection {
     /// A sealed connection with this cipher.
@@ -30,7 +30,7 @@ pub(super) enum Protection {
     Plaintext,
 }
 
-/// What was measured.
+/// Figures of one measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Figures {
     /// Of the connection.
@@ -168,7 +168,7 @@ async fn transfer(
     Ok((sent.begin, sent.end))
 }
 
-/// What the sending end did.
+/// Bytes of the sending end, and the moments between which it sent them.
 struct Sent {
     bytes: u64,
     begin: Moment,

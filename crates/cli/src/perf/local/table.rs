@@ -1,4 +1,4 @@
-//! What all rounds measured together, for people and for programs.
+//! Summary of all rounds, as text and as JSON.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -186,7 +186,7 @@ pub(super) fn table(summaries: &[Summary]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// What the figures mean, and where they mean less: one line each.
+/// Legend of the figures, and their limits: one line each.
 pub(super) fn notes(summaries: &[Summary]) -> String {
     let mut lines: Vec<_> = [
         "Medians over the rounds, and their range. Everything counts both ends together: encoding and decoding, encrypting",
