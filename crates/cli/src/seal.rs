@@ -10,11 +10,11 @@ pub struct Seal {
     pub pattern: Pattern,
     /// The static key which the peer has proven; `None` with a pre-shared key.
     pub peer: Option<PublicKey>,
-    /// What names the pre-shared key; `None` without one.
+    /// Fingerprint of the pre-shared key; `None` without one.
     pub pre_shared: Option<Fingerprint>,
     /// The same at both ends of this connection, and of no other.
     pub handshake_hash: [u8; 32],
-    /// What datagrams are sealed with.
+    /// Cipher of the datagrams.
     pub cipher: Cipher,
 }
 

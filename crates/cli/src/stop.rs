@@ -1,8 +1,8 @@
-//! When the user asks the program to end.
+//! Requests of the user to end the program.
 
 use tokio::sync::watch;
 
-/// Whether this program, which has peers to tell so, is to end. Cheap to clone.
+/// Request to end this program, which has peers to tell so. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Stop(watch::Receiver<bool>);
 

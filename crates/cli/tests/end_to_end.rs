@@ -50,7 +50,7 @@ fn a_directory_crosses_a_path_that_loses_reorders_duplicates_and_corrupts() {
     assert_same(&source, &site.path("output/source"));
 }
 
-/// What `--help` and README promise: the course of the connection, as text that a file can take.
+/// The promise of `--help` and README: the course of the connection, as text that a file can take.
 #[test]
 fn the_log_tells_the_course_of_a_transfer() {
     let site = Site::new();

@@ -73,7 +73,8 @@ fn wait_until_half_way(site: &Site, child: &mut Child) {
     }
 }
 
-/// Whether the whole file is there, of which `before` bytes had come and all but two leaves of 64 KiB were not sent again.
+/// Asserts that the whole file is there, of which `before` bytes had come, and that all but two leaves of 64 KiB of these
+/// were not sent again.
 #[track_caller]
 fn assert_went_on(site: &Site, before: u64, said: &Said) {
     let resumed_bytes = done(said)["resumed_bytes"].as_u64().unwrap();

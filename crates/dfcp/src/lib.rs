@@ -62,7 +62,7 @@
 //! the first call to why it ended, with totals; `dfcp::endpoint` counts the calls which made none. Lines are bounded by seconds,
 //! not by datagrams. Of a session's streams there are sums at most once a second: how many were opened, have ended, were reset or
 //! stopped and with which code, and how often the peer permitted no more. Level TRACE has a line for each of these events.
-//! Whether anybody listens is asked when a connection begins.
+//! Subscribers are looked for only when a connection begins.
 //!
 //! **Watching.** An [`Observer`] of a [`Config`] hears of each datagram, state and estimate of its connections, as typed events, where the
 //! log tells their course. A [`KeyLog`], which only `danger_with_key_log` puts in place, gets what opens a capture of them.

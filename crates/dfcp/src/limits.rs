@@ -93,31 +93,31 @@ pub(crate) const ACTIVE_CONNECTIONS_MAX_IDLE: usize = 32;
 /// all active connections are about as much as the peer's socket buffer holds.
 pub(crate) const QUANTUM_BYTES: u64 = 160 << 10;
 
-/// How long a turn lasts if the application writes less than its quantum while others wait.
+/// Longest turn, if the application writes less than its quantum while others wait.
 pub(crate) const QUANTUM_TIME_MAX: Duration = Duration::from_millis(20);
 
-/// How long a connection whose stream was dropped after `shutdown` waits for the peer to end its half.
+/// Time that a connection whose stream was dropped after `shutdown` waits for the peer to end its half.
 pub(crate) const LINGER_MAX: Duration = Duration::from_secs(60);
 
-/// How long a full socket is waited for before timers are looked after.
+/// Time that a full socket is waited for before timers are served.
 pub(crate) const BLOCKED_MAX: Duration = Duration::from_millis(100);
 
-/// How long an endpoint which is over keeps its driver to send the last datagrams. A socket which never has room again must
-/// not hold it for ever.
+/// Time that an endpoint which is over keeps its driver to send the last datagrams. A socket which never has room again must not hold it
+/// for ever.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection which has just sent all that its pacer allowed is not served again before this much later, unless
 /// something happens to it: what may leave meanwhile leaves together.
 pub(crate) const SLOT: Duration = Duration::from_micros(250);
 
-/// How fast a full socket drains is measured over at least this: less would be single packets.
+/// Shortest time over which the drain of a full socket is measured: less would be single packets.
 pub(crate) const DRAIN_MEASURED_MIN: Duration = Duration::from_millis(2);
 
-/// What was measured of a full socket counts for so long after it was full.
+/// Time for which the measurement of a full socket holds after it was full.
 pub(crate) const DRAIN_VALID: Duration = Duration::from_millis(100);
 
-/// How long an attempt to connect lasts at most, whatever [`Config::connect_timeout`](crate::Config::connect_timeout) says: modern
-/// ([open-10] of `spec/protocol.md`; the idle timeout, if shorter, ends it sooner), ...
+/// Longest attempt to connect, whatever [`Config::connect_timeout`](crate::Config::connect_timeout) says: modern ([open-10] of
+/// `spec/protocol.md`; the idle timeout, if shorter, ends it sooner), ...
 pub(crate) const CONNECT_TIME_MODERN: Duration = Duration::from_secs(30);
 
 /// ... and classic ([open-20]).
@@ -128,18 +128,18 @@ pub(crate) const CONNECT_TIME_CLASSIC: Duration = Duration::from_secs(63);
 /// takes it for silence.
 pub(crate) const ATTEMPT_TIME_MIN: Duration = Duration::from_secs(7);
 
-/// How long the endpoint waits at most; it is woken earlier.
+/// Longest wait of the endpoint; wake-ups end it earlier.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(3_600);
 
 /// Watches of a path are told of changes no more often than this: reports may come every millisecond.
 pub(crate) const PATH_WATCH_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What can change with every report is logged no more often than this.
+/// Shortest time between log lines about values that can change with every report.
 pub(crate) const STORY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// For so long an endpoint receives from the socket before, when another has taken its place: what peers send before they have heard of the
 /// new address, and validated it. Three round trips of the longest paths (1 s).
 pub(crate) const REBIND_OVERLAP: Duration = Duration::from_secs(3);
 
-/// How long the endpoint pauses after a receive error which is not a peer's doing.
+/// Pause of the endpoint after a receive error which is not a peer's doing.
 pub(crate) const RECEIVE_ERROR_PAUSE: Duration = Duration::from_millis(10);

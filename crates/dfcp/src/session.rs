@@ -228,8 +228,9 @@ impl Session {
         self.shared().stats()
     }
 
-    /// What its automatic rate has found of the path, for [`Config::path_hint`](crate::Config::path_hint) of the next connection there; `None`
-    /// before that is proven. An [`Endpoint`](crate::Endpoint) remembers by itself what connections opened on it have found, once they are over.
+    /// Findings of its automatic rate about the path, for [`Config::path_hint`](crate::Config::path_hint) of the next connection there;
+    /// `None` before that is proven. An [`Endpoint`](crate::Endpoint) remembers by itself the findings of connections opened on it, once
+    /// they are over.
     #[must_use]
     pub fn path_hint(&self) -> Option<PathHint> {
         self.shared().path_hint()
@@ -241,7 +242,7 @@ impl Session {
         self.shared().watch_path()
     }
 
-    /// Where the connection is in its life.
+    /// State of the connection.
     #[must_use]
     pub fn state(&self) -> State {
         self.shared().state()
@@ -265,7 +266,7 @@ impl Session {
         self.shared().local_addr()
     }
 
-    /// What carries the datagrams.
+    /// Carrier of the datagrams.
     #[must_use]
     pub fn carrier(&self) -> Carrier {
         self.shared().path.carrier

@@ -93,13 +93,13 @@ impl Site {
         Running::start(self.command(arguments))
     }
 
-    /// What arrived of [`Site::send`].
+    /// The file that arrived by [`Site::send`].
     pub(crate) fn received(&self) -> Option<String> {
         fs::read_to_string(self.path("output/small.txt")).ok()
     }
 }
 
-/// How a program ended and what it printed.
+/// Exit code and output of a program.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -134,7 +134,7 @@ impl Said {
 pub(crate) struct Running {
     child: Child,
     pub(crate) address: String,
-    /// What it printed before the line with its address.
+    /// Lines that it printed before the one with its address.
     pub(crate) before: String,
     lines: mpsc::Receiver<String>,
 }

@@ -19,17 +19,17 @@ use self::streams::StreamStory;
 use crate::connection::shared::Ended;
 use crate::limits;
 
-/// What a subscriber filters by.
+/// Target of the events, for subscribers to filter by.
 const TARGET: &str = "dfcp::session";
 
-/// Which of the connections a line is about: the id in the headers of its incoming datagrams, or a classic one's ports.
+/// Name of a connection in its lines: the id in the headers of its incoming datagrams, or a classic one's ports.
 #[derive(Clone, Copy, Debug)]
 enum Name {
     Id(u32),
     Ports(dfcp_proto::Ports),
 }
 
-/// What a connection says of itself.
+/// A connection's view of itself at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Observation {
     state: State,
@@ -49,7 +49,7 @@ impl Observation {
     }
 }
 
-/// What of a connection has been told.
+/// Log of a connection, with the values that were told last.
 #[derive(Debug)]
 pub(crate) struct Story {
     name: Name,
@@ -142,7 +142,7 @@ impl Story {
         self.told = seen;
     }
 
-    /// What was sent before there was an answer: each segment is a call.
+    /// Tells the segments sent before there was an answer: each is a call.
     fn tell_calls(&self, seen: &Observation) {
         if self.told.state != State::SynSent {
             return;

@@ -79,7 +79,7 @@ pub struct Endpoint {
     user: Arc<User>,
 }
 
-/// What belongs to the application: its end is the end of accepting.
+/// The application's part: its end is the end of accepting.
 #[derive(Debug)]
 struct User {
     shared: Arc<EndpointShared>,
@@ -94,7 +94,7 @@ impl Drop for User {
     }
 }
 
-/// What the endpoint's thread and its handles share.
+/// State that the endpoint's thread and its handles share.
 #[derive(Debug)]
 pub(crate) struct EndpointShared {
     bound: Mutex<Bound>,
@@ -130,7 +130,7 @@ impl AcceptedDscp {
     }
 }
 
-/// How a connection came to be.
+/// Origin of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entrance {
     /// It was opened on this side.
@@ -152,7 +152,7 @@ struct Table {
     connections: Vec<Option<Arc<Shared>>>,
     /// The application has let go of the endpoint.
     released: bool,
-    /// Where established connections wait to be accepted; `None` if nothing drives the endpoint any more: the runtime which it was
+    /// Queue of established connections that wait to be accepted; `None` if nothing drives the endpoint any more: the runtime which it was
     /// a task of has ended.
     backlog: Option<mpsc::Sender<StreamHandle>>,
     /// Of the connections that are over, and how many have been established in all.
@@ -366,15 +366,14 @@ impl Endpoint {
         self.user.shared.socket().local_addr()
     }
 
-    /// What carries its datagrams.
+    /// Carrier of its datagrams.
     #[must_use]
     pub fn carrier(&self) -> Carrier {
         self.user.shared.socket().carrier()
     }
 
-    /// What it holds, what it can hold at the most, and what it has turned away. To what
-    /// [`dfcp_proto`] counts, `memory_bytes_max` adds what this crate keeps. Socket buffers are the system's, and not
-    /// counted.
+    /// Its present connections and memory, their bounds, and its refusals. To the counts of [`dfcp_proto`], `memory_bytes_max` adds the
+    /// memory of this crate. Socket buffers are the system's, and not counted.
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
         let mut stats = self.user.shared.table().proto.stats();

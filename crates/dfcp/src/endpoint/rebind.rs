@@ -22,7 +22,7 @@ pub(super) struct Bound {
     pub(super) socket: Arc<Socket>,
     /// The network it belongs to; `None` if that is unknown, because the application has made it.
     pub(super) namespace: Option<NetworkNamespace>,
-    /// What the runtime tells of it, for a driver that is a task and has not gone over to it.
+    /// News of the runtime about it, for a driver that is a task and has not gone over to it.
     #[cfg(unix)]
     pub(super) arrivals: Option<Arrivals>,
 }
@@ -59,10 +59,10 @@ impl Endpoint {
     /// [`bind`](Self::bind) has no setting: buffer sizes, `SO_MARK`, a device, `SO_REUSEPORT`, a port below 1024 of a process that has dropped
     /// its rights. With `None` it only opens connections.
     ///
-    /// What the application has set stays, a code point (DSCP) by `IP_TOS` or `IPV6_TCLASS` included, which is that of all connections whose
-    /// configuration has none. The endpoint makes the socket non-blocking, switches on what tells it of addresses, marks and joined datagrams (GRO),
-    /// and forbids fragments. Buffers are not enlarged: `bind` asks for 8 MiB each, and small ones lose datagrams at high rates. Clones of the
-    /// descriptor (`try_clone`) see all of that, and must not be read.
+    /// Settings of the application stay, a code point (DSCP) by `IP_TOS` or `IPV6_TCLASS` included, which is that of all connections whose
+    /// configuration has none. The endpoint makes the socket non-blocking, switches on the reports of addresses, marks and joined datagrams
+    /// (GRO), and forbids fragments. Buffers are not enlarged: `bind` asks for 8 MiB each, and small ones lose datagrams at high rates.
+    /// Clones of the descriptor (`try_clone`) see all of that, and must not be read.
     ///
     /// - An IPv6 socket reaches IPv4 peers only without `IPV6_V6ONLY`.
     /// - That a port is closed, or that there is no route, is not looked for, since nothing else has the socket's mark, device and network:

@@ -1,4 +1,4 @@
-//! What all connections of an endpoint have done, those which are over included.
+//! Totals of all connections of an endpoint, those which are over included.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl Totals {
 }
 
 impl Endpoint {
-    /// What all its connections have done since it was bound, those which are over included.
+    /// Totals of all its connections since it was bound, those which are over included.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let (mut totals, connections) = self.sums_and_connections();

@@ -9,7 +9,7 @@ pub(super) const HEADER_BYTES_MIN: usize = 20;
 /// Do not fragment.
 const FLAG_DF: u8 = 0x40;
 
-/// Where the payload of an IPv4 packet of `protocol` is; `None` if the packet is of another one or its lengths do not fit
+/// Range of the payload in an IPv4 packet of `protocol`; `None` if the packet is of another one or its lengths do not fit
 /// together, as when the buffer was too short for it.
 pub(super) fn payload(packet: &[u8], protocol: u8) -> Option<Range<usize>> {
     let header = packet.first_chunk::<HEADER_BYTES_MIN>()?;
