@@ -136,8 +136,8 @@ pub struct PathArgs {
     /// cap_net_raw+ep on the program) and seldom passes address translation
     #[arg(long, value_name = "udp|raw-ip", default_value = "udp", value_parser = carrier)]
     pub carrier: CarrierArg,
-    /// Largest IP packet of data, 1280 to 1500 bytes: an upper bound, of one side for both directions. What the path carries
-    /// (tunnels, PPPoE) is found out without it
+    /// Largest IP packet of data, 1280 to 1500 bytes: an upper bound, of one side for both directions. The size
+    /// that the path carries (tunnels, PPPoE) is found without it
     #[arg(long, value_name = "BYTES", default_value_t = MTU_DEFAULT_BYTES, value_parser = mtu)]
     #[arg(conflicts_with = "insecure_classic")]
     pub mtu: u16,
@@ -146,7 +146,7 @@ pub struct PathArgs {
     #[arg(long, conflicts_with = "insecure_classic")]
     pub ecn: bool,
     /// Class of this side's IP packets, by which networks tell traffic apart (DSCP): EF, AF11 to AF43, CS0 to CS7, VA, LE, or a number from
-    /// 0 to 63, also as 0x2e. What the other side sends has that of its own flag. On Linux [default: CS0]
+    /// 0 to 63, also as 0x2e. Packets of the other side have the class of its own flag. On Linux [default: CS0]
     #[arg(long, value_name = "DSCP")]
     pub dscp: Option<Dscp>,
     /// Cipher: aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: the fastest on both machines]
@@ -252,7 +252,7 @@ pub struct SendArgs {
     #[arg(long, conflicts_with = "listen")]
     pub dry_run: bool,
     /// Delete, in the directories that are sent, what is there at the receiver and not here, which needs --allow-delete there. It is done
-    /// at the end, and only if nothing has failed. What --exclude matches on either side, or is skipped here, is not deleted
+    /// at the end, and only if nothing has failed. Files that --exclude matches on either side, or that are skipped here, are not deleted
     #[arg(long)]
     pub delete: bool,
     /// Keep links inside directories: symbolic ones whose target is relative and stays inside of what is sent, and further names of files
@@ -345,7 +345,7 @@ pub struct ReceiveArgs {
     #[arg(long)]
     pub force: bool,
     /// Let every sender that is admitted find out whether it has what is here, not only the one that sent it: such files are not sent again,
-    /// and those with the same content count as unchanged. What is in a file can then be guessed
+    /// and those with the same content count as unchanged. A sender can then guess the content of a file
     #[arg(long)]
     pub allow_update: bool,
     /// Let senders delete, by their --delete, what they do not have in the directories that they send
@@ -425,7 +425,7 @@ impl PathArgs {
         self.rate.unwrap_or(if self.insecure_classic { RateArg::Line } else { RateArg::Auto(Policy::Fair) })
     }
 
-    /// The rate and whether a breaker guards it, for people.
+    /// The rate for display, and true if a breaker guards it.
     pub fn describe_rate(&self) -> String {
         // Classic has no breaker, and `line` asks for none.
         let breaker = if self.insecure_classic || !matches!(self.rate(), RateArg::Bps(_)) { "off" } else { "on" };

@@ -233,7 +233,7 @@ fn interpret(
     })
 }
 
-/// Units in a second by the option `if_tsresol`: a power of ten, or of two if the highest bit is set. What does not fit is 1 s.
+/// Units in a second by the option `if_tsresol`: a power of ten, or of two if the highest bit is set. A value that does not fit means 1 s.
 fn ticks_per_s(resolution: u8) -> u64 {
     let exponent = u32::from(resolution & 0x7F);
     let base: u64 = if resolution & 0x80 == 0 { 10 } else { 2 };

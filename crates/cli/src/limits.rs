@@ -74,7 +74,7 @@ pub const SPELLINGS_MAX: usize = 1 << 19;
 /// it first.
 pub const ABANDONED_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Names looked at in the search for such files when a receiver starts, so that a large tree does not keep it from starting.
+/// Names read in the search for such files when a receiver starts, so that a large tree does not keep it from starting.
 pub const ABANDONED_SEARCH_MAX: usize = 100_000;
 
 /// Entries of a session that become durable together. Each flush then pays for many small files; more would hold more
@@ -227,7 +227,7 @@ pub const HOST_NAME_BYTES_MAX: usize = 300;
 /// Longest comment written into `known_hosts`, bytes.
 pub const COMMENT_BYTES_MAX: usize = 200;
 
-/// Longest text that is looked at as a pairing code, bytes.
+/// Longest text that is parsed as a pairing code, bytes.
 pub const PAIRING_TEXT_BYTES_MAX: usize = 100;
 
 /// Wrong guesses after which a pairing code is void. With 6 553 600 codes, guessing has a chance of 1 in 2 million
@@ -374,7 +374,7 @@ pub const LOCK_TRIES_MAX: usize = 20;
 /// As [`LOCK_TRIES_MAX`].
 pub const LOCK_TRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A journal that has not got its name for so long was being made by a receiver that was killed.
+/// Age at which a journal without its name is that of a receiver that was killed.
 pub const HALF_MADE_AGE: Duration = Duration::from_secs(60);
 
 /// Mean lengths of the chunks into which an older version of a file is cut, bytes: short ones find more, and cost 20 bytes each.
@@ -421,7 +421,7 @@ pub const COPY_BYTES_MAX: u32 = 4 * *BASIS_CHUNK_BYTES.end();
 pub const RETRY_DEFAULT: Duration = Duration::from_secs(3600);
 
 /// Silence of a session after which the peer is called beside it. Peers that are there send something every [`REPORT_INTERVAL`],
-/// and on a path that loses half of it and takes a second it is hardly ever missing for so long.
+/// and on a path that loses half of it and takes a second it is hardly ever missing for this long.
 pub const SESSION_SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// Further silence that is borne once such a call was answered: what the session sends itself, each second at least, has the same way.

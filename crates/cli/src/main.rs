@@ -119,7 +119,7 @@ fn start(cli: Cli) -> anyhow::Result<End> {
                     }
                     tokio::select! {
                         ended = timeout(GOODBYE_MAX, &mut command) => ended.ok(),
-                        // A user who asks again does not want to wait for that.
+                        // A second request to end does not wait for that.
                         () = stop::requested() => None,
                     }
                 };

@@ -21,7 +21,7 @@ use crate::metrics::{Exporter, OfEndpoint, Source};
 use crate::transfer::silence::Silence;
 use crate::transfer::{EntryKind, EntryOutcome};
 
-/// Why a peer was not let in.
+/// Why a peer was not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// It left, or said nothing.
@@ -118,7 +118,7 @@ const ENTRIES: [(&str, &str); 9] = [
     ("file", "failed"),
     ("directory", "stored"),
     ("directory", "failed"),
-    // Whatever it was.
+    // Of any kind.
     ("file", "deleted"),
     ("link", "stored"),
     ("link", "unchanged"),
@@ -197,7 +197,7 @@ impl Monitor {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody is not let in. Strangers who said nothing are counted only.
+    /// A peer is not admitted. Strangers that said nothing are only counted.
     pub fn turned_away(&self, peer: &str, key: Option<PublicKey>, cause: Cause, message: &str) {
         self.counts().refused[cause as usize] += 1;
         if let Some(audit) = self.audit.as_ref().filter(|_| cause != Cause::Silent) {
@@ -307,7 +307,7 @@ impl Session {
         self.handle.clone()
     }
 
-    /// Nothing has come from the peer for so long.
+    /// Nothing has come from the peer for this long.
     pub fn note_silence(&self, unheard: Duration) {
         self.handle.0.silence.note(unheard);
     }

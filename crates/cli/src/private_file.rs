@@ -1,6 +1,6 @@
 //! Files that are their owner's alone, which a command makes or goes on with: key logs, audit logs, traces.
 //!
-//! Whoever could write to the directory, or had made the file, could otherwise read what is written, change it, or have it written into
+//! A user who could write to the directory, or had made the file, could otherwise read what is written, change it, or have it written into
 //! another file of the user's. Everything is checked of the opened file, so that nothing can be exchanged meanwhile.
 
 use std::fs::{File, Metadata, OpenOptions};

@@ -28,7 +28,7 @@ pub const SILENCE_SHOWN: Duration = Duration::from_secs(3);
 /// Silence of the peer which is worth a line where there is no bar: short of the 30 s after which a connection gives up.
 const SILENCE_TOLD: Duration = Duration::from_secs(10);
 
-/// Interval of lines that there is still no connection, for people where there is no bar ..
+/// Interval of lines that there is still no connection, as text where there is no bar ..
 const OUTAGE_TOLD: Duration = Duration::from_secs(60);
 
 /// .. and for programs.

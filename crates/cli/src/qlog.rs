@@ -188,7 +188,7 @@ fn open(path: &Path) -> anyhow::Result<File> {
     if is_old {
         let mut first = [0];
         file.read_exact(&mut first)?;
-        // First of all: whoever has named a film by mistake must not be told to change its mode.
+        // First of all: the advice to change the mode must not come for a film that was named by mistake.
         ensure!(first == [RECORD_SEPARATOR], "it is there, and no trace");
     }
     private_file::check(&there, Permits::FilesAndDevices)?;

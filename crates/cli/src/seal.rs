@@ -3,7 +3,7 @@
 use dfcp_secure::{Cipher, Fingerprint, Pattern, PublicKey};
 use serde_json::{Value, json};
 
-/// The outcome of a sealed connection's handshake.
+/// Outcome of an encrypted connection's handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
     /// Handshake pattern: the way in which the two ends knew each other.

@@ -14,7 +14,7 @@ impl Stop {
         (ask, Self(asked))
     }
 
-    /// Completes when it is asked for; never if nobody can ask any more.
+    /// Completes on the request; never if all senders of the request are gone.
     pub async fn requested(&self) {
         let mut asked = self.0.clone();
         if asked.wait_for(|&asked| asked).await.is_err() {

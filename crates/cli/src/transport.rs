@@ -204,7 +204,7 @@ impl PathSample {
         }
     }
 
-    /// Rate found, queue, loss, overhead and waste for people, beside a goodput, as far as they are known: `loss 9.9 %`, ...
+    /// Rate found, queue, loss, overhead and waste for display, beside a goodput, as far as they are known: `loss 9.9 %`, ...
     pub fn describe(&self, goodput_bps: f64) -> Vec<String> {
         let losses = self.found.and_then(|found| found.losses());
         let known =
@@ -212,13 +212,13 @@ impl PathSample {
         known.into_iter().flatten().chain(self.describe_surplus()).collect()
     }
 
-    /// The queue for people; where the rate is not automatic, nobody asked for it.
+    /// The queue for display; `None` without an automatic rate, the only one that aims at a queueing delay.
     pub fn describe_queue(&self) -> Option<String> {
         let queue_ms = self.queue_ms.filter(|_| self.found.is_some())?;
         Some(format!("queue {queue_ms:.1} ms"))
     }
 
-    /// The loss for people: the path's own and the sender's where it is known which is which.
+    /// The loss for display: the path's own and the sender's apart, if both are known.
     pub fn describe_loss(&self, losses: Option<Losses>) -> Option<String> {
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         match losses {
@@ -227,7 +227,7 @@ impl PathSample {
         }
     }
 
-    /// Overhead, waste and marks for people: `overhead 12.0 %`, ...; nothing of a connection which sent too little for shares to say
+    /// Overhead, waste and marks for display: `overhead 12.0 %`, ...; nothing of a connection which sent too little for shares to say
     /// anything, because the handshake and a few datagrams are many times a file of five bytes.
     pub fn describe_surplus(&self) -> Vec<String> {
         if self.ip_bytes_sent <= SURPLUS_EVIDENCE_BYTES {
@@ -288,7 +288,7 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     }
 
     /// Leaves blocks that come from now on as they are: their bytes are counted, and read as zeros (*Decoding* of thesis table
-    /// 3.2). Where there is no codec, nothing changes.
+    /// 3.2). Without a codec, nothing changes.
     ///
     /// # Errors
     /// The connection is not of the classic profile.
@@ -308,7 +308,7 @@ pub type RecvStream = Box<dyn AsyncRead + Send + Unpin>;
 /// Future that [`Streams`] return.
 pub type Opened<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// One-way streams of a connection beside its first one. What is lost of one holds up no other.
+/// One-way streams of a connection beside its first one. Loss in one holds up no other.
 pub trait Streams: Send + Sync {
     /// Opens one; waits as long as the peer permits no more. `None` if the peer takes none at all.
     ///

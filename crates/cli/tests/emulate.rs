@@ -204,7 +204,7 @@ fn mistakes_are_explained_before_anything_is_started() {
     assert_eq!(none.status.code(), Some(2));
 }
 
-/// It would cover the /proc of whoever calls it.
+/// It would cover the caller's /proc.
 #[test]
 fn the_first_process_is_not_for_users() {
     let refused = Command::new(DFCP).arg("emulate-init").stdin(Stdio::null()).output().unwrap();

@@ -117,7 +117,7 @@ fn a_sender_at_another_address_goes_on_where_it_was() {
     assert_went_on(&site, before, &said);
 }
 
-/// All who have the secret are one sender, and without it nobody is.
+/// All holders of the secret are one sender; others are not that sender.
 #[test]
 fn a_sender_with_a_pre_shared_key_goes_on_where_it_was() {
     let site = Site::new();

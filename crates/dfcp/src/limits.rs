@@ -18,23 +18,23 @@ pub(crate) const DATAGRAMS_PER_LOCK: usize = 64;
 /// Bytes taken from one write, or given to one read, so that the endpoint's thread never waits long for the lock.
 pub(crate) const STREAM_BYTES_PER_LOCK: usize = 64 << 10;
 
-/// An attempt to connect that has no answer for so long asks whether anything listens there. A near listener has answered by then, and is not
-/// asked.
+/// Time without an answer after which an attempt to connect asks whether anything listens there. A near listener has answered by then, and is
+/// not asked.
 pub(crate) const CLOSED_PORT_DELAY: Duration = Duration::from_millis(50);
 
-/// For so long at least, the handshake may be answered before a refusal that repeats the question is believed.
+/// Least time for an answer to the handshake before a refusal that repeats the question is believed.
 pub(crate) const CLOSED_PORT_PATIENCE: Duration = Duration::from_millis(300);
 
 /// The time between two questions. Systems answer a closed port about once a second.
 pub(crate) const CLOSED_PORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// So many refusals that do not repeat the question are believed, over [`CLOSED_PORT_SPAN`]: an ICMP message has no author.
+/// Refusals, without the question in them, that are believed together, over [`CLOSED_PORT_SPAN`]: an ICMP message has no author.
 pub(crate) const CLOSED_PORT_REFUSALS: u32 = 3;
 
 /// See [`CLOSED_PORT_REFUSALS`]. No listener needs longer to be heard first.
 pub(crate) const CLOSED_PORT_SPAN: Duration = Duration::from_secs(2);
 
-/// Refusals are looked for so often while an answer may come.
+/// Interval at which refusals are read while an answer may come.
 pub(crate) const CLOSED_PORT_GLANCE: Duration = Duration::from_millis(20);
 
 /// Messages taken in at each look: a flood of them must not keep a thread busy.
@@ -56,14 +56,14 @@ pub(crate) const SOCKET_BYTES_PER_BYTE: usize = 2;
 /// Bytes of one buffer: a whole run of datagrams, which the kernel has joined (GRO) or will split (GSO).
 pub(crate) const BUFFER_BYTES: usize = 1 << 16;
 
-/// Buffers which are kept when nobody needs them, over all endpoints of the process.
+/// Buffers which are kept while unused, over all endpoints of the process.
 pub(crate) const BUFFERS_KEPT_MAX: usize = 16;
 
-/// Buffers which one receive call may fill with runs. More of them would be cold by the time that the last is read. Where
+/// Buffers which one receive call may fill with runs. More of them would be cold by the time that the last is read. If
 /// the kernel joins little, as after losses, there are [`BUFFERS_KEPT_MAX`].
 pub(crate) const BUFFERS_PER_RECEIVE_CALL: usize = 8;
 
-/// A call which fills so little of each of its buffers shows that the kernel joins little.
+/// Bytes per buffer of a call below which the kernel joins little.
 pub(crate) const SCATTERED_BYTES_MAX: usize = 1 << 14;
 
 /// Bytes of a buffer's part which takes one packet where the kernel joins none: the longest datagram (1500 bytes) with

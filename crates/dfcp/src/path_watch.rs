@@ -67,7 +67,7 @@ impl From<&Stats> for PathEstimates {
 
 /// Watches a connection's [`PathEstimates`]; from [`Stream::watch_path`](crate::Stream::watch_path).
 ///
-/// Values which are overtaken before anybody looks are skipped: this is a state, not a history. There are at most twenty new
+/// Values which are overtaken before they are read are skipped: this is a state, not a history. There are at most twenty new
 /// ones per second. It does not keep the connection open, and clones watch for themselves.
 ///
 /// ```

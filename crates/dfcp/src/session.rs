@@ -31,7 +31,7 @@ use crate::stream::{ReadHalf, Stream, WriteHalf};
 /// # async fn main() -> std::io::Result<()> {
 /// let key = dfcp::generate_key()?;
 /// let client = Config::client(key.public());
-/// // How many streams a client may have open at once:
+/// // Streams that a client may have open at once:
 /// let server = Config::server(key).with_streams(StreamLimits { bidirectional: 100, one_way: 0 });
 /// let listener = Listener::bind(([127, 0, 0, 1], 0).into(), server)?;
 /// let address = listener.local_addr()?;
@@ -66,7 +66,7 @@ use crate::stream::{ReadHalf, Stream, WriteHalf};
 /// **Its end.** [`close`](Self::close) is for both sides: the one that is done first calls it, the other one learns of that when
 /// [`accept_stream`](Self::accept_stream) returns `None`, and calls it, too. When the session and all of its streams are dropped, and
 /// `close` was not called, the connection is aborted, and the peer reads an error. After `close` the endpoint brings the rest to its end.
-/// While streams live, but no `Session` any more, what the peer opens is refused, as nobody could accept it. [`Stream`] says what ends
+/// While streams live, but no `Session` any more, streams that the peer opens are refused, as nobody could accept them. [`Stream`] says what ends
 /// all that waits.
 ///
 /// Clones are the same session. All methods may be called from any number of tasks.
@@ -195,7 +195,7 @@ impl Session {
     /// application, each message has come or its time is over, the peer has confirmed every byte, and has closed the session, too, which
     /// may take as long as its application likes.
     ///
-    /// No stream is opened or accepted any more. What the peer opens is refused: it gets
+    /// No stream is opened or accepted any more. Streams that the peer opens are refused: it gets
     /// [`StreamError::Stopped`](crate::StreamError::Stopped) with code 0, unless all of it has arrived by then.
     ///
     /// Dropping the future does not take the close back; calling it again waits for it.

@@ -465,7 +465,7 @@ async fn without_messages_on_both_ends_none_is_waited_for() {
     assert_eq!(peer.send_message(b"one", Deadline::within(NEVER)), Err(MessageError::NotTaken));
 }
 
-/// A half that is gone is waited for by nobody, even if the other half of its stream lives.
+/// No task waits for a half that is gone, even if the other half of its stream lives.
 #[tokio::test]
 async fn a_half_of_a_stream_which_is_dropped_ends_without_the_other() {
     let (us, peer) = pair(config(End::PeerCloses)).await;

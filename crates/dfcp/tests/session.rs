@@ -125,8 +125,8 @@ async fn bytes_by_session(sessions: usize, streams: usize, bytes: u64, is_one_ta
     }
 }
 
-/// More sessions than send at a time. Whether each stream has a task of its own, or one task asks them in the same order each time:
-/// what a session may write in its turn is not all for the stream which asks first.
+/// More sessions than send at a time. With a task for each stream, and with one task that asks them in the same order each time:
+/// the stream which asks first does not get the whole turn of its session.
 #[tokio::test]
 async fn sessions_take_turns_and_so_do_the_streams_in_them() {
     for is_one_task in [false, true] {

@@ -6,7 +6,7 @@ use clap::Args;
 use dfcp_framing::limits::{MESSAGE_BYTES_MAX, MESSAGE_INTERVAL_MAX, MESSAGE_WITHIN_MAX};
 use dfcp_framing::messages::Worth;
 
-/// The share of messages that shall come in time unless another is asked for, percent.
+/// Default share of messages that should arrive in time, percent.
 const TARGET_DEFAULT_PERCENT: &str = "99.9";
 
 /// Deadline and target.
@@ -15,7 +15,7 @@ pub struct MessageArgs {
     /// Time after which a message is worthless, counted from its handover, such as 60ms; at most 1h
     #[arg(long, value_name = "TIME", value_parser = within)]
     pub deadline: Option<Duration>,
-    /// The percentage of messages that shall come in time, 50 to 99.9999: a higher one costs more datagrams
+    /// Percentage of messages that should arrive in time, 50 to 99.9999: a higher one costs more datagrams
     #[arg(long, value_name = "PERCENT", default_value = TARGET_DEFAULT_PERCENT, value_parser = target_ppm, requires = "deadline")]
     pub target: u32,
 }
@@ -48,7 +48,7 @@ fn time(text: &str, most: Duration) -> Option<Duration> {
     crate::units::duration(text).ok().filter(|time| (Duration::from_micros(1)..=most).contains(time))
 }
 
-/// The share that shall come in time, from percent into parts per million.
+/// The share that should arrive in time, from percent into parts per million.
 ///
 /// # Errors
 /// Not such a percentage.

@@ -275,7 +275,7 @@ fn connection_error(error: &anyhow::Error) -> Option<&ConnectionError> {
     io.get_ref()?.downcast_ref()
 }
 
-/// The code of the command line, or the next line of standard input. Where that is a terminal, the code is asked for.
+/// The code of the command line, or the next line of standard input. On a terminal, the code is asked for.
 async fn read_code(code: &CodeArg) -> anyhow::Result<Code> {
     if let CodeArg::Given(code) = code {
         return Ok(code.clone());

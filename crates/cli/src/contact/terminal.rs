@@ -38,7 +38,7 @@ impl Terminal {
         true
     }
 
-    /// Waits until a line has been typed, at most for so long; whether there is one.
+    /// Waits until a line has been typed, at most this long; true if there is one.
     ///
     /// # Errors
     /// The system's.

@@ -120,7 +120,7 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Opens what is sealed behind `header` in a datagram to the holder of `id`, whose number ends in `low`, into `out`. Returns the payload's
+    /// Opens the payload behind `header` in a datagram to the holder of `id`, whose number ends in `low`, into `out`. Returns the payload's
     /// length.
     ///
     /// # Errors

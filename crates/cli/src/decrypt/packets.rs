@@ -81,7 +81,7 @@ pub(super) fn open(keys: &mut KeyRing, packet: &mut [u8], carried: &Carried, cou
     }
 }
 
-/// Opens a datagram which had `wire_bytes` if it is a sealed one.
+/// Opens a datagram which had `wire_bytes` if it is encrypted.
 fn open_one(keys: &mut KeyRing, datagram: &mut [u8], wire_bytes: usize) -> Fate {
     let Ok(outline) = Outline::of(datagram) else { return Fate::Other };
     if !outline.is_sealed {
@@ -92,7 +92,7 @@ fn open_one(keys: &mut KeyRing, datagram: &mut [u8], wire_bytes: usize) -> Fate 
         };
         return if is_intact { Fate::Plaintext } else { Fate::Other };
     }
-    // The checksum field of every sealed segment is 0 ([seal-1]): what has another is something else that looks like one.
+    // The checksum field of every sealed segment is 0 ([seal-1]): a packet with another only looks like one.
     if datagram.get(14..16) != Some(&[0, 0]) {
         return Fate::Other;
     }

@@ -43,7 +43,7 @@ impl Transport {
         matches!(self, Self::Dfcp | Self::DfcpAuto)
     }
 
-    /// Its name for people.
+    /// Its name for display.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Dfcp => "DFCP",

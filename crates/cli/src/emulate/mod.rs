@@ -1,4 +1,4 @@
-//! `dfcp emulate`: runs any program behind an emulated path. How that is done is in the crate `dfcp-emu`.
+//! `dfcp emulate`: runs any program behind an emulated path. The implementation is in the crate `dfcp-emu`.
 
 mod summary;
 

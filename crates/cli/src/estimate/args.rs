@@ -33,7 +33,7 @@ pub struct EstimateArgs {
 /// Source of the packets.
 #[derive(Debug, Subcommand)]
 pub enum Source {
-    /// Send test packets to those who ask for them
+    /// Send test packets to clients that ask for them
     Server(ServerArgs),
     /// Estimate how fast the path from a server to here is, by test packets and what else arrives
     Client(ClientArgs),

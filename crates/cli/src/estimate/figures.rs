@@ -1,4 +1,4 @@
-//! An estimate, for people and for programs.
+//! An estimate, as text and as JSON.
 
 use std::time::Duration;
 

@@ -72,7 +72,7 @@ impl Source for Counts {
 }
 
 impl Counts {
-    /// Sends a datagram. What cannot be sent is lost, as on the path.
+    /// Sends a datagram. One that cannot be sent is lost, as on the path.
     fn send(&self, socket: &UdpSocket, datagram: &[u8], to: SocketAddr) {
         let count = if socket.try_send_to(datagram, to).is_ok() { &self.sent } else { &self.not_sent };
         count.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A line of a key log (`spec/security.md` \[keylog-2\]), written and read. What is read is hostile.
+//! A line of a key log (`spec/security.md` \[keylog-2\]), written and read. Lines that are read are hostile.
 
 use std::fmt::Write as _;
 

@@ -7,7 +7,7 @@ use dfcp_lab::plan::Plan;
 use dfcp_lab::{FEW_LOSSES, Overview, Row, Summary, digits};
 use serde_json::{Map, Value, json};
 
-/// Lines are no wider, so that they fit most terminals and mails. What needs more goes into a further block of columns.
+/// Lines are no wider, so that they fit most terminals and mails. Wider tables go on in a further block of columns.
 const WIDTH: usize = 100;
 
 /// A label which has no spaces to break at is cut here.

@@ -120,7 +120,7 @@ async fn run_both(mut args: PerfClientArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The last line for people.
+/// The last line of the text output.
 fn total(measured: &Measured, streams: u16) -> String {
     let streams = if streams > 0 { format!("  {streams} streams") } else { String::new() };
     format!("total         {:6.1} s  {}{streams}", measured.seconds, measured.describe(true))

@@ -44,7 +44,7 @@ pub struct Measured {
     pub seconds: f64,
     /// The path as the sending side knows it, with the counts of this time.
     pub path: Option<PathSample>,
-    /// Whose the losses of this time were, as an automatic rate has judged them.
+    /// Losses of this time by their cause, as an automatic rate has judged them.
     pub losses: Option<Losses>,
     /// Since the peer was last heard, while the measurement runs.
     #[serde(skip)]

@@ -65,7 +65,7 @@ pub struct PipeUdpArgs {
     /// Time after which a datagram is worthless at the other end, counted from its arrival here, such as 80ms; at most 1h
     #[arg(long, value_name = "TIME", value_parser = within)]
     pub deadline: Duration,
-    /// The percentage of datagrams that shall come in time, 50 to 99.9999: a higher one costs more
+    /// Percentage of datagrams that should arrive in time, 50 to 99.9999: a higher one costs more
     #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = target_ppm)]
     pub target: u32,
     /// In which order answers are handed on here, and when

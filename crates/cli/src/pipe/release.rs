@@ -29,7 +29,7 @@ pub(super) struct Release {
     held_bytes: usize,
     /// Time after which nothing up to a number can come: both rise. A number without an entry has the time of the next one.
     over: BTreeMap<u64, Instant>,
-    /// Entries of these that were looked at.
+    /// Entries of these that were visited.
     #[cfg(test)]
     looked_at: u64,
     /// The lowest number which may still be handed on.
@@ -57,7 +57,7 @@ impl Release {
     }
 
     /// Takes a datagram which came `now`, and took so long. One that comes after its successors have gone is dropped, unless any order
-    /// will do. What exceeds the room makes the oldest leave early.
+    /// will do. Without room, the oldest leave early.
     pub(super) fn push(&mut self, now: Instant, id: u32, took: Duration, bytes: Vec<u8>) {
         let number = if self.order == Order::Any { self.came } else { self.number(id) };
         if number < self.next {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in whatever order: nothing twice, nothing out of order, and nothing held for longer than its time.
+        /// Any datagrams in any order: nothing twice, nothing out of order, and nothing held for longer than its time.
         #[test]
         fn order_is_kept_and_nothing_waits_for_ever(
             steady: bool, came in proptest::collection::vec((0_u32..200, 0_u32..60, 0_u32..120), 1..60),

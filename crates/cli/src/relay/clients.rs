@@ -99,7 +99,7 @@ impl Clients {
         Ok(Arc::new(Client { addr, reply_from, socket, is_forgotten: AtomicBool::new(false) }))
     }
 
-    /// Gives every client another port towards the target. What travels to the target still leaves by the one before.
+    /// Gives every client another port towards the target. Datagrams on their way to the target still leave by the one before.
     pub(super) fn rebind(&mut self, now: Time) {
         self.forgotten.clear();
         self.next_check = now + CLIENT_CHECK_INTERVAL;

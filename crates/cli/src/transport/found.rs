@@ -79,7 +79,7 @@ impl From<&RateControlStats> for FoundRate {
     }
 }
 
-/// Whose the losses were, as shares of what was sent, 0 to 1.
+/// Losses by their cause, as shares of the datagrams judged, 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Losses {
     /// The path's own.
@@ -89,7 +89,7 @@ pub struct Losses {
 }
 
 impl FoundRate {
-    /// Whose the losses were; `None` before anything was judged.
+    /// Losses by their cause; `None` before anything was judged.
     #[must_use]
     pub fn losses(&self) -> Option<Losses> {
         let share = |datagrams: u64| (datagrams as f64 / self.datagrams_judged as f64).min(1.0);

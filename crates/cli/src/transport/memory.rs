@@ -46,7 +46,7 @@ pub(crate) fn connection_both_ways(streams: u32, buffer_bytes: usize) -> (Memory
     ends([streams, streams], buffer_bytes)
 }
 
-/// Both ends, which may open so many streams.
+/// Both ends, each with the number of streams that it may open.
 fn ends([near, far]: [u32; 2], buffer_bytes: usize) -> (Memory, Memory) {
     let (here, there) = duplex(buffer_bytes);
     let ((to_there, from_here), (to_here, from_there)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());

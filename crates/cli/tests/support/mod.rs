@@ -48,7 +48,7 @@ impl Site {
         {
             use std::os::unix::fs::PermissionsExt;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-            // Whatever the umask: others must not be able to replace it.
+            // With any umask, others must not be able to replace it.
             fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o700)).unwrap();
         }
         path.to_str().unwrap().to_owned()

@@ -110,7 +110,7 @@ pub(crate) struct Wakers {
     first: [Option<Waker>; 2],
     /// Those of others.
     others: Vec<Waker>,
-    /// Ends of halves, for those who wait for them.
+    /// Ends of halves, for the tasks that wait for them.
     told: Vec<Told>,
     pub(super) news: News,
 }

@@ -2,8 +2,8 @@
 //!
 //! The protocol logs nothing. Whenever the driver has served a connection or given it datagrams, it compares what the connection
 //! says of itself with what was told before. So nothing is told datagram by datagram, and a peer can cause only a bounded number of lines: each state is
-//! entered once, and what can change at any time is told at most once per [`limits::STORY_INTERVAL`]. A connection which nobody
-//! listens to has no story: that costs one branch when it is served, and one for each event of a stream.
+//! entered once, and what can change at any time is told at most once per [`limits::STORY_INTERVAL`]. A connection without
+//! a subscriber has no story: that costs one branch when it is served, and one for each event of a stream.
 
 mod streams;
 
@@ -71,7 +71,7 @@ macro_rules! tell {
 }
 
 impl Story {
-    /// Begins the story of a connection which is about to call its peer, or has been called; `None` if nobody listens.
+    /// Begins the story of a connection which is about to call its peer, or has been called; `None` without a subscriber.
     pub(crate) fn begin(now: Time, connection: &Connection, was_called: bool) -> Option<Box<Self>> {
         if !tracing::enabled!(target: TARGET, tracing::Level::DEBUG) {
             return None;

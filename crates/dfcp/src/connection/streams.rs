@@ -201,7 +201,7 @@ impl OtherStreams {
         self.held.insert(id, Held::new(opened_by));
     }
 
-    /// The handle is gone. What was shut down goes on to be delivered, everything else ends.
+    /// The handle is gone. A half that was shut down goes on to be delivered, everything else ends.
     pub(super) fn let_go(
         &mut self,
         now: Time,
@@ -289,7 +289,7 @@ fn refuse(now: Time, streams: &mut Streams<'_>, story: &mut Option<Box<Story>>, 
     tell(story, id, StreamNews::Refused);
 }
 
-/// Into the log, if anybody listens.
+/// Into the log, if it has a subscriber.
 fn tell(story: &mut Option<Box<Story>>, id: StreamId, news: StreamNews) {
     if let Some(story) = story {
         story.on_stream(id, news);

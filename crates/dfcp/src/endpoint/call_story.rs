@@ -16,7 +16,7 @@ pub(super) struct CallStory {
 }
 
 impl CallStory {
-    /// `None` if nobody listens.
+    /// `None` without a subscriber.
     pub(super) fn begin() -> Option<Self> {
         let is_heard = tracing::enabled!(target: TARGET, tracing::Level::DEBUG);
         is_heard.then(|| Self { told_at: None, told: EndpointStats::default() })

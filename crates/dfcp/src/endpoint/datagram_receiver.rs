@@ -178,7 +178,7 @@ fn deliver<'a>(
     })
 }
 
-/// Splits a run of datagrams into those of one connection each. What they open leaves from `own_ip`.
+/// Splits a run of datagrams into those of one connection each. Connections that they open send from `own_ip`.
 fn route(
     shared: &EndpointShared,
     table: &mut Table,

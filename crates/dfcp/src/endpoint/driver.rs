@@ -56,7 +56,7 @@ pub(super) struct Driver {
     calls: Option<CallStory>,
 }
 
-/// Whatever ends it, nobody must wait for it any more.
+/// After any end of it, no task may still wait for it.
 impl Drop for Driver {
     fn drop(&mut self) {
         let mut table = self.shared.table();

@@ -53,7 +53,7 @@ pub(crate) use wake_queue::WakeQueue;
 
 /// A socket with any number of connections, opened here or by peers.
 ///
-/// Cheap to clone. When the last clone is gone, nothing more is accepted, and what waits to be accepted is reset; streams
+/// Cheap to clone. When the last clone is gone, nothing more is accepted, and connections that wait to be accepted are reset; streams
 /// live on. The socket is closed once the last connection is over.
 ///
 /// ```
@@ -98,7 +98,7 @@ impl Drop for User {
 #[derive(Debug)]
 pub(crate) struct EndpointShared {
     bound: Mutex<Bound>,
-    /// Whose task drives it, if one does.
+    /// Runtime whose task drives it, if one does.
     runtime: Option<runtime::Handle>,
     /// The code points of accepted connections.
     accepted_dscp: AcceptedDscp,
@@ -251,7 +251,7 @@ impl Endpoint {
     /// Not cancel-safe in the sense that it could be resumed: dropping the future aborts the attempt, and leaves nothing behind.
     ///
     /// `config.overhead_bytes` is set to what carrier and IP version cost, and over IPv6 `config.symbol_size` is at most
-    /// 1404 (unsealed 1412), so that a datagram fits into 1500 bytes over any carrier.
+    /// 1404 (1412 without encryption), so that a datagram fits into 1500 bytes over any carrier.
     ///
     /// `remote` is one address, unlike that of [`Stream::connect`]: which of a name's addresses can be reached depends on the IP
     /// version of this socket, and an endpoint with many connections has its names looked up once, by its application.
@@ -341,8 +341,8 @@ impl Endpoint {
         Some(Stream::new(handle))
     }
 
-    /// As [`accept`](Self::accept), for sessions with any number of streams. Classic connections, which have one, are reset. How many
-    /// streams the peer may open, [`Config::streams`](crate::Config::streams) says; at first none.
+    /// As [`accept`](Self::accept), for sessions with any number of streams. Classic connections, which have one, are reset.
+    /// [`Config::streams`](crate::Config::streams) limits the streams that the peer may open; at first to none.
     pub async fn accept_session(&self) -> Option<Session> {
         loop {
             let handle = self.accept_handle().await?;

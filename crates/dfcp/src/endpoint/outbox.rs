@@ -17,7 +17,7 @@ use crate::socket::Socket;
 /// Outcome of sending a batch.
 #[derive(Debug)]
 pub(super) enum Sent {
-    /// All of it was given to the system. What it refused for good counts as lost on the path.
+    /// All of it was given to the system. Datagrams that it refused for good count as lost on the path.
     All,
     /// The socket is full; the rest is kept.
     Blocked,

@@ -104,7 +104,7 @@ impl Endpoint {
 
     /// Goes over to another UDP socket under live connections, as when a machine has changed its network: what they send leaves from there
     /// at once, what was not sent yet included. Each peer hears of the new address, validates it, and goes on. The socket before is still
-    /// received from for 3 s, and then closed. What holds for the socket of [`with_socket`](Self::with_socket) holds for this one.
+    /// received from for 3 s, and then closed. The rules of [`with_socket`](Self::with_socket) hold for this socket.
     ///
     /// If its IP address is another one, what was known of the paths (rate, round-trip time, loss, packet size) is found out anew; with the same
     /// address, or none of its own, it is kept. A connection being opened goes on from the new socket.

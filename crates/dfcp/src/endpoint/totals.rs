@@ -8,7 +8,7 @@ use super::Endpoint;
 use crate::connection::Shared;
 
 /// Sums over all connections that an endpoint has had, in either profile: [`Stats`] of those which are over and of those which
-/// are there. They say nothing of who the peers were, so they can be shown to whoever watches a server.
+/// are there. They do not identify peers, so they can be shown to anyone who monitors a server.
 ///
 /// Most of them only grow. `received.useful`, what peers report (`wasted`) and `datagrams_missing` may fall by a little: what was
 /// taken for missing may still come.

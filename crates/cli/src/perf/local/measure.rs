@@ -24,7 +24,7 @@ const LEAD_IN_MAX: Duration = Duration::from_millis(500);
 /// Protection of the measured connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protection {
-    /// A sealed connection with this cipher.
+    /// An encrypted connection with this cipher.
     Sealed(Cipher),
     /// No encryption and no authentication.
     Plaintext,
@@ -162,7 +162,7 @@ async fn transfer(
         "{} bytes were sent and {arrived_bytes} arrived, which must not be; report this",
         sent.bytes
     );
-    // Both have everything: nobody needs TIME_WAIT, whose sockets and buffers would outlive many measurements.
+    // Both have everything: neither needs TIME_WAIT, whose sockets and buffers would outlive many measurements.
     near.abort();
     far.abort();
     Ok((sent.begin, sent.end))

@@ -39,7 +39,7 @@ impl Spread {
     }
 }
 
-/// The quotients sealed by plaintext, one of each round and together.
+/// The quotients encrypted by plaintext, one of each round and together.
 #[derive(Debug, Clone, PartialEq)]
 struct Ratio {
     rounds: Vec<f64>,
@@ -214,7 +214,7 @@ pub(super) fn notes(summaries: &[Summary]) -> String {
     lines.join("\n")
 }
 
-/// Every measurement and the summaries, as one object. What the system does not tell is null.
+/// Every measurement and the summaries, as one object. Figures that the system does not tell are null.
 pub(super) fn json(args: &PerfLocalArgs, measured: &[Figures], summaries: &[Summary]) -> Value {
     json!({
         "duration_s": args.duration.as_secs_f64(), "rounds": args.rounds,
