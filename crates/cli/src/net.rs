@@ -76,7 +76,7 @@ pub struct Connected {
     pub stream: Stream,
     /// The address that answered.
     pub peer: String,
-    /// The proof of the host; `None` if the connection is not encrypted.
+    /// Proof of the host's identity; `None` if the connection is not encrypted.
     pub contact: Option<Contact>,
 }
 

@@ -28,7 +28,7 @@ pub(crate) const CLOSED_PORT_PATIENCE: Duration = Duration::from_millis(300);
 /// The time between two questions. Systems answer a closed port about once a second.
 pub(crate) const CLOSED_PORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Refusals, without the question in them, that are believed together, over [`CLOSED_PORT_SPAN`]: an ICMP message has no author.
+/// Refusals that are believed although they do not repeat the question, if they span [`CLOSED_PORT_SPAN`]: an ICMP message has no author.
 pub(crate) const CLOSED_PORT_REFUSALS: u32 = 3;
 
 /// See [`CLOSED_PORT_REFUSALS`]. No listener needs longer to be heard first.

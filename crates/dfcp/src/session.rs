@@ -66,7 +66,7 @@ use crate::stream::{ReadHalf, Stream, WriteHalf};
 /// **Its end.** [`close`](Self::close) is for both sides: the one that is done first calls it, the other one learns of that when
 /// [`accept_stream`](Self::accept_stream) returns `None`, and calls it, too. When the session and all of its streams are dropped, and
 /// `close` was not called, the connection is aborted, and the peer reads an error. After `close` the endpoint brings the rest to its end.
-/// While streams live, but no `Session` any more, streams that the peer opens are refused, as nobody could accept them. [`Stream`] says what ends
+/// While streams live, but no `Session` any more, new streams of the peer are refused, as nobody could accept them. [`Stream`] says what ends
 /// all that waits.
 ///
 /// Clones are the same session. All methods may be called from any number of tasks.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-/// Headers of IPv6 between the first one and UDP that are followed; real traffic has fewer.
+/// Headers of IPv6 between the first one and UDP that are followed; real traffic has no more.
 const EXTENSIONS_MAX: usize = 8;
 const UDP: u8 = 17;
 const UDP_HEADER_BYTES: usize = 8;

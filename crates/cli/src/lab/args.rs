@@ -74,7 +74,7 @@ pub struct PlansArg {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  dfcp lab list\n  dfcp lab list --plans my-plans")]
 pub struct ListArgs {
-    /// Plans to list.
+    /// Directory of the plans, and the format of the output.
     #[command(flatten)]
     pub which: PlansArg,
 }

@@ -119,7 +119,7 @@ impl Release {
         let (&number, _) = self.held.first_key_value()?;
         let (_, &over_at) = self.over.range(number..).next()?;
         let is_next = self.order == Order::Any || (self.order == Order::Kept && number == self.next);
-        // All messages have the same time, so those before this one whose time is over are known by then.
+        // All messages have the same lifetime: at `over_at`, every earlier one has come or is too late.
         Some(if is_next { over_at.checked_sub(self.within).unwrap_or(over_at) } else { over_at })
     }
 

@@ -37,7 +37,7 @@ impl Way<'_> {
         }
     }
 
-    /// True for a port that the client no longer has.
+    /// True if the datagram has come to a port that the client no longer has.
     fn is_lost(&self, tag: &Tag) -> bool {
         matches!(self, Self::ToClients(_)) && tag.client.is_forgotten()
     }

@@ -65,7 +65,7 @@ impl Relay {
     /// Binds and starts relaying on the current tokio runtime.
     ///
     /// # Errors
-    /// The address cannot be bound, or as [`io::ErrorKind::InvalidInput`] a link's configuration makes no sense.
+    /// The address cannot be bound, or a link's configuration makes no sense ([`io::ErrorKind::InvalidInput`]).
     pub async fn start(config: RelayConfig) -> io::Result<Self> {
         let link = |link: LinkConfig, seed| {
             let link = link.clone().with_held_bytes_max(link.held_bytes_max.min(limits::HELD_BYTES_MAX));

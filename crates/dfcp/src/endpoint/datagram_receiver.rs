@@ -151,7 +151,7 @@ fn is_transient(error: &io::Error) -> bool {
     )
 }
 
-/// Deliveries from the first on that are for the same connection, without keeping others from it for too long.
+/// Number of deliveries, from the first on, for the same connection, without keeping others from it for too long.
 fn group_of(first: &Delivery, deliveries: &[Delivery]) -> usize {
     let mut datagrams = 0;
     let same = deliveries.iter().take_while(|delivery| {
