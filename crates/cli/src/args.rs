@@ -59,7 +59,7 @@ pub struct Cli {
     /// Print nothing but errors, warnings, codes and results
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -76,11 +76,11 @@ pub enum Command {
     /// Run any program behind an emulated path
     #[cfg(target_os = "linux")]
     Emulate(crate::emulate::EmulateArgs),
-    /// What `emulate` calls to end its processes with it.
+    /// First process of an emulation's namespace; `emulate` starts it, and its end takes the others with it.
     #[cfg(target_os = "linux")]
     #[command(name = crate::emulate::INIT, hide = true)]
     EmulateInit,
-    /// What `lab run --platform testbed` calls for each run.
+    /// One run on the testbed; `lab run --platform testbed` starts this for each.
     #[cfg(target_os = "linux")]
     #[command(name = crate::lab::TESTBED_RUN, hide = true)]
     TestbedRun,
@@ -102,7 +102,7 @@ pub enum Command {
     Generate(crate::generate::GenerateArgs),
 }
 
-/// What carries datagrams, as the command line has it.
+/// Carrier of the datagrams, as given on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CarrierArg {
     /// UDP.
@@ -111,7 +111,7 @@ pub enum CarrierArg {
     RawIp(u8),
 }
 
-/// How to use the path; the same for every command that opens or accepts connections.
+/// Options of the path; the same for every command that opens or accepts connections.
 #[derive(Debug, Clone, Args)]
 pub struct PathArgs {
     /// Rate to send at: `auto` for what the path has room for, sharing it with TCP (auto:high for more of it, auto:low
@@ -131,13 +131,13 @@ pub struct PathArgs {
     /// limit]
     #[arg(long, value_name = "RATE", value_parser = units::sending_rate, conflicts_with = "insecure_classic")]
     pub max_receive_rate: Option<u64>,
-    /// What carries the datagrams, the same on both sides: udp, or raw-ip for IP itself (protocol 253; raw-ip:254 for the
+    /// Carrier of the datagrams, the same on both sides: udp, or raw-ip for IP itself (protocol 253; raw-ip:254 for the
     /// other experimental number), which works on Linux only, needs the capability CAP_NET_RAW (root, or setcap
     /// cap_net_raw+ep on the program) and seldom passes address translation
     #[arg(long, value_name = "udp|raw-ip", default_value = "udp", value_parser = carrier)]
     pub carrier: CarrierArg,
-    /// Largest IP packet of data, 1280 to 1500 bytes: an upper bound, of one side for both directions. What the path carries
-    /// (tunnels, PPPoE) is found out without it
+    /// Largest IP packet of data, 1280 to 1500 bytes: an upper bound, of one side for both directions. The size
+    /// that the path carries (tunnels, PPPoE) is found without it
     #[arg(long, value_name = "BYTES", default_value_t = MTU_DEFAULT_BYTES, value_parser = mtu)]
     #[arg(conflicts_with = "insecure_classic")]
     pub mtu: u16,
@@ -146,10 +146,10 @@ pub struct PathArgs {
     #[arg(long, conflicts_with = "insecure_classic")]
     pub ecn: bool,
     /// Class of this side's IP packets, by which networks tell traffic apart (DSCP): EF, AF11 to AF43, CS0 to CS7, VA, LE, or a number from
-    /// 0 to 63, also as 0x2e. What the other side sends has that of its own flag. On Linux [default: CS0]
+    /// 0 to 63, also as 0x2e. Packets of the other side have the class of its own flag. On Linux [default: CS0]
     #[arg(long, value_name = "DSCP")]
     pub dscp: Option<Dscp>,
-    /// What to encrypt with: aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: what is fastest on both machines]
+    /// Cipher: aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: the fastest on both machines]
     #[arg(long, value_parser = trust::cipher, conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub cipher: Option<Cipher>,
     /// Speak the classic profile: neither encrypted nor authenticated; the other side needs this flag too
@@ -167,16 +167,16 @@ pub struct PathArgs {
     /// that file, all that is sent can be read and forged. Without this flag nothing is written
     #[arg(long, conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub key_log: bool,
-    /// What is recorded of connections; the commands fill it in.
+    /// Recordings of connections; the commands fill it in.
     #[arg(skip)]
     pub recording: Recording,
-    /// What classic connections start with; the commands that take `--set` fill it in.
+    /// Parameters that classic connections start with; the commands that take `--set` fill it in.
     #[arg(skip)]
     pub parameters: Parameters,
     /// One-way streams which the peer may open; the commands fill it in.
     #[arg(skip)]
     pub peer_streams: u16,
-    /// Whether messages are sent or taken; the commands fill it in.
+    /// True if messages are sent or taken; the commands fill it in.
     #[arg(skip)]
     pub messages: bool,
 }
@@ -252,7 +252,7 @@ pub struct SendArgs {
     #[arg(long, conflicts_with = "listen")]
     pub dry_run: bool,
     /// Delete, in the directories that are sent, what is there at the receiver and not here, which needs --allow-delete there. It is done
-    /// at the end, and only if nothing has failed. What --exclude matches on either side, or is skipped here, is not deleted
+    /// at the end, and only if nothing has failed. Files that --exclude matches on either side, or that are skipped here, are not deleted
     #[arg(long)]
     pub delete: bool,
     /// Keep links inside directories: symbolic ones whose target is relative and stays inside of what is sent, and further names of files
@@ -263,7 +263,7 @@ pub struct SendArgs {
     /// pipes and devices, what a file has gained meanwhile
     #[arg(long)]
     pub strict: bool,
-    /// Where `dfcp receive` listens; [`Cli::checked`] takes it from the end of the files.
+    /// Address at which `dfcp receive` listens; [`Cli::checked`] takes it from the end of the files.
     #[arg(skip)]
     pub to: Option<String>,
     /// Let one `dfcp receive --from` call at this port (without a value, 23327), at every address of this machine, or at the one which is
@@ -279,13 +279,13 @@ pub struct SendArgs {
     /// The peers to trust or to admit.
     #[command(flatten)]
     pub peers: PeerArgs,
-    /// Who watches, where this side listens.
+    /// Metrics, where this side listens.
     #[command(flatten)]
     pub metrics: MetricsArgs,
-    /// What is kept of it.
+    /// Audit log of the transfers.
     #[command(flatten)]
     pub audit: AuditArgs,
-    /// How to use the path.
+    /// Options of the path.
     #[command(flatten)]
     pub path: PathArgs,
     /// Print one JSON object per line instead of a progress bar
@@ -345,7 +345,7 @@ pub struct ReceiveArgs {
     #[arg(long)]
     pub force: bool,
     /// Let every sender that is admitted find out whether it has what is here, not only the one that sent it: such files are not sent again,
-    /// and those with the same content count as unchanged. What is in a file can then be guessed
+    /// and those with the same content count as unchanged. A sender can then guess the content of a file
     #[arg(long)]
     pub allow_update: bool,
     /// Let senders delete, by their --delete, what they do not have in the directories that they send
@@ -380,13 +380,13 @@ pub struct ReceiveArgs {
     /// The peers to admit or to trust.
     #[command(flatten)]
     pub peers: PeerArgs,
-    /// Who watches.
+    /// Metrics of this server.
     #[command(flatten)]
     pub metrics: MetricsArgs,
-    /// What is kept of it.
+    /// Audit log of the transfers.
     #[command(flatten)]
     pub audit: AuditArgs,
-    /// How to use the path.
+    /// Options of the path.
     #[command(flatten)]
     pub path: PathArgs,
     /// Print one JSON object per line
@@ -425,7 +425,7 @@ impl PathArgs {
         self.rate.unwrap_or(if self.insecure_classic { RateArg::Line } else { RateArg::Auto(Policy::Fair) })
     }
 
-    /// The rate and whether a breaker guards it, for people.
+    /// The rate for display, and true if a breaker guards it.
     pub fn describe_rate(&self) -> String {
         // Classic has no breaker, and `line` asks for none.
         let breaker = if self.insecure_classic || !matches!(self.rate(), RateArg::Bps(_)) { "off" } else { "on" };

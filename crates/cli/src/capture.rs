@@ -26,7 +26,7 @@ pub(crate) enum CaptureError {
     /// It breaks its format.
     #[error("is damaged at byte {at}: record it again, or cut it there")]
     Damaged {
-        /// How far it could be read.
+        /// Bytes that could be read.
         at: u64,
     },
     /// A block that is too long.
@@ -34,7 +34,7 @@ pub(crate) enum CaptureError {
         "has a block of more than {CAPTURE_BLOCK_BYTES_MAX} bytes at byte {at}: record it again with a snap length, such as tcpdump -s 100"
     )]
     TooLong {
-        /// Where it begins.
+        /// Offset of its first byte.
         at: u64,
     },
     /// More interfaces than are remembered.
@@ -58,9 +58,9 @@ const SIMPLE_HEAD_BYTES: usize = 12;
 /// A packet in a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Captured<'a> {
-    /// When it was seen, since 1970 unless the capture has another epoch.
+    /// Time of capture, since 1970 unless the capture has another epoch.
     pub(crate) at: Time,
-    /// What its bytes begin with.
+    /// Type of its first header.
     pub(crate) link: LinkType,
     /// Bytes which it had.
     pub(crate) wire_bytes: u32,
@@ -68,7 +68,7 @@ pub(crate) struct Captured<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// Where packets were seen.
+/// Interface that saw packets.
 #[derive(Debug, Clone, Copy)]
 struct Interface {
     link: i32,
@@ -88,13 +88,13 @@ pub(crate) struct Piece<'a> {
 /// A packet in a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// When it was seen, since 1970 unless the capture has another epoch; `None` if it is not told.
+    /// Time of capture, since 1970 unless the capture has another epoch; `None` if the block does not state it.
     pub(crate) at: Option<Time>,
     /// The number of its interface's link type; `None` if the interface was not described.
     pub(crate) link: Option<i32>,
     /// Bytes which it had.
     pub(crate) wire_bytes: u32,
-    /// Where in the block those are which were kept.
+    /// Range of the kept bytes in the block.
     pub(crate) range: Range<usize>,
 }
 
@@ -233,7 +233,7 @@ fn interpret(
     })
 }
 
-/// Units in a second by the option `if_tsresol`: a power of ten, or of two if the highest bit is set. What does not fit is 1 s.
+/// Units in a second by the option `if_tsresol`: a power of ten, or of two if the highest bit is set. A value that does not fit means 1 s.
 fn ticks_per_s(resolution: u8) -> u64 {
     let exponent = u32::from(resolution & 0x7F);
     let base: u64 = if resolution & 0x80 == 0 { 10 } else { 2 };

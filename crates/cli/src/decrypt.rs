@@ -80,7 +80,7 @@ fn describe(counts: &Counts) -> String {
     text
 }
 
-/// What to do if nothing was opened, by the most frequent cause.
+/// Advice if nothing was opened, by the most frequent cause.
 fn advice(counts: &Counts) -> &'static str {
     if counts.truncated >= counts.no_key.max(counts.forged) {
         "record whole packets, such as with tcpdump -s 0"
@@ -91,7 +91,7 @@ fn advice(counts: &Counts) -> &'static str {
     }
 }
 
-/// Where the result goes by default: beside the capture, `x.decrypted.pcapng` for `x.pcapng`.
+/// Default path of the result: beside the capture, `x.decrypted.pcapng` for `x.pcapng`.
 fn beside(capture: &Path) -> PathBuf {
     let mut name = capture.file_stem().unwrap_or_default().to_owned();
     name.push(".decrypted");
@@ -125,7 +125,7 @@ fn copy<W: Write>(file: impl Read + Send, keys: &mut KeyRing, mut out: W) -> Res
     Ok((counts, is_whole, out))
 }
 
-/// Where in a block a packet lies that may carry DFCP, and where in that.
+/// Range of the packet in a block, and of the possible DFCP in that packet.
 fn packet_of(piece: &Piece<'_>) -> Option<(std::ops::Range<usize>, capture::packet::Carried)> {
     let frame = piece.frame.as_ref()?;
     let link = LinkType::from_number(frame.link?)?;

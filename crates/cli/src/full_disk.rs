@@ -1,4 +1,4 @@
-//! What tests write to instead of a disk that becomes full.
+//! Stand-in of tests for a disk that becomes full.
 
 use std::io::{self, Write};
 

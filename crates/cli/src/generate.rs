@@ -20,17 +20,17 @@ Examples:
   dfcp generate completions zsh > ~/.zfunc/_dfcp
   dfcp generate man ~/.local/share/man/man1")]
 pub struct GenerateArgs {
-    /// What to write.
+    /// Output to generate.
     #[command(subcommand)]
     pub what: What,
 }
 
-/// What can be generated.
+/// Outputs that can be generated.
 #[derive(Debug, Subcommand)]
 pub enum What {
     /// Print completions for a shell
     Completions {
-        /// Which one
+        /// Shell that the completions are for
         #[arg(value_name = "SHELL")]
         shell: Shell,
     },

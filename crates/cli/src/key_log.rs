@@ -30,7 +30,7 @@ pub fn path(asked: bool) -> Option<PathBuf> {
     env::var_os(VARIABLE).filter(|path| asked && !path.is_empty()).map(PathBuf::from)
 }
 
-/// What writes the file that the environment names, with a warning, if the flag was given.
+/// Opens the key log that the environment names, with a warning, if the flag was given.
 ///
 /// # Errors
 /// No file is named, or it cannot be written, or others could read it or had made it (\[keylog-1\]).

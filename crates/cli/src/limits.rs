@@ -27,7 +27,7 @@ pub const FIRST_STREAM_BYTES_KNOWN_MAX: u64 = 16 * 1024;
 /// Files that a sender has opened before a stream is free for them. They keep the streams busy and hold descriptors.
 pub const FILES_OPENED_AHEAD_MAX: usize = 16;
 
-/// How long a sender keeps directories to itself in order to send several together. Files in them wait at the receiver.
+/// Time for which a sender holds directories back in order to send several together. Files in them wait at the receiver.
 pub const DIRECTORIES_WAIT: Duration = Duration::from_millis(5);
 
 /// Directories of a session which may still get content or have files under way, so that their time is not set yet: at most 16 MiB of
@@ -37,7 +37,7 @@ pub const OPEN_DIRECTORIES_MAX: usize = 1024;
 /// As [`CHUNKS_WAITING_MAX`], for each stream beside the first one of a sender.
 pub const STREAM_CHUNKS_WAITING_MAX: usize = 2;
 
-/// What a receiver reads ahead on each stream beside the first one, bytes: several small files with one call.
+/// Bytes that a receiver reads ahead on each stream beside the first one: several small files with one call.
 pub const STREAM_READ_AHEAD_BYTES: usize = 32 * 1024;
 
 /// Entries found in the file tree ahead of being read.
@@ -70,11 +70,11 @@ pub const TEMPORARY_NAMES_TRIED_MAX: usize = 16;
 /// a file. Behind that nothing is replaced there.
 pub const SPELLINGS_MAX: usize = 1 << 19;
 
-/// How long nothing may have changed about an unfinished file which no receiver holds, before the next one removes it: its
-/// user may want to look at it first.
+/// Age, since its last change, at which an unfinished file that no receiver holds is removed by the next receiver: its user may want to see
+/// it first.
 pub const ABANDONED_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Names looked at in the search for such files when a receiver starts, so that a large tree does not keep it from starting.
+/// Names read in the search for such files when a receiver starts, so that a large tree does not keep it from starting.
 pub const ABANDONED_SEARCH_MAX: usize = 100_000;
 
 /// Entries of a session that become durable together. Each flush then pays for many small files; more would hold more
@@ -84,11 +84,11 @@ pub const BATCH_ENTRIES_MAX: usize = 256;
 /// Content that waits for that, bytes: one file of this length is flushed by itself.
 pub const BATCH_BYTES_MAX: u64 = 16 << 20;
 
-/// How long complete files wait for the next frame before they are made durable and confirmed. A sender waits for no verdict
-/// before its end frame, which ends this waiting at once.
+/// Time for which complete files wait for the next frame before they are made durable and confirmed. A sender waits for no verdict before
+/// its end frame, which ends this waiting at once.
 pub const BATCH_WAIT: Duration = Duration::from_millis(50);
 
-/// How long complete files wait if frames keep coming, such as those of a large file.
+/// Time for which complete files wait if frames keep coming, such as those of a large file.
 pub const BATCH_AGE_MAX: Duration = Duration::from_millis(500);
 
 /// Descriptors of files and directories which wait to be durable, of all sessions together; and at most a quarter of what the
@@ -101,9 +101,9 @@ pub const DIRECTORIES_FLUSHED_MAX: usize = 32;
 /// Files from which on their file system is flushed instead of each: below, what others have written there is not waited for.
 pub const FLUSHED_TOGETHER_MIN: usize = 8;
 
-/// What flushing a file system may take for each of the files that need it. Beyond, other programs probably write much to it,
-/// and each file is flushed by itself. The value is an assumption about disks with a write cache, not a measurement. It
-/// decides only how files are flushed, not whether.
+/// Time that flushing a file system may take for each of the files that need it. Beyond, other programs probably write much to it, and each
+/// file is flushed by itself. The value is an assumption about disks with a write cache, not a measurement. It decides only how files are
+/// flushed, not whether.
 pub const FLUSH_WORTH_PER_FILE: Duration = Duration::from_millis(1);
 
 /// Flushes done file by file after one of a file system took longer; twice as many after each further one, up to the most.
@@ -119,7 +119,7 @@ pub const ADDRESSES_SHOWN_MAX: usize = 4;
 /// Senders served at once by `receive` unless told otherwise, and receivers by `send --listen --keep`.
 pub const SENDERS_DEFAULT: usize = 16;
 
-/// How many times as many places one key may have as it leaves free: of [`SENDERS_DEFAULT`] it has 12.
+/// Largest ratio of the places of one key to the places that it leaves free: of [`SENDERS_DEFAULT`] it has 12.
 pub const PLACES_PER_FREE_ONE: usize = 3;
 
 /// Clients served at once by `perf server` unless told otherwise.
@@ -129,37 +129,37 @@ pub const PERF_CLIENTS_DEFAULT: usize = 4;
 /// newcomer from another ([`crate::serving::places`]), or the newcomer is told that the server is busy.
 pub const UNADMITTED_MAX: usize = 64;
 
-/// How long a listener waits for the first bytes of a connection, which a sender writes at once.
+/// Time that a listener waits for the first bytes of a connection, which a sender writes at once.
 pub const OPENING_MAX: Duration = Duration::from_secs(30);
 
 /// Connections being told that the server is busy; those beyond are dropped without a word.
 pub const REFUSALS_MAX: usize = 64;
 
-/// How long a receiver waits for the next frame of a sender which keeps its connection alive but says nothing.
+/// Time that a receiver waits for the next frame of a sender which keeps its connection alive but sends none.
 pub const SENDER_SILENCE_MAX: Duration = Duration::from_secs(300);
 
-/// How often a sender says that it is there while what it reads from has nothing: several times within
-/// [`SENDER_SILENCE_MAX`], whatever is lost on the way.
+/// Interval at which a sender reports its presence while its source has nothing: several times within [`SENDER_SILENCE_MAX`], whatever is
+/// lost on the way.
 pub const QUIET_SOURCE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How long a sender waits for a receiver, which reports every [`REPORT_INTERVAL`] even while its disk is busy.
+/// Time that a sender waits for a receiver, which reports every [`REPORT_INTERVAL`] even while its disk is busy.
 pub const RECEIVER_SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// How often a receiver says how far it has come.
+/// Interval at which a receiver reports its progress.
 pub const REPORT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long either side waits for the other's half of an orderly close, once all is confirmed.
+/// Time that either side waits for the other's half of an orderly close, once all is confirmed.
 pub const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// How long a receiver that was told to stop gets to tell its senders so. Each session may wait [`CLOSE_WAIT_MAX`] for the answers
-/// under way, flushes what is whole, and may wait as long again for its close.
+/// Time for a stopped receiver to tell its senders so. Each session may wait [`CLOSE_WAIT_MAX`] for the answers under way, flushes what is
+/// whole, and may wait as long again for its close.
 pub const GOODBYE_MAX: Duration = CLOSE_WAIT_MAX.saturating_mul(2).saturating_add(Duration::from_secs(4));
 
 /// Interval lines kept for the JSON summary of a measurement.
 pub const PERF_INTERVALS_MAX: usize = 24 * 60 * 60;
 
-/// How much longer than asked a measurement's source sends while nobody tells it that the time is up: the receiver's
-/// clock starts with the first byte that arrives.
+/// Time beyond the duration for which a measurement's source sends while nobody tells it that the time is up: the receiver's clock starts
+/// with the first byte that arrives.
 pub const PERF_OVERTIME_MAX: Duration = Duration::from_secs(10);
 
 /// Shortest and longest measurement of `perf local`.
@@ -171,17 +171,17 @@ pub const PERF_LOCAL_ROUNDS_DEFAULT: u32 = 3;
 /// Most rounds of `perf local`; all their figures are kept until the end.
 pub const PERF_LOCAL_ROUNDS_MAX: u32 = 100;
 
-/// How much longer than asked a measurement of `perf local` may take, before it starts and until all is confirmed: the
-/// buffers of both ends, 64 MiB, at 20 Mbit/s.
+/// Time beyond the duration that a measurement of `perf local` may take, before it starts and until all is confirmed: the buffers of both
+/// ends, 64 MiB, at 20 Mbit/s.
 pub const PERF_LOCAL_OVERTIME_MAX: Duration = Duration::from_secs(30);
 
-/// How long a measurement which is over waits for what was under way, and for the last figures behind it.
+/// Time that a finished measurement waits for data under way, and for the last figures behind it.
 pub const PERF_TAIL_MAX: Duration = Duration::from_secs(3);
 
-/// How much longer than their deadline messages are waited for at the end, at the most: for the peer's word on the last ones.
+/// Longest wait for messages at the end, beyond their deadline: for the peer's word on the last ones.
 pub const MESSAGES_TAIL_MAX: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether all messages are settled.
+/// Interval at which messages are checked until all are settled.
 pub const MESSAGES_LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Pipes served at once by `pipe serve` unless told otherwise.
@@ -191,10 +191,10 @@ pub const PIPE_CALLERS_DEFAULT: usize = 16;
 /// from another port, and no less than the pauses of RTCP (5 s, RFC 3550 §6.2).
 pub const PIPE_SOURCE_SILENCE: Duration = Duration::from_secs(5);
 
-/// How often both ends of a pipe tell each other what has come.
+/// Interval at which both ends of a pipe tell each other what has arrived.
 pub const PIPE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often that is shown to people.
+/// Interval at which that is printed as text.
 pub const PIPE_SHOWN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Longest datagram that a pipe takes in, bytes: the longest of UDP.
@@ -206,8 +206,7 @@ pub const PIPE_HELD_MAX: usize = 16_384;
 /// As [`PIPE_HELD_MAX`].
 pub const PIPE_HELD_BYTES_MAX: usize = 8 << 20;
 
-/// What a measurement's source may write ahead of the acknowledgements however slow the path, bytes: more than two of
-/// the longest blocks.
+/// Bytes that a measurement's source may write ahead of the acknowledgements however slow the path: more than two of the longest blocks.
 pub const PERF_AHEAD_BYTES_MIN: u64 = 768 << 10;
 
 /// Largest private key file that is read, bytes: its one line and room for comments.
@@ -228,7 +227,7 @@ pub const HOST_NAME_BYTES_MAX: usize = 300;
 /// Longest comment written into `known_hosts`, bytes.
 pub const COMMENT_BYTES_MAX: usize = 200;
 
-/// Longest text that is looked at as a pairing code, bytes.
+/// Longest text that is parsed as a pairing code, bytes.
 pub const PAIRING_TEXT_BYTES_MAX: usize = 100;
 
 /// Wrong guesses after which a pairing code is void. With 6 553 600 codes, guessing has a chance of 1 in 2 million
@@ -240,19 +239,19 @@ pub const PAIRING_GUESSES_MAX: u8 = 3;
 /// mistype have ten times what one code allows.
 pub const PAIRING_WRONG_MAX: u32 = 30;
 
-/// How long a pairing code is good for: to say it on the telephone and type it, not to forget it.
+/// Lifetime of a pairing code: enough to say it on the telephone and type it, not to forget it.
 pub const PAIRING_CODE_AGE_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// How long one run of the pairing may take: two round trips, on whatever path (`spec/pairing.md` \[pair-5\]).
+/// Time that one run of the pairing may take: two round trips, on whatever path (`spec/pairing.md` \[pair-5\]).
 pub const PAIRING_RUN_MAX: Duration = Duration::from_secs(30);
 
 /// Longest line that is read as an answer from a terminal, bytes.
 pub const ANSWER_BYTES_MAX: u64 = 1024;
 
-/// How often a question about something that can be done later is repeated when the answer is neither yes nor no.
+/// Times that a question about something that can be done later is asked while the answer is neither yes nor no.
 pub const ANSWERS_MAX: usize = 3;
 
-/// How long such a question stays open: the two people are still on the telephone then, or nobody is there.
+/// Time that such a question stays open: the two users are still on the telephone then, or nobody is there.
 pub const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// Bytes of an IP packet unless `--mtu` says less: what Ethernet carries.
@@ -292,10 +291,10 @@ pub const QLOG_CONNECTIONS_MAX: u64 = 1000;
 /// Longest trace, bytes, within one event: the datagrams of about 8 GB of data.
 pub const QLOG_BYTES_MAX: u64 = 1 << 30;
 
-/// How long a trace waits for events before what it has is handed to the system.
+/// Time that a trace waits for events before its buffer is handed to the system.
 pub const QLOG_FLUSH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a command waits at its end until its trace is written.
+/// Time that a command waits at its end until its trace is written.
 pub const QLOG_FINISH_MAX: Duration = Duration::from_secs(2);
 
 /// Longest record of a run that is taken from another machine, bytes: queues over time are the most of it.
@@ -307,16 +306,16 @@ pub const BUSY_PERIODS_KEPT_MAX: usize = 10_000;
 /// Clients of `--metrics` at once: each costs a descriptor and its buffers. A further one takes the place of the oldest.
 pub const SCRAPES_MAX: usize = 16;
 
-/// How long one of them has for its request and its answer.
+/// Time for its request and its answer.
 pub const SCRAPE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Longest head of a request for metrics, bytes: the least that hyper takes.
 pub const SCRAPE_HEAD_BYTES_MAX: usize = 8192;
 
-/// How long a page of metrics serves everyone who asks. Making it locks every connection for a moment.
+/// Age up to which a page of metrics serves every client. Making it locks every connection for a moment.
 pub const METRICS_AGE_MAX: Duration = Duration::from_millis(100);
 
-/// How long the server of metrics pauses when the system gives it no connection.
+/// Pause of the server of metrics after the system has given it no connection.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
 /// Lines of the audit log about peers that were not let in, within [`STRANGERS_LOGGED_SPAN`]; others are counted. At 400 bytes
@@ -347,10 +346,10 @@ pub const PARTIALS_PER_SENDER_MAX: usize = 256;
 /// Unfinished files that are tried to be given up for another one: those in use stay.
 pub const PARTIALS_GIVEN_UP_TRIES_MAX: usize = 8;
 
-/// How often a receiver writes down how far unfinished files have come: with the time that takes, within a second.
+/// Interval at which a receiver writes down the progress of unfinished files: with the time that takes, within a second.
 pub const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long a receiver waits for the rest of a frame of data before it stores what has come of it.
+/// Time that a receiver waits for the rest of a frame of data before it stores the part that has come.
 pub const PIECE_WAIT: Duration = Duration::from_millis(100);
 
 /// Patterns of `--exclude`. With `--delete` a receiver compares each with what it would delete.
@@ -369,13 +368,13 @@ pub const DELETIONS_TOGETHER_MAX: usize = 256;
 /// Directories of a session with `--delete` of which either side knows that they were sent, 8 bytes each. With more nothing is deleted.
 pub const DIRECTORIES_KNOWN_MAX: usize = 1 << 20;
 
-/// How often, and with which pauses, a receiver tries to lock an unfinished file that another one may be looking at.
+/// Attempts of a receiver, and the pauses between them, to lock an unfinished file that another receiver may be reading.
 pub const LOCK_TRIES_MAX: usize = 20;
 
 /// As [`LOCK_TRIES_MAX`].
 pub const LOCK_TRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A journal that has not got its name for so long was being made by a receiver that was killed.
+/// Age at which a journal without its name is that of a receiver that was killed.
 pub const HALF_MADE_AGE: Duration = Duration::from_secs(60);
 
 /// Mean lengths of the chunks into which an older version of a file is cut, bytes: short ones find more, and cost 20 bytes each.
@@ -387,8 +386,8 @@ pub const BASIS_CHUNKS_MAX: usize = 131_072;
 /// Shortest file of which only what has changed is sent, bytes: below, naming its chunks saves next to nothing.
 pub const BASIS_BYTES_MIN: u64 = 256 * 1024;
 
-/// How often one session has a file of the receiver read as a whole for less than its content: an offer with a hash, one that takes a
-/// basis, the beginning of an unfinished file. What was read and has not changed since is remembered, so one reading is enough.
+/// Times that one session has a file of the receiver read as a whole for less than its content: an offer with a hash, one that takes a
+/// basis, the beginning of an unfinished file. A reading is remembered until the file changes, so one is enough.
 pub const READINGS_PER_FILE_MAX: u32 = 4;
 
 /// Files of which a session remembers what it has read; the oldest is forgotten for a further one.
@@ -422,7 +421,7 @@ pub const COPY_BYTES_MAX: u32 = 4 * *BASIS_CHUNK_BYTES.end();
 pub const RETRY_DEFAULT: Duration = Duration::from_secs(3600);
 
 /// Silence of a session after which the peer is called beside it. Peers that are there send something every [`REPORT_INTERVAL`],
-/// and on a path that loses half of it and takes a second it is hardly ever missing for so long.
+/// and on a path that loses half of it and takes a second it is hardly ever missing for this long.
 pub const SESSION_SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// Further silence that is borne once such a call was answered: what the session sends itself, each second at least, has the same way.

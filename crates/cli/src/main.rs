@@ -27,10 +27,10 @@ const EXIT_USAGE: u8 = 2;
 /// Ended by Ctrl-C or SIGTERM, as shells number it.
 const EXIT_INTERRUPTED: u8 = 130;
 
-/// How long the disk threads get to write down how far unfinished files have come, or to remove them, after an interruption.
+/// Time for the disk threads, after an interruption, to write down the progress of unfinished files or to remove them.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
 
-/// How long peers of connections that were broken off get to be told so; else they wait for their idle timeout.
+/// Time to tell the peers of broken-off connections so; else they wait for their idle timeout.
 const FAREWELL: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
@@ -119,7 +119,7 @@ fn start(cli: Cli) -> anyhow::Result<End> {
                     }
                     tokio::select! {
                         ended = timeout(GOODBYE_MAX, &mut command) => ended.ok(),
-                        // A user who asks again does not want to wait for that.
+                        // A second request to end does not wait for that.
                         () = stop::requested() => None,
                     }
                 };
@@ -176,7 +176,7 @@ fn interruption(command: &Command) -> &'static str {
     }
 }
 
-/// What a command came to. A panic in it is a panic here.
+/// Outcome of a command. A panic in it is a panic here.
 fn done(outcome: Result<anyhow::Result<()>, JoinError>) -> anyhow::Result<()> {
     match outcome.map_err(JoinError::try_into_panic) {
         Ok(outcome) => outcome,

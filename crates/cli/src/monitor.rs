@@ -1,4 +1,4 @@
-//! What a server tells of its peers: counted for `--metrics`, and written down for `--log-json`.
+//! Events of a server's peers: counted for `--metrics`, and written down for `--log-json`.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use crate::metrics::{Exporter, OfEndpoint, Source};
 use crate::transfer::silence::Silence;
 use crate::transfer::{EntryKind, EntryOutcome};
 
-/// Why a peer was not let in.
+/// Why a peer was not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// It left, or said nothing.
@@ -71,7 +71,7 @@ impl From<&NotAdmitted> for Cause {
     }
 }
 
-/// How a session ended.
+/// Ending of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// All that was asked for is done.
@@ -111,14 +111,14 @@ const fn way(by: Option<By>) -> usize {
     }
 }
 
-/// What became of files, directories and links, as numbers.
+/// Outcomes of files, directories and links, as numbers.
 const ENTRIES: [(&str, &str); 9] = [
     ("file", "stored"),
     ("file", "unchanged"),
     ("file", "failed"),
     ("directory", "stored"),
     ("directory", "failed"),
-    // Whatever it was.
+    // Of any kind.
     ("file", "deleted"),
     ("link", "stored"),
     ("link", "unchanged"),
@@ -197,7 +197,7 @@ impl Monitor {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody is not let in. Strangers who said nothing are counted only.
+    /// A peer is not admitted. Strangers that said nothing are only counted.
     pub fn turned_away(&self, peer: &str, key: Option<PublicKey>, cause: Cause, message: &str) {
         self.counts().refused[cause as usize] += 1;
         if let Some(audit) = self.audit.as_ref().filter(|_| cause != Cause::Silent) {
@@ -255,7 +255,7 @@ impl Monitor {
 pub struct Session {
     monitor: Arc<Monitor>,
     peer: String,
-    /// What each of its lines has.
+    /// Fields that each of its lines has.
     who: Value,
     began: Instant,
     has_ended: AtomicBool,
@@ -307,7 +307,7 @@ impl Session {
         self.handle.clone()
     }
 
-    /// Nothing has come from the peer for so long.
+    /// Nothing has come from the peer for this long.
     pub fn note_silence(&self, unheard: Duration) {
         self.handle.0.silence.note(unheard);
     }
@@ -317,7 +317,7 @@ impl Session {
         self.handle.0.is_displaced.notified().await;
     }
 
-    /// Whether all of what was told is written down, where it must be.
+    /// True if all its events are written down, where they must be.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         !self.is_line_lost.load(Ordering::Relaxed)

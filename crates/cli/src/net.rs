@@ -76,7 +76,7 @@ pub struct Connected {
     pub stream: Stream,
     /// The address that answered.
     pub peer: String,
-    /// How the host was found to be the right one; `None` if the connection is not sealed.
+    /// Proof of the host's identity; `None` if the connection is not encrypted.
     pub contact: Option<Contact>,
 }
 
@@ -124,7 +124,7 @@ fn explain_plain(error: anyhow::Error, host_port: &str, args: &PathArgs) -> anyh
     }
 }
 
-/// What to check when nothing answers.
+/// Checks to make when nothing answers.
 fn advice(carrier: Carrier) -> String {
     match carrier {
         Carrier::Udp => {
@@ -237,7 +237,7 @@ fn within_mtu(mut config: Config, args: &PathArgs, address: SocketAddr) -> Confi
 pub struct Server(Listener);
 
 impl Server {
-    /// Where it listens, with the port that the system chose if none was named.
+    /// Listening address, with the port that the system chose if none was named.
     ///
     /// # Errors
     /// The system's.
@@ -245,7 +245,7 @@ impl Server {
         self.0.local_addr()
     }
 
-    /// What the endpoint holds and has turned away, at any time, also after the server has gone.
+    /// The endpoint, for its counts of held and refused connections, at any time, also after the server has gone.
     pub fn endpoint(&self) -> Endpoint {
         self.0.endpoint().clone()
     }

@@ -90,12 +90,12 @@ pub fn bar(length: Option<u64>, is_hidden: bool) -> ProgressBar {
     ProgressBar::with_draw_target(length, target)
 }
 
-/// That the peer has been silent for so long.
+/// The message that the peer has been silent for this long.
 pub fn nothing_heard(silence: Duration) -> String {
     format!("nothing heard for {} s", silence.as_secs())
 }
 
-/// A duration for people: `7.3 s`, `4 min 05 s`, `2 h 03 min`.
+/// A duration for display: `7.3 s`, `4 min 05 s`, `2 h 03 min`.
 pub fn human_seconds(seconds: f64) -> String {
     // Longer than any transfer, and safe to convert.
     let seconds = seconds.clamp(0.0, 1e9);

@@ -1,6 +1,6 @@
 //! Files that are their owner's alone, which a command makes or goes on with: key logs, audit logs, traces.
 //!
-//! Whoever could write to the directory, or had made the file, could otherwise read what is written, change it, or have it written into
+//! A user who could write to the directory, or had made the file, could otherwise read what is written, change it, or have it written into
 //! another file of the user's. Everything is checked of the opened file, so that nothing can be exchanged meanwhile.
 
 use std::fs::{File, Metadata, OpenOptions};
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::ensure;
 
-/// What may be at the path, beside nothing.
+/// Kinds of file that may be at the path, beside nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permits {
     /// A file.
@@ -67,7 +67,7 @@ fn explain(path: &Path, error: io::Error) -> anyhow::Error {
 /// Neither group nor others may do anything with the file, it is this user's, and it has no other name.
 ///
 /// # Errors
-/// What is wrong with it, and what to do.
+/// The fault, and its remedy.
 pub(crate) fn check(there: &Metadata, permits: Permits) -> anyhow::Result<()> {
     if permits == Permits::FilesAndDevices && is_device(there) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What a transfer shows while it runs: a bar on a terminal, JSON lines for programs, one line per event otherwise.
+//! Display of a running transfer: a bar on a terminal, JSON lines for programs, one line per event otherwise.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +19,7 @@ use crate::units::{human_bytes, human_rate};
 /// The displayed rate is the mean over this time.
 const RATE_WINDOW: Duration = Duration::from_secs(3);
 
-/// How long a rate must be known before it says how much time is left.
+/// Time for which a rate must be known before it gives the time left.
 const RATE_KNOWN: Duration = Duration::from_secs(1);
 
 /// Silence of the peer which is shown: many times what passes between two frames of a peer which is there.
@@ -28,7 +28,7 @@ pub const SILENCE_SHOWN: Duration = Duration::from_secs(3);
 /// Silence of the peer which is worth a line where there is no bar: short of the 30 s after which a connection gives up.
 const SILENCE_TOLD: Duration = Duration::from_secs(10);
 
-/// Interval of lines that there is still no connection, for people where there is no bar ..
+/// Interval of lines that there is still no connection, as text where there is no bar ..
 const OUTAGE_TOLD: Duration = Duration::from_secs(60);
 
 /// .. and for programs.
@@ -41,26 +41,26 @@ const REPORTS_PER_JSON_LINE: u32 = 4;
 #[derive(Debug)]
 pub struct Display {
     json: bool,
-    /// Whether each stored file gets a line (receivers).
+    /// True if each stored file gets a line (receivers).
     files: bool,
-    /// Whether nothing is sent, and each file that would be gets a line.
+    /// True for a dry run: nothing is sent, and each file that would be gets a line.
     tell_names: bool,
     peer: String,
     bars: MultiProgress,
     bar: ProgressBar,
     state: Mutex<State>,
-    /// What is told at the end.
+    /// Groups of failures, told at the end.
     groups: Mutex<Groups>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// When how many bytes had come, over the last [`RATE_WINDOW`]; from the first bytes on.
+    /// Bytes that had come, by time, over the last [`RATE_WINDOW`]; from the first bytes on.
     recent: VecDeque<(Duration, u64)>,
     reports: u32,
-    /// What a sender knew of the path at the last report.
+    /// A sender's figures of the path at the last report.
     path: Option<PathSample>,
-    /// Whether the silence that lasts was told.
+    /// True if the present silence was told.
     is_silence_told: bool,
     /// Lines so far that there is no connection.
     outage_told: u32,
@@ -182,7 +182,7 @@ impl Display {
         }
     }
 
-    /// What to do about loss which was this side's own doing, as far as it was known at the last report.
+    /// Advice about loss which was this side's own doing, as far as it was known at the last report.
     fn last_advice(&self) -> Option<String> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).path.and_then(|path| path.advice())
     }
@@ -293,7 +293,7 @@ fn reconnecting(peer: &str, outage: &OutageFigures) -> Value {
     })
 }
 
-/// How fast it goes, as known over some time.
+/// Rate of the transfer, as known over some time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Rate {
     bps: f64,
@@ -320,7 +320,7 @@ impl State {
         is_known.then(|| Rate { bps: 8.0 * bytes.saturating_sub(before) as f64 / known.as_secs_f64(), known })
     }
 
-    /// Whether the peer has been silent for long enough to say so, once in each silence.
+    /// True if the peer has been silent for long enough to say so, once in each silence.
     fn is_silence_news(&mut self, silence: Duration) -> bool {
         let was_told = std::mem::replace(&mut self.is_silence_told, silence >= SILENCE_TOLD);
         self.is_silence_told && !was_told
@@ -354,19 +354,19 @@ fn message(snapshot: &Snapshot, rate: Option<Rate>) -> String {
     text
 }
 
-/// What is known of the path. Receivers send acknowledgements only, whose figures say nothing about the transfer: what counts there is what
-/// did not come.
+/// Figures of the path. Receivers send acknowledgements only, whose figures say nothing about the transfer: what counts there is the loss
+/// of incoming datagrams.
 fn path_figures(snapshot: &Snapshot) -> Vec<String> {
     let Some(path) = snapshot.path else { return Vec::new() };
     if snapshot.total_bytes.is_none() {
         return path.incoming_loss.map(|loss| format!("loss {:.1} %", 100.0 * loss)).into_iter().collect();
     }
-    // What an automatic rate has found says less than the rate at which the file goes, which is there already.
+    // An automatic rate says less than the rate at which the file goes, which is there already.
     let losses = path.found.and_then(|found| found.losses());
     [path.describe_queue(), path.describe_loss(losses)].into_iter().flatten().collect()
 }
 
-/// What was sent in vain; nothing at receivers, which send no data.
+/// Data datagrams sent in vain; nothing at receivers, which send no data.
 fn waste(snapshot: &Snapshot) -> Option<Waste> {
     snapshot.path.and_then(|path| path.waste()).filter(|_| snapshot.total_bytes.is_some())
 }
@@ -379,7 +379,7 @@ fn mean_rate_bps(report: &Report) -> f64 {
     if seconds > 0.0 { 8.0 * came_bytes as f64 / seconds } else { 0.0 }
 }
 
-/// What a dry run has found.
+/// Summary of a dry run.
 fn dry_summary(report: &Report) -> String {
     let files = match report.wanted.saturating_sub(report.wanted_links) {
         1 => "1 file".to_owned(),
@@ -438,7 +438,7 @@ fn summary(report: &Report) -> String {
     let path = report.last.path.filter(|_| report.last.total_bytes.is_some() && report.bytes > 0);
     let goodput_bps = mean_rate_bps(report);
     let mut details = path.map_or_else(Vec::new, |path| path.describe(goodput_bps));
-    // What was over at once was not held back by anything; and where the rate is not what limits, nobody knows that the path is.
+    // A transfer that was over at once had no bottleneck; and with a rate that does not limit, nobody knows that the path does.
     let is_free = path.and_then(|path| path.found).is_some_and(|found| !found.limits(goodput_bps));
     let is_known =
         |bottleneck: &Bottleneck| report.last.elapsed >= RATE_KNOWN && !(is_free && *bottleneck == Bottleneck::Path);

@@ -28,7 +28,7 @@ use crate::limits::{QLOG_CONNECTIONS_MAX, QLOG_FINISH_MAX, QLOG_QUEUE_MAX};
 use crate::output;
 use crate::private_file::{self, Permits};
 
-/// Which side a command is.
+/// Role of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// It opens connections.
@@ -48,7 +48,7 @@ pub struct Trace {
     done: Mutex<Receiver<()>>,
 }
 
-/// What connections and the writer know of each other.
+/// State that connections and the writer share.
 #[derive(Debug)]
 struct Shared {
     began: Instant,
@@ -59,7 +59,7 @@ struct Shared {
     connections: AtomicU64,
 }
 
-/// What the writer gets.
+/// Message to the writer.
 #[derive(Debug)]
 struct Message {
     /// Names the connection; both ends have the same name for it.
@@ -106,7 +106,7 @@ impl Trace {
         Ok(Self { name, shared, sender, done: Mutex::new(done) })
     }
 
-    /// What configurations name so that their connections are in the trace.
+    /// The observer for configurations whose connections are to be in the trace.
     pub fn observer(&self) -> Observer {
         let (shared, sender) = (Arc::clone(&self.shared), self.sender.clone());
         Observer::new(move |beginning| {
@@ -155,7 +155,7 @@ fn group(beginning: &Beginning) -> Arc<str> {
 struct Connection {
     group: Arc<str>,
     profile: Profile,
-    /// When it began, since the trace did.
+    /// Its beginning, since that of the trace.
     began: Duration,
     sender: SyncSender<Message>,
     shared: Arc<Shared>,
@@ -188,7 +188,7 @@ fn open(path: &Path) -> anyhow::Result<File> {
     if is_old {
         let mut first = [0];
         file.read_exact(&mut first)?;
-        // First of all: whoever has named a film by mistake must not be told to change its mode.
+        // First of all: the advice to change the mode must not come for a film that was named by mistake.
         ensure!(first == [RECORD_SEPARATOR], "it is there, and no trace");
     }
     private_file::check(&there, Permits::FilesAndDevices)?;

@@ -1,4 +1,4 @@
-//! What is recorded of a command's connections: a trace, and a key log.
+//! Recordings of a command's connections: a trace, and a key log.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::args::PathArgs;
 use crate::key_log;
 use crate::qlog::{Side, Trace};
 
-/// What connections are told to record. The trace ends when the last of these is gone.
+/// Recorders of connections. The trace ends when the last of these is gone.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
     trace: Option<Arc<Trace>>,
@@ -20,7 +20,7 @@ impl Recording {
     /// Begins what the command line asks for, and lets the connections of `args` know.
     ///
     /// # Errors
-    /// What is to be written cannot be.
+    /// A file cannot be written.
     pub fn begin(args: &mut PathArgs, side: Side) -> anyhow::Result<()> {
         let trace = args.qlog.as_ref().map(|path| Trace::begin(path, side)).transpose()?;
         args.recording = Self { trace: trace.map(Arc::new), key_log: key_log::begin(args.key_log)? };

@@ -1,20 +1,20 @@
-//! What protects a connection, for people and for programs.
+//! Protection of a connection, for display and for programs.
 
 use dfcp_secure::{Cipher, Fingerprint, Pattern, PublicKey};
 use serde_json::{Value, json};
 
-/// The outcome of a sealed connection's handshake.
+/// Outcome of an encrypted connection's handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
-    /// How the two ends knew each other.
+    /// Handshake pattern: the way in which the two ends knew each other.
     pub pattern: Pattern,
     /// The static key which the peer has proven; `None` with a pre-shared key.
     pub peer: Option<PublicKey>,
-    /// What names the pre-shared key; `None` without one.
+    /// Fingerprint of the pre-shared key; `None` without one.
     pub pre_shared: Option<Fingerprint>,
     /// The same at both ends of this connection, and of no other.
     pub handshake_hash: [u8; 32],
-    /// What datagrams are sealed with.
+    /// Cipher of the datagrams.
     pub cipher: Cipher,
 }
 

@@ -1,4 +1,4 @@
-//! What a listener holds and has turned away, on request and at its end.
+//! Connections and calls that a listener holds and has turned away, on request and at its end.
 
 use dfcp::{Endpoint, EndpointStats};
 use serde_json::json;

@@ -1,8 +1,8 @@
-//! When the user asks the program to end.
+//! Requests of the user to end the program.
 
 use tokio::sync::watch;
 
-/// Whether this program, which has peers to tell so, is to end. Cheap to clone.
+/// Request to end this program, which has peers to tell so. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Stop(watch::Receiver<bool>);
 
@@ -14,7 +14,7 @@ impl Stop {
         (ask, Self(asked))
     }
 
-    /// Completes when it is asked for; never if nobody can ask any more.
+    /// Completes on the request; never if all senders of the request are gone.
     pub async fn requested(&self) {
         let mut asked = self.0.clone();
         if asked.wait_for(|&asked| asked).await.is_err() {

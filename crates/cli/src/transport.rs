@@ -1,4 +1,4 @@
-//! What the commands need of a connection: bytes both ways, and figures about the path.
+//! Interface between the commands and a connection: bytes both ways, and figures about the path.
 
 mod found;
 #[cfg(test)]
@@ -26,7 +26,7 @@ const LOSS_EVIDENCE_DATAGRAMS: u64 = 1000;
 /// IP bytes sent before overhead and waste are shown to people.
 const SURPLUS_EVIDENCE_BYTES: u64 = 1_000_000;
 
-/// What one end knows about the path at one moment.
+/// One end's figures of the path at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PathSample {
     /// The transport's estimate of the loss in this end's sending direction, 0 to 1; see [`PathSample::evident_loss`].
@@ -35,9 +35,9 @@ pub struct PathSample {
     pub incoming_loss: Option<f64>,
     /// Smoothed round-trip time, ms; `None` before the first measurement.
     pub rtt_ms: Option<f64>,
-    /// How long this end's datagrams wait on their way, ms, whoever fills the queue; `None` while it is unknown.
+    /// Queueing delay of this end's datagrams, ms, whoever fills the queue; `None` while it is unknown.
     pub queue_ms: Option<f64>,
-    /// What the automatic rate has found; `None` with another one.
+    /// Findings of the automatic rate; `None` with another one.
     pub found: Option<FoundRate>,
     /// Datagrams sent by this end, of every kind.
     pub datagrams_sent: u64,
@@ -53,7 +53,7 @@ pub struct PathSample {
     /// The rate that the path was found to carry, bit/s of IP packets, where this end offered more; see
     /// [`PathSample::advice`].
     pub carried_rate_bps: Option<u64>,
-    /// How this end's datagrams came to the other one; `None` while none has come with a mark. Not told to the other end.
+    /// ECN marks of this end's datagrams on arrival at the other one; `None` while none has come with a mark. Not told to the other end.
     pub marks: Option<Marks>,
     /// Bytes of the largest IP packets which this end sends data in; not told to the other end.
     pub packet_bytes: Option<u16>,
@@ -116,7 +116,7 @@ pub struct Wasted {
     pub refused: u64,
 }
 
-/// What was sent in vain, for programs.
+/// Data datagrams sent in vain, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Waste {
     /// Data datagrams which arrived and were not needed, as a share of all data datagrams sent.
@@ -142,7 +142,7 @@ impl PathSample {
         (source_symbols_sent >= LOSS_EVIDENCE_DATAGRAMS).then_some(estimate)
     }
 
-    /// What did not come of the datagrams which the peer numbered, of which it skips one in 128.
+    /// Share of the datagrams which the peer numbered that did not come; the peer skips one number in 128.
     pub fn evident_incoming_loss(missing: u64, received: u64) -> Option<f64> {
         let numbered = missing.saturating_add(received);
         let lost = missing.saturating_sub(numbered / 128);
@@ -156,8 +156,8 @@ impl PathSample {
         (self.bytes_acknowledged > 0).then(share)
     }
 
-    /// What was sent in vain; `None` until anything was acknowledged, and in the classic profile, whose receivers do
-    /// not report it.
+    /// Data datagrams sent in vain; `None` until anything was acknowledged, and in the classic profile, whose receivers do not report
+    /// it.
     pub fn waste(&self) -> Option<Waste> {
         let (sent, Wasted { dependent, late, refused }) = (self.data_datagrams, self.wasted);
         let wasted = dependent.saturating_add(late).saturating_add(refused);
@@ -173,8 +173,7 @@ impl PathSample {
         })
     }
 
-    /// What was sent, wasted and acknowledged since `earlier` on the same connection; loss and round-trip time as they
-    /// are.
+    /// Datagrams sent and wasted, and bytes acknowledged, since `earlier` on the same connection; loss and round-trip time as they are.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let (sent, before) = (self.data_datagrams, earlier.data_datagrams);
@@ -205,7 +204,7 @@ impl PathSample {
         }
     }
 
-    /// Rate found, queue, loss, overhead and waste for people, beside a goodput, as far as they are known: `loss 9.9 %`, ...
+    /// Rate found, queue, loss, overhead and waste for display, beside a goodput, as far as they are known: `loss 9.9 %`, ...
     pub fn describe(&self, goodput_bps: f64) -> Vec<String> {
         let losses = self.found.and_then(|found| found.losses());
         let known =
@@ -213,13 +212,13 @@ impl PathSample {
         known.into_iter().flatten().chain(self.describe_surplus()).collect()
     }
 
-    /// The queue for people; where the rate is not automatic, nobody asked for it.
+    /// The queue for display; `None` without an automatic rate, the only one that aims at a queueing delay.
     pub fn describe_queue(&self) -> Option<String> {
         let queue_ms = self.queue_ms.filter(|_| self.found.is_some())?;
         Some(format!("queue {queue_ms:.1} ms"))
     }
 
-    /// The loss for people: the path's own and the sender's where it is known which is which.
+    /// The loss for display: the path's own and the sender's apart, if both are known.
     pub fn describe_loss(&self, losses: Option<Losses>) -> Option<String> {
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         match losses {
@@ -228,7 +227,7 @@ impl PathSample {
         }
     }
 
-    /// Overhead, waste and marks for people: `overhead 12.0 %`, ...; nothing of a connection which sent too little for shares to say
+    /// Overhead, waste and marks for display: `overhead 12.0 %`, ...; nothing of a connection which sent too little for shares to say
     /// anything, because the handshake and a few datagrams are many times a file of five bytes.
     pub fn describe_surplus(&self) -> Vec<String> {
         if self.ip_bytes_sent <= SURPLUS_EVIDENCE_BYTES {
@@ -241,8 +240,7 @@ impl PathSample {
         known.map(|(name, share)| format!("{name} {:.1} %", 100.0 * share)).collect()
     }
 
-    /// What to do about loss which is the sender's own doing: it offered more than the path carries. `None` unless that was
-    /// found.
+    /// Advice about loss which is the sender's own doing: it offered more than the path carries. `None` unless that was found.
     pub fn advice(&self) -> Option<String> {
         let rate_bps = self.carried_rate_bps?;
         // An automatic rate is never faster than the path for long unless it was told to be.
@@ -268,12 +266,12 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
         None
     }
 
-    /// Where the peer is now, or `None` where it has no address.
+    /// Present address of the peer, or `None` where it has no address.
     fn peer_address(&self) -> Option<IpAddr> {
         None
     }
 
-    /// What protects the connection, or `None` where nothing does.
+    /// Protection of the connection, or `None` where nothing protects it.
     fn seal(&self) -> Option<Seal> {
         None
     }
@@ -290,7 +288,7 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     }
 
     /// Leaves blocks that come from now on as they are: their bytes are counted, and read as zeros (*Decoding* of thesis table
-    /// 3.2). Where there is no codec, nothing changes.
+    /// 3.2). Without a codec, nothing changes.
     ///
     /// # Errors
     /// The connection is not of the classic profile.
@@ -307,10 +305,10 @@ pub type SendStream = Box<dyn AsyncWrite + Send + Unpin>;
 /// A stream on which the peer sends. Dropped before its end, it is stopped.
 pub type RecvStream = Box<dyn AsyncRead + Send + Unpin>;
 
-/// What [`Streams`] give.
+/// Future that [`Streams`] return.
 pub type Opened<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// One-way streams of a connection beside its first one. What is lost of one holds up no other.
+/// One-way streams of a connection beside its first one. Loss in one holds up no other.
 pub trait Streams: Send + Sync {
     /// Opens one; waits as long as the peer permits no more. `None` if the peer takes none at all.
     ///
@@ -322,15 +320,15 @@ pub trait Streams: Send + Sync {
     fn accept(&self) -> Opened<'_, Option<RecvStream>>;
 }
 
-/// Where connections come from.
+/// Source of connections.
 pub trait Acceptor: Send {
-    /// What it accepts.
+    /// Connections that it accepts.
     type Connection: Transport;
 
     /// Waits for the next connection; gives it with a name of its peer.
     ///
     /// # Errors
-    /// When no more can come. What goes wrong with one peer only is logged and passed over.
+    /// No more can come. A fault of one peer only is logged and passed over.
     fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Connection, String)>> + Send;
 }
 

@@ -144,7 +144,7 @@ pub enum RateArg {
     Bps(u64),
     /// As fast as the interface takes.
     Line,
-    /// What the path has room for.
+    /// As fast as the path has room for.
     Auto(Policy),
 }
 

@@ -1,5 +1,5 @@
-//! `dfcp send --listen` and `dfcp receive --from`: the receiver calls, with the real program over loopback. What strangers can do is
-//! tested in `send/listen/tests.rs`, what is asked on a terminal in `terminal.rs`.
+//! `dfcp send --listen` and `dfcp receive --from`: the receiver calls, with the real program over loopback. Attacks of strangers
+//! are tested in `send/listen/tests.rs`, questions on a terminal in `terminal.rs`.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use the rest")]

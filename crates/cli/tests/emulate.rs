@@ -204,7 +204,7 @@ fn mistakes_are_explained_before_anything_is_started() {
     assert_eq!(none.status.code(), Some(2));
 }
 
-/// It would cover the /proc of whoever calls it.
+/// It would cover the caller's /proc.
 #[test]
 fn the_first_process_is_not_for_users() {
     let refused = Command::new(DFCP).arg("emulate-init").stdin(Stdio::null()).output().unwrap();
@@ -283,7 +283,7 @@ fn the_far_end_can_be_this_machines_own_network() {
     let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
     assert!(read("closed.log").contains("only itself can be reached"), "{}", read("closed.log"));
     assert!(!read("open.log").contains("only itself can be reached"));
-    // What is beyond sees this machine's address, not the emulated one, and nobody who gives a false one.
+    // Hosts beyond see this machine's address, not the emulated one, and no packet with a false source address.
     assert!(
         out.contains("10.77.0.1:") && !out.contains("198.18.0.1:") && !read("beyond.log").contains("192.0.2.9"),
         "{out}"

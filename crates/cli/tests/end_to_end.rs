@@ -52,7 +52,7 @@ fn a_directory_crosses_a_path_that_loses_reorders_duplicates_and_corrupts() {
     assert_same(&source, &site.path("output/source"));
 }
 
-/// What `--help` and README promise: the course of the connection, as text that a file can take.
+/// The promise of `--help` and README: the course of the connection, as text that a file can take.
 #[test]
 fn the_log_tells_the_course_of_a_transfer() {
     let site = Site::new();
@@ -196,7 +196,7 @@ fn modes_are_narrowed_by_the_umask_and_by_no_writing_for_others_unless_preserved
     }
 }
 
-/// A socket, and its address: where another has the port, a receiver ends when it has looked at its output directory. An
+/// A socket, and its address: where another has the port, a receiver ends after it has checked its output directory. An
 /// address of another machine would not do, since some systems let programs listen there (`ip_nonlocal_bind`).
 fn taken() -> (std::net::UdpSocket, String) {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

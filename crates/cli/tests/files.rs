@@ -1,4 +1,4 @@
-//! What `dfcp send` and `dfcp receive` make of names, of files that are there already, and of standard input and output.
+//! Treatment of names, of existing files, and of standard input and output by `dfcp send` and `dfcp receive`.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use the rest")]

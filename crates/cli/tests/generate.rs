@@ -1,4 +1,4 @@
-//! What `dfcp generate` writes is whole, and of all commands.
+//! The output of `dfcp generate` is whole, and of all commands.
 
 #![expect(clippy::unwrap_used, reason = "a test which cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Which peers may talk to each other, with the real program over loopback; nothing is asked on a terminal (`terminal.rs`).
+//! Admission and trust of peers, with the real program over loopback; nothing is asked on a terminal (`terminal.rs`).
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use the rest")]

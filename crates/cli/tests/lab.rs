@@ -55,7 +55,7 @@ fn a_page_is_made_of_archived_records() {
     assert!(code == 0 && err.contains("small: "), "{err}");
     let jobs = ["jobs", "all", "--plans", &plans, "--results", &page, "--recorded", &kept];
     assert_eq!(lab(&jobs), (0, String::new(), String::new()), "nothing is left to do");
-    // What is archived later does not drop what was before.
+    // Later archiving does not drop earlier records.
     let (code, _, err) = lab(&["run", "small", "--seeds", "1", "--plans", &plans, "--results", &page]);
     assert_eq!(code, 0, "{err}");
     let (code, _, err) = lab(&["archive", "all", "--plans", &plans, "--results", &page, "--to", &kept]);
@@ -117,7 +117,7 @@ fn jobs_of_other_machines_come_to_the_same_records() {
         records
     };
     assert_eq!(read("far"), read("here"));
-    // What was not this program's run is refused, and says where it stands.
+    // A record that this program did not make is refused, with its line.
     let (code, _, err) = lab_reading(&collect, &records.replace("\"seed\":", "\"seed\":1"));
     assert_eq!((code, err.lines().count()), (1, 1), "{err}");
     assert!(err.contains("standard input, line 1") && err.contains("has other settings"), "{err}");

@@ -24,7 +24,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
 }
 
-/// What a summary says of each round is the quotient of what was measured in it.
+/// Each round's ratio in a summary is the quotient of that round's measurements.
 #[track_caller]
 fn assert_quotients(ratio: &Value, sealed: &[&Value], plaintext: &[&Value], key: &str) {
     let listed = ratio["rounds"].as_array().unwrap();

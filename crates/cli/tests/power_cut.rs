@@ -134,7 +134,7 @@ impl Transfer {
         }
     }
 
-    /// How much of the large file a receiver could go on with, bytes.
+    /// Bytes of the large file that a receiver could go on with.
     fn unfinished_bytes(&self, case: &Case<'_>) -> io::Result<u64> {
         let mounted = case.mount()?;
         let output = mounted.path().join(OUTPUT);
@@ -151,7 +151,7 @@ impl Transfer {
         Ok(found.map_or(0, |event| event["bytes"].as_u64().unwrap()))
     }
 
-    /// Whether what could be gone on with is what was sent: a journal says nothing that the disk has lost.
+    /// Checks that the bytes to go on with are the sent ones: a journal claims nothing that the disk has lost.
     fn check_unfinished(&mut self, case: &Case<'_>) -> Result<u64, String> {
         let bytes = self.unfinished_bytes(case).map_err(|error| error.to_string())?;
         let is_part = |path: &PathBuf| path.to_string_lossy().ends_with(".part");

@@ -1,4 +1,4 @@
-//! What the real program records of its connections, if it is told to: a trace, and a key log.
+//! Recordings of the real program's connections, if asked for: a trace, and a key log.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use the rest")]

@@ -73,7 +73,8 @@ fn wait_until_half_way(site: &Site, child: &mut Child) {
     }
 }
 
-/// Whether the whole file is there, of which `before` bytes had come and all but two leaves of 64 KiB were not sent again.
+/// Asserts that the whole file is there, of which `before` bytes had come, and that all but two leaves of 64 KiB of these
+/// were not sent again.
 #[track_caller]
 fn assert_went_on(site: &Site, before: u64, said: &Said) {
     let resumed_bytes = done(said)["resumed_bytes"].as_u64().unwrap();
@@ -116,7 +117,7 @@ fn a_sender_at_another_address_goes_on_where_it_was() {
     assert_went_on(&site, before, &said);
 }
 
-/// All who have the secret are one sender, and without it nobody is.
+/// All holders of the secret are one sender; others are not that sender.
 #[test]
 fn a_sender_with_a_pre_shared_key_goes_on_where_it_was() {
     let site = Site::new();

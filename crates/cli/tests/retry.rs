@@ -1,5 +1,5 @@
-//! Transfers whose connections are lost, with the real program over loopback. When calls are made, and what is tried again, is tested in
-//! `src/retry/`, who gets a place in `src/serving/`.
+//! Transfers whose connections are lost, with the real program over loopback. The times of calls and the choice of causes to try again are
+//! tested in `src/retry/`, the places of peers in `src/serving/`.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

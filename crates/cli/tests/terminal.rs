@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// What it has shown between `before` and the next blank.
+    /// The word that it has shown between `before` and the next blank.
     fn word_after(&self, before: &str) -> String {
         let (_, after) = self.shown.split_once(before).unwrap();
         after.split_whitespace().next().unwrap().to_owned()
@@ -177,7 +177,7 @@ fn a_receiver_in_the_background_asks_nothing_and_goes_on() {
     let mut receiver = Session::start_in_background(&there, &receive, "2>&0");
     receiver.shows("--code -");
     let (code, address) = (receiver.word_after("code: "), receiver.word_after("dfcp send FILE.. "));
-    // What a person types for the shell.
+    // Input that is meant for the shell.
     receiver.types("\n");
     here.send(&address, &["--code", &code]).ok();
     receiver.shows(&format!("add its key {} to authorized_keys", here.id("public_key")));

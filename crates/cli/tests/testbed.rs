@@ -1,5 +1,5 @@
 //! `dfcp lab run --platform testbed`. It needs what `dfcp emulate` needs: where that is not to be had, `DFCP_TEST_SKIP_EMULATE=1` leaves
-//! these tests out. How fast and how late runs are decides nothing here: the machine may be busy.
+//! these tests out. Speed and lateness of the runs decide nothing here: the machine may be busy.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
@@ -171,7 +171,7 @@ fn the_process_of_a_run_cannot_be_called_by_hand() {
     assert!(output.stdout.is_empty());
 }
 
-/// The children of a process, all its threads being looked at.
+/// The children of a process, over all its threads.
 fn children(pid: u32) -> Vec<Pid> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).unwrap_or_default();

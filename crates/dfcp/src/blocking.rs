@@ -179,13 +179,13 @@ impl Endpoint {
         self.endpoint.local_addr()
     }
 
-    /// What carries its datagrams.
+    /// Carrier of its datagrams.
     #[must_use]
     pub fn carrier(&self) -> Carrier {
         self.endpoint.carrier()
     }
 
-    /// What it holds, and what it has turned away; see [`crate::Endpoint::stats`].
+    /// Its counts of connections and memory, and of refusals; see [`crate::Endpoint::stats`].
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
         self.endpoint.stats()
@@ -261,7 +261,7 @@ impl Stream {
         self.stream.stats()
     }
 
-    /// Where the connection is in its life.
+    /// State of the connection.
     #[must_use]
     pub fn state(&self) -> State {
         self.stream.state()
@@ -291,7 +291,7 @@ impl Stream {
         self.stream.local_addr()
     }
 
-    /// What carries the datagrams.
+    /// Carrier of the datagrams.
     #[must_use]
     pub fn carrier(&self) -> Carrier {
         self.stream.carrier()

@@ -1,4 +1,4 @@
-//! What carries datagrams.
+//! Carriers of datagrams.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 /// Protocol numbers "for experimentation and testing" (RFC 3692, RFC 4727).
 const EXPERIMENTAL: [u8; 2] = [253, 254];
 
-/// What carries datagrams from host to host. Both ends need the same.
+/// Carrier of the datagrams from host to host. Both ends need the same.
 ///
 /// ```
 /// use dfcp::Carrier;
@@ -46,7 +46,7 @@ impl Carrier {
         }
     }
 
-    /// Whether this carrier can be used at all, apart from rights.
+    /// Fails if this carrier cannot be used at all, apart from rights.
     pub(crate) fn check(self) -> io::Result<()> {
         match self {
             Self::RawIp { protocol } if !EXPERIMENTAL.contains(&protocol) => Err(io::Error::new(

@@ -81,7 +81,7 @@ where
     Err(last_error.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, NO_ADDRESS).into()))
 }
 
-/// How long all attempts together may take, which is how long one would.
+/// Time limit of all attempts together, which is that of a single one.
 fn total_time(config: &Config) -> Duration {
     let own = match config.profile {
         Profile::Modern => limits::CONNECT_TIME_MODERN.min(config.idle_timeout),
@@ -90,14 +90,14 @@ fn total_time(config: &Config) -> Duration {
     config.connect_timeout.map_or(own, |given| given.min(own))
 }
 
-/// How long one attempt may take, of the time that is left for it and `others`. Some is left for these: the first of two addresses is
+/// Time limit of one attempt, out of the time that is left for it and `others`. Some is left for these: the first of two addresses is
 /// often an IPv6 address that does not work.
 fn attempt_time(left: Duration, others: usize) -> Duration {
     let share = left / u32::try_from(others).unwrap_or(u32::MAX).saturating_add(1);
     share.max(limits::ATTEMPT_TIME_MIN.min(left / 2))
 }
 
-/// Whether another address may do better. After a failed authentication none is tried: a wrong key may be an attack, which another
+/// True if another address may do better. After a failed authentication none is tried: a wrong key may be an attack, which another
 /// address would hide. Faults in the configuration, and of a peer that breaks the protocol, concern all addresses alike.
 fn is_of_this_address(error: &ConnectError) -> bool {
     match error {

@@ -1,4 +1,4 @@
-//! What can go wrong, one small type per operation, and how that looks as an [`io::Error`].
+//! Errors, one small type per operation, and their forms as an [`io::Error`].
 
 use std::io;
 
@@ -55,14 +55,14 @@ pub enum StreamError {
     /// The peer has given up the half that it sends: by [`reset`](crate::Stream::reset), or by dropping it (code 0).
     #[error("the peer reset the stream with code {code}")]
     Reset {
-        /// What the peer's application has said.
+        /// Code of the peer's application.
         code: u32,
     },
     /// The peer wants no more of what we send: it called [`stop_sending`](crate::Stream::stop_sending), dropped the stream, or did not
     /// accept it (code 0).
     #[error("the peer stopped the stream with code {code}")]
     Stopped {
-        /// What the peer's application has said.
+        /// Code of the peer's application.
         code: u32,
     },
     /// This side has reset or stopped it.

@@ -1,4 +1,4 @@
-//! Where static keys come from.
+//! Generation of static keys.
 
 use std::io;
 

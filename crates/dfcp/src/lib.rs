@@ -27,19 +27,19 @@
 //! # }
 //! ```
 //!
-//! **Configuration.** [`Config::server`], [`Config::client`] and [`Config::pre_shared`] are where one begins; what shall be
-//! different is said by methods: `Config::client(key).with_connect_timeout(Duration::from_secs(5))`.
+//! **Configuration.** [`Config::server`], [`Config::client`] and [`Config::pre_shared`] are the starting points;
+//! methods change their settings: `Config::client(key).with_connect_timeout(Duration::from_secs(5))`.
 //!
-//! **Many streams.** A [`Session`] is a connection in which both sides open streams, both ways or one-way, without a round trip; what is
-//! lost of one holds up no other.
+//! **Many streams.** A [`Session`] is a connection in which both sides open streams, both ways or one-way, without a round trip; loss
+//! in one holds up no other.
 //!
 //! A sender **finds the rate** which the path has room for, and follows it ([`Rate::Auto`]), unless it is given one ([`Rate::Fixed`]).
 //!
 //! An application that can adapt asks for what is known of the path: [`Stream::watch_path`].
 //!
 //! Every datagram is **encrypted and authenticated**, and a connection trusts no peer until its [`Credentials`] name one:
-//! a peer's key or fingerprint, a [`Verifier`] of one's own, or a key which both ends have. What does without is called
-//! `danger_..`.
+//! a peer's key or fingerprint, a [`Verifier`] of one's own, or a key which both ends have. Functions without
+//! that are called `danger_..`.
 //!
 //! Datagrams go over UDP, or with `CAP_NET_RAW` directly over IP: see [`Carrier`] and the functions named
 //! `.._over`.
@@ -55,14 +55,14 @@
 //!
 //! **Threads.** Bound in a runtime with a single thread, an endpoint is one of its tasks; bound anywhere else, it has a thread
 //! of its own. One thread for everything is the fastest on one or two cores; with more cores, a thread for the endpoint and
-//! others for readers and writers. Where there are several threads, spawn the tasks that read and write much: the future given to
+//! others for readers and writers. With several threads, spawn the tasks that read and write much: the future given to
 //! `block_on`, and so the body of `#[tokio::main]`, runs on a thread which has to be woken for every piece.
 //!
 //! **The log.** By [`tracing`](https://docs.rs/tracing), target `dfcp::session`, level DEBUG: the course of each connection, from
 //! the first call to why it ended, with totals; `dfcp::endpoint` counts the calls which made none. Lines are bounded by seconds,
 //! not by datagrams. Of a session's streams there are sums at most once a second: how many were opened, have ended, were reset or
 //! stopped and with which code, and how often the peer permitted no more. Level TRACE has a line for each of these events.
-//! Whether anybody listens is asked when a connection begins.
+//! Subscribers are looked for only when a connection begins.
 //!
 //! **Watching.** An [`Observer`] of a [`Config`] hears of each datagram, state and estimate of its connections, as typed events, where the
 //! log tells their course. A [`KeyLog`], which only `danger_with_key_log` puts in place, gets what opens a capture of them.

@@ -18,23 +18,23 @@ pub(crate) const DATAGRAMS_PER_LOCK: usize = 64;
 /// Bytes taken from one write, or given to one read, so that the endpoint's thread never waits long for the lock.
 pub(crate) const STREAM_BYTES_PER_LOCK: usize = 64 << 10;
 
-/// An attempt to connect that has no answer for so long asks whether anything listens there. A near listener has answered by then, and is not
-/// asked.
+/// Time without an answer after which an attempt to connect asks whether anything listens there. A near listener has answered by then, and is
+/// not asked.
 pub(crate) const CLOSED_PORT_DELAY: Duration = Duration::from_millis(50);
 
-/// For so long at least, the handshake may be answered before a refusal that repeats the question is believed.
+/// Least time for an answer to the handshake before a refusal that repeats the question is believed.
 pub(crate) const CLOSED_PORT_PATIENCE: Duration = Duration::from_millis(300);
 
 /// The time between two questions. Systems answer a closed port about once a second.
 pub(crate) const CLOSED_PORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// So many refusals that do not repeat the question are believed, over [`CLOSED_PORT_SPAN`]: an ICMP message has no author.
+/// Refusals that are believed although they do not repeat the question, if they span [`CLOSED_PORT_SPAN`]: an ICMP message has no author.
 pub(crate) const CLOSED_PORT_REFUSALS: u32 = 3;
 
 /// See [`CLOSED_PORT_REFUSALS`]. No listener needs longer to be heard first.
 pub(crate) const CLOSED_PORT_SPAN: Duration = Duration::from_secs(2);
 
-/// Refusals are looked for so often while an answer may come.
+/// Interval at which refusals are read while an answer may come.
 pub(crate) const CLOSED_PORT_GLANCE: Duration = Duration::from_millis(20);
 
 /// Messages taken in at each look: a flood of them must not keep a thread busy.
@@ -56,14 +56,14 @@ pub(crate) const SOCKET_BYTES_PER_BYTE: usize = 2;
 /// Bytes of one buffer: a whole run of datagrams, which the kernel has joined (GRO) or will split (GSO).
 pub(crate) const BUFFER_BYTES: usize = 1 << 16;
 
-/// Buffers which are kept when nobody needs them, over all endpoints of the process.
+/// Buffers which are kept while unused, over all endpoints of the process.
 pub(crate) const BUFFERS_KEPT_MAX: usize = 16;
 
-/// Buffers which one receive call may fill with runs. More of them would be cold by the time that the last is read. Where
+/// Buffers which one receive call may fill with runs. More of them would be cold by the time that the last is read. If
 /// the kernel joins little, as after losses, there are [`BUFFERS_KEPT_MAX`].
 pub(crate) const BUFFERS_PER_RECEIVE_CALL: usize = 8;
 
-/// A call which fills so little of each of its buffers shows that the kernel joins little.
+/// Bytes per buffer of a call below which the kernel joins little.
 pub(crate) const SCATTERED_BYTES_MAX: usize = 1 << 14;
 
 /// Bytes of a buffer's part which takes one packet where the kernel joins none: the longest datagram (1500 bytes) with
@@ -93,31 +93,31 @@ pub(crate) const ACTIVE_CONNECTIONS_MAX_IDLE: usize = 32;
 /// all active connections are about as much as the peer's socket buffer holds.
 pub(crate) const QUANTUM_BYTES: u64 = 160 << 10;
 
-/// How long a turn lasts if the application writes less than its quantum while others wait.
+/// Longest turn, if the application writes less than its quantum while others wait.
 pub(crate) const QUANTUM_TIME_MAX: Duration = Duration::from_millis(20);
 
-/// How long a connection whose stream was dropped after `shutdown` waits for the peer to end its half.
+/// Time that a connection whose stream was dropped after `shutdown` waits for the peer to end its half.
 pub(crate) const LINGER_MAX: Duration = Duration::from_secs(60);
 
-/// How long a full socket is waited for before timers are looked after.
+/// Time that a full socket is waited for before timers are served.
 pub(crate) const BLOCKED_MAX: Duration = Duration::from_millis(100);
 
-/// How long an endpoint which is over keeps its driver to send the last datagrams. A socket which never has room again must
-/// not hold it for ever.
+/// Time that an endpoint which is over keeps its driver to send the last datagrams. A socket which never has room again must not hold it
+/// for ever.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection which has just sent all that its pacer allowed is not served again before this much later, unless
 /// something happens to it: what may leave meanwhile leaves together.
 pub(crate) const SLOT: Duration = Duration::from_micros(250);
 
-/// How fast a full socket drains is measured over at least this: less would be single packets.
+/// Shortest time over which the drain of a full socket is measured: less would be single packets.
 pub(crate) const DRAIN_MEASURED_MIN: Duration = Duration::from_millis(2);
 
-/// What was measured of a full socket counts for so long after it was full.
+/// Time for which the measurement of a full socket holds after it was full.
 pub(crate) const DRAIN_VALID: Duration = Duration::from_millis(100);
 
-/// How long an attempt to connect lasts at most, whatever [`Config::connect_timeout`](crate::Config::connect_timeout) says: modern
-/// ([open-10] of `spec/protocol.md`; the idle timeout, if shorter, ends it sooner), ...
+/// Longest attempt to connect, whatever [`Config::connect_timeout`](crate::Config::connect_timeout) says: modern ([open-10] of
+/// `spec/protocol.md`; the idle timeout, if shorter, ends it sooner), ...
 pub(crate) const CONNECT_TIME_MODERN: Duration = Duration::from_secs(30);
 
 /// ... and classic ([open-20]).
@@ -128,18 +128,18 @@ pub(crate) const CONNECT_TIME_CLASSIC: Duration = Duration::from_secs(63);
 /// takes it for silence.
 pub(crate) const ATTEMPT_TIME_MIN: Duration = Duration::from_secs(7);
 
-/// How long the endpoint waits at most; it is woken earlier.
+/// Longest wait of the endpoint; wake-ups end it earlier.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(3_600);
 
 /// Watches of a path are told of changes no more often than this: reports may come every millisecond.
 pub(crate) const PATH_WATCH_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What can change with every report is logged no more often than this.
+/// Shortest time between log lines about values that can change with every report.
 pub(crate) const STORY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// For so long an endpoint receives from the socket before, when another has taken its place: what peers send before they have heard of the
 /// new address, and validated it. Three round trips of the longest paths (1 s).
 pub(crate) const REBIND_OVERLAP: Duration = Duration::from_secs(3);
 
-/// How long the endpoint pauses after a receive error which is not a peer's doing.
+/// Pause of the endpoint after a receive error which is not a peer's doing.
 pub(crate) const RECEIVE_ERROR_PAUSE: Duration = Duration::from_millis(10);

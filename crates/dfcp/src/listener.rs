@@ -86,8 +86,8 @@ impl Listener {
         self.endpoint.accept().await.ok_or_else(accepts_nothing)
     }
 
-    /// As [`accept`](Self::accept), for sessions with any number of streams; an example is at [`Session`]. How many streams the peer
-    /// may open, [`Config::streams`] says; at first none. Classic connections, which have one stream, are reset.
+    /// As [`accept`](Self::accept), for sessions with any number of streams; an example is at [`Session`]. [`Config::streams`]
+    /// limits the streams that the peer may open; at first to none. Classic connections, which have one stream, are reset.
     ///
     /// # Errors
     /// The endpoint accepts nothing any more.

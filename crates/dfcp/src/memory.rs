@@ -1,4 +1,4 @@
-//! How much memory this process may use.
+//! Memory that this process may use.
 
 /// Received blocks of an endpoint may take this fraction (one in four) of the memory that the process may use, unless the
 /// application sets `Accept::memory_bytes_max`.
@@ -23,7 +23,7 @@ fn machine_bytes() -> Option<u64> {
     None
 }
 
-/// What the control group of this process, and those above it, permit at most.
+/// Least limit of the control group of this process and those above it.
 fn group_bytes() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -34,7 +34,7 @@ fn group_bytes() -> Option<u64> {
     std::path::Path::new(path.trim()).ancestors().filter_map(limit).min()
 }
 
-/// What `memory.max` says; `None` for `max`.
+/// Limit in the text of `memory.max`; `None` for `max`.
 fn limit_of(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What an application that can adapt to the path, as an encoder of video does, wants to be told.
+//! Figures of the path for an application that can adapt to it, as an encoder of video does.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tokio::sync::watch;
 
 use crate::limits;
 
-/// What is known of a connection's path at present, in the direction in which this side sends.
+/// Present figures of a connection's path, in the direction in which this side sends.
 ///
-/// How much to offer: no more than `rate_bps`, headers and repair included. At a loss of `loss`, what the application writes
-/// takes about `1 / (1 - loss)` times as much, and what is written beyond that waits in the send buffer.
+/// Advice: offer no more than `rate_bps`, headers and repair included. At a loss of `loss`, what the application writes takes
+/// about `1 / (1 - loss)` times as much, and what is written beyond that waits in the send buffer.
 ///
 /// ```
 /// use dfcp::PathEstimates;
@@ -34,14 +34,14 @@ pub struct PathEstimates {
     /// The smoothed round-trip time; `None` while it is unknown.
     #[cfg_attr(feature = "serde", serde(rename = "rtt_ms", serialize_with = "as_milliseconds"))]
     pub rtt: Option<Duration>,
-    /// How long our datagrams wait on their way, above the least lately, whoever fills the queue; `None` while it is unknown.
+    /// Queueing delay of our datagrams, above the recent minimum, whoever fills the queue; `None` while it is unknown.
     #[cfg_attr(feature = "serde", serde(rename = "queue_ms", serialize_with = "as_milliseconds"))]
     pub queue: Option<Duration>,
     /// The share of the datagrams that the path loses, 0 to 1. Without evidence, 0.05.
     pub loss: f64,
     /// Bytes of the largest IP packets which data are sent in now, as packet size discovery has found so far. Zero in classic.
     pub packet_bytes: u16,
-    /// What the circuit breaker is at: while it is `Testing`, the rate is halved for a second and says nothing about the path.
+    /// State of the circuit breaker: while it is `Testing`, the rate is halved for a second and says nothing about the path.
     pub breaker: BreakerState,
 }
 
@@ -67,7 +67,7 @@ impl From<&Stats> for PathEstimates {
 
 /// Watches a connection's [`PathEstimates`]; from [`Stream::watch_path`](crate::Stream::watch_path).
 ///
-/// Values which are overtaken before anybody looks are skipped: this is a state, not a history. There are at most twenty new
+/// Values which are overtaken before they are read are skipped: this is a state, not a history. There are at most twenty new
 /// ones per second. It does not keep the connection open, and clones watch for themselves.
 ///
 /// ```
@@ -156,12 +156,12 @@ impl PathPublisher {
         self.estimates.send_if_modified(|estimates| std::mem::replace(estimates, latest) != latest);
     }
 
-    /// When the connection must be served so that no news are kept back.
+    /// Time by which the connection must be served so that no news are kept back.
     pub(crate) fn due_at(&self) -> Option<Time> {
         self.is_stale.then_some(self.published_at + limits::PATH_WATCH_INTERVAL)
     }
 
-    /// Whether nobody watches any more.
+    /// True if nobody watches any more.
     pub(crate) fn is_unwatched(&self) -> bool {
         self.estimates.is_closed()
     }

@@ -31,7 +31,7 @@ use crate::stream::{ReadHalf, Stream, WriteHalf};
 /// # async fn main() -> std::io::Result<()> {
 /// let key = dfcp::generate_key()?;
 /// let client = Config::client(key.public());
-/// // How many streams a client may have open at once:
+/// // Streams that a client may have open at once:
 /// let server = Config::server(key).with_streams(StreamLimits { bidirectional: 100, one_way: 0 });
 /// let listener = Listener::bind(([127, 0, 0, 1], 0).into(), server)?;
 /// let address = listener.local_addr()?;
@@ -66,7 +66,7 @@ use crate::stream::{ReadHalf, Stream, WriteHalf};
 /// **Its end.** [`close`](Self::close) is for both sides: the one that is done first calls it, the other one learns of that when
 /// [`accept_stream`](Self::accept_stream) returns `None`, and calls it, too. When the session and all of its streams are dropped, and
 /// `close` was not called, the connection is aborted, and the peer reads an error. After `close` the endpoint brings the rest to its end.
-/// While streams live, but no `Session` any more, what the peer opens is refused, as nobody could accept it. [`Stream`] says what ends
+/// While streams live, but no `Session` any more, new streams of the peer are refused, as nobody could accept them. [`Stream`] says what ends
 /// all that waits.
 ///
 /// Clones are the same session. All methods may be called from any number of tasks.
@@ -195,7 +195,7 @@ impl Session {
     /// application, each message has come or its time is over, the peer has confirmed every byte, and has closed the session, too, which
     /// may take as long as its application likes.
     ///
-    /// No stream is opened or accepted any more. What the peer opens is refused: it gets
+    /// No stream is opened or accepted any more. Streams that the peer opens are refused: it gets
     /// [`StreamError::Stopped`](crate::StreamError::Stopped) with code 0, unless all of it has arrived by then.
     ///
     /// Dropping the future does not take the close back; calling it again waits for it.
@@ -228,8 +228,9 @@ impl Session {
         self.shared().stats()
     }
 
-    /// What its automatic rate has found of the path, for [`Config::path_hint`](crate::Config::path_hint) of the next connection there; `None`
-    /// before that is proven. An [`Endpoint`](crate::Endpoint) remembers by itself what connections opened on it have found, once they are over.
+    /// Findings of its automatic rate about the path, for [`Config::path_hint`](crate::Config::path_hint) of the next connection there;
+    /// `None` before that is proven. An [`Endpoint`](crate::Endpoint) remembers by itself the findings of connections opened on it, once
+    /// they are over.
     #[must_use]
     pub fn path_hint(&self) -> Option<PathHint> {
         self.shared().path_hint()
@@ -241,7 +242,7 @@ impl Session {
         self.shared().watch_path()
     }
 
-    /// Where the connection is in its life.
+    /// State of the connection.
     #[must_use]
     pub fn state(&self) -> State {
         self.shared().state()
@@ -265,7 +266,7 @@ impl Session {
         self.shared().local_addr()
     }
 
-    /// What carries the datagrams.
+    /// Carrier of the datagrams.
     #[must_use]
     pub fn carrier(&self) -> Carrier {
         self.shared().path.carrier

@@ -212,8 +212,9 @@ impl Stream {
         self.shared().stats()
     }
 
-    /// What its automatic rate has found of the path, for [`Config::path_hint`](crate::Config::path_hint) of the next connection there; `None`
-    /// before that is proven. An [`Endpoint`](crate::Endpoint) remembers by itself what connections opened on it have found, once they are over.
+    /// Findings of its automatic rate about the path, for [`Config::path_hint`](crate::Config::path_hint) of the next connection there;
+    /// `None` before that is proven. An [`Endpoint`](crate::Endpoint) remembers by itself the findings of connections opened on it, once
+    /// they are over.
     #[must_use]
     pub fn path_hint(&self) -> Option<PathHint> {
         self.shared().path_hint()
@@ -225,7 +226,7 @@ impl Stream {
         self.shared().watch_path()
     }
 
-    /// Where the connection is in its life.
+    /// State of the connection.
     #[must_use]
     pub fn state(&self) -> State {
         self.shared().state()
@@ -249,7 +250,7 @@ impl Stream {
         self.shared().local_addr()
     }
 
-    /// What carries the datagrams.
+    /// Carrier of the datagrams.
     #[must_use]
     pub fn carrier(&self) -> Carrier {
         self.shared().path.carrier
@@ -289,8 +290,8 @@ impl Stream {
         self.handle.set_priority(priority);
     }
 
-    /// What both ends call this stream of their connection: the same on either side, and of no other stream of the connection, ever.
-    /// A connection of one stream has [`StreamId::FIRST`].
+    /// Number of this stream in its connection: the same on either side, and of no other stream of the connection, ever. A connection of
+    /// one stream has [`StreamId::FIRST`].
     ///
     /// ```
     /// # async fn example(session: &dfcp::Session) -> std::io::Result<()> {
@@ -304,8 +305,8 @@ impl Stream {
         self.handle.id()
     }
 
-    /// What this stream has done, in both directions, also after its end. It costs a lock and no system call. What the
-    /// whole connection has done is in [`stats`](Self::stats).
+    /// Counts of this stream, in both directions, also after its end. They cost a lock and no system call. Counts of the whole connection
+    /// are in [`stats`](Self::stats).
     ///
     /// ```
     /// # fn example(stream: &dfcp::Stream) {

@@ -53,7 +53,7 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Option<(usize, SocketAddr, 
     Some((message.bytes, from.unwrap(), tos.unwrap()))
 }
 
-/// How many datagrams came with which byte, from the client and from the server.
+/// Datagrams by the traffic-class byte that they came with, from the client and from the server.
 type Seen = [BTreeMap<u8, usize>; 2];
 
 /// Forwards between a client and a server, and notes what comes.

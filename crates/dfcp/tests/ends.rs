@@ -30,7 +30,7 @@ use tokio::time::timeout;
 /// No end takes longer than the idle timeout of these tests. This long after one, a future that still waits waits for ever.
 const NEVER: Duration = Duration::from_secs(20);
 
-/// What ends a session under the futures that wait for it.
+/// End of a session under the futures that wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The peer's application lets go of its streams and closes.
@@ -63,7 +63,7 @@ struct Scene {
     threads: [JoinHandle<()>; 2],
 }
 
-/// What the peer does: it holds what comes, reads nothing, and ends as it is told.
+/// The peer: it holds what comes, reads nothing, and ends as it is told.
 fn peer(
     config: Config,
     (address, accepted): (oneshot::Sender<SocketAddr>, oneshot::Sender<()>),
@@ -146,7 +146,7 @@ async fn join(thread: JoinHandle<()>) {
     thread.join().unwrap();
 }
 
-/// How a future has ended: `ok`, `none`, or the error.
+/// Result of a future: `ok`, `none`, or the error.
 fn told<T>(result: io::Result<T>) -> String {
     result.map_or_else(
         |error| StreamError::of(&error).map_or_else(|| format!("{:?}", error.kind()), |error| format!("{error:?}")),
@@ -154,7 +154,7 @@ fn told<T>(result: io::Result<T>) -> String {
     )
 }
 
-/// How the wait for the end of a half has ended: the code, or none, or the error.
+/// Result of the wait for the end of a half: the code, or none, or the error.
 fn told_stopped(result: io::Result<Option<u32>>) -> String {
     result.map_or_else(|error| told::<()>(Err(error)), |code| format!("{code:?}"))
 }
@@ -205,7 +205,7 @@ impl Waiting {
         }
     }
 
-    /// How those named have ended.
+    /// Results of those named.
     async fn ended(&mut self, names: &[&str]) -> BTreeMap<&'static str, String> {
         let mut all = BTreeMap::new();
         for (name, task) in &mut self.tasks {
@@ -298,7 +298,7 @@ async fn wait_for_all(us: &Session) -> Waiting {
     waiting
 }
 
-/// What is told of a session that has ended by an error of this kind, whichever call asks.
+/// Results of all calls on a session that has ended by an error of this kind.
 fn by_error(kind: &str, error: &str) -> BTreeMap<&'static str, String> {
     let mut all: BTreeMap<_, _> = OF_STREAMS.into_iter().chain(OPENING).map(|name| (name, kind.to_owned())).collect();
     all.extend(ACCEPTING.map(|name| (name, "none".to_owned())));
@@ -328,7 +328,7 @@ async fn an_end_by_an_error_ends_every_future_with_it() {
         }
         std::mem::replace(&mut scene.ends, oneshot::channel().0).send(end).unwrap();
         assert_eq!(waiting.ended(&all_names()).await, by_error(kind, error), "{end:?}");
-        // What is called afterwards is told the same, at once.
+        // Later calls are told the same, at once.
         let us = scene.us.clone();
         assert_eq!(told(timeout(NEVER, us.open_stream()).await.unwrap()), kind, "{end:?}");
         assert_eq!(told(timeout(NEVER, us.close()).await.unwrap()), kind, "{end:?}");
@@ -465,7 +465,7 @@ async fn without_messages_on_both_ends_none_is_waited_for() {
     assert_eq!(peer.send_message(b"one", Deadline::within(NEVER)), Err(MessageError::NotTaken));
 }
 
-/// A half that is gone is waited for by nobody, even if the other half of its stream lives.
+/// No task waits for a half that is gone, even if the other half of its stream lives.
 #[tokio::test]
 async fn a_half_of_a_stream_which_is_dropped_ends_without_the_other() {
     let (us, peer) = pair(config(End::PeerCloses)).await;
@@ -572,7 +572,7 @@ async fn what_waits_for_an_endpoint_ends_with_what_drives_it() {
     join(driving).await;
 }
 
-/// What waits in threads of its own, and how it has ended.
+/// Calls that wait in threads of their own, and their results.
 fn blocking_calls(us: &blocking::Session) -> mpsc::Receiver<(&'static str, String)> {
     type Call = Box<dyn FnOnce(blocking::Session) -> String + Send>;
     let [mut read, mut write, mut shut] = [(); 3].map(|()| us.open_stream().unwrap());

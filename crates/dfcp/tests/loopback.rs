@@ -428,7 +428,7 @@ fn an_endpoint_whose_runtime_has_ended_says_so_instead_of_waiting() {
 
 thread_local! {
     static NOW: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) };
-    /// How often it was asked for the time, and how often it asked the system.
+    /// Readings that were asked for, and those of them that asked the system.
     static READINGS: std::cell::Cell<(u64, u64)> = const { std::cell::Cell::new((0, 0)) };
 }
 
@@ -461,7 +461,7 @@ fn an_endpoint_goes_by_the_clock_that_it_is_given() {
     assert!(read > 0 && asked >= 2 * read, "asked {asked} times, read the system's clock {read} times");
 }
 
-/// What a server shows of its connections is there when they are gone, and is counted once.
+/// A server's totals include connections that are there and those that are gone, each counted once.
 #[tokio::test]
 async fn an_endpoint_sums_up_connections_that_are_there_and_that_are_over() {
     const BYTES: u64 = 100_000;

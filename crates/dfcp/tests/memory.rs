@@ -1,5 +1,5 @@
-//! What an accepted connection which has nothing to do really takes, by an allocator which counts. A binary of its own,
-//! with one test, as nothing else may allocate meanwhile.
+//! Memory that an idle accepted connection really takes, by an allocator which counts. A binary of its own, with one
+//! test, as nothing else may allocate meanwhile.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 

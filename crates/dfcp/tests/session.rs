@@ -86,8 +86,8 @@ async fn write_endlessly(mut writer: WriteHalf, written: Arc<AtomicU64>) {
     }
 }
 
-/// How many bytes each of several streams of each of several sessions with one peer has written when they have written `bytes` in all.
-/// One more stream in each session has more to write, too, and its application does not come back.
+/// Bytes that each of several streams of each of several sessions with one peer has written when they have written `bytes` in all. One
+/// more stream in each session has more to write, too, and its application does not come back.
 async fn bytes_by_session(sessions: usize, streams: usize, bytes: u64, is_one_task: bool) -> Vec<Vec<u64>> {
     let listener = sink(with_streams(0, streams as u32 + 1));
     let endpoint = Endpoint::bind(local(), None).unwrap();
@@ -125,8 +125,8 @@ async fn bytes_by_session(sessions: usize, streams: usize, bytes: u64, is_one_ta
     }
 }
 
-/// More sessions than send at a time. Whether each stream has a task of its own, or one task asks them in the same order each time:
-/// what a session may write in its turn is not all for the stream which asks first.
+/// More sessions than send at a time. With a task for each stream, and with one task that asks them in the same order each time:
+/// the stream which asks first does not get the whole turn of its session.
 #[tokio::test]
 async fn sessions_take_turns_and_so_do_the_streams_in_them() {
     for is_one_task in [false, true] {
@@ -381,7 +381,7 @@ async fn a_close_which_is_dropped_has_begun_and_can_be_waited_for_again() {
     let sent = write_pattern(&mut writer, 3, 200_000).await.unwrap();
     timeout(Duration::ZERO, client.close()).await.expect_err("the peer has not closed it");
     assert_eq!(code_of(client.open_stream().await), StreamError::SessionClosed);
-    // What was open goes on to its own end.
+    // Open streams go on to their own end.
     let reading = async { read_hash(&mut server.accept_one_way().await.unwrap()).await.unwrap() };
     let (shut, received) = tokio::join!(writer.shutdown(), reading);
     shut.unwrap();

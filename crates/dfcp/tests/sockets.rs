@@ -221,7 +221,7 @@ async fn a_peer_hears_of_a_new_address_from_an_end_that_only_reads() {
     close(ours, theirs).await;
 }
 
-/// What is on its way to the socket before is not lost.
+/// Datagrams on their way to the socket before are not lost.
 #[tokio::test]
 async fn what_comes_to_the_old_address_is_still_heard() {
     let (endpoint, ours, theirs, _listener) = pair(bound(local()), config()).await;
@@ -491,7 +491,7 @@ async fn accepting_goes_on_over_a_new_socket_and_for_a_while_over_the_one_before
     assert_eq!(endpoint.carrier(), Carrier::Udp);
 }
 
-/// Which of the two sockets the system chooses does not matter while both are received from. Without seals, too.
+/// The system's choice of one of the two sockets does not matter while both are received from. Without seals, too.
 #[tokio::test]
 async fn a_socket_that_shares_the_port_takes_over_without_a_move() {
     for config in [config(), Config::danger_unsealed().with_streams(config().streams)] {

@@ -1,4 +1,4 @@
-//! What the log tells of connections: `dfcp::session` and `dfcp::endpoint`, at the level DEBUG.
+//! Lines of the log about connections: `dfcp::session` and `dfcp::endpoint`, at the level DEBUG.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -41,7 +41,7 @@ async fn lossy_path(server: SocketAddr) -> SocketAddr {
     address
 }
 
-/// What has been logged on this thread, on which both endpoints are tasks.
+/// Lines that have been logged on this thread, on which both endpoints are tasks.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -131,7 +131,7 @@ async fn session_pair(limit: u32) -> (Session, Session) {
     (client.unwrap(), server.unwrap())
 }
 
-/// What the lines about streams say, added up.
+/// Sum of a field in the lines about streams.
 fn sum(text: &str, field: &str) -> u64 {
     let sums = text.lines().filter_map(|line| line.split_once(": streams ")?.1.split_once(&format!(" {field}=")));
     sums.map(|(_, after)| after.split(' ').next().unwrap().parse::<u64>().unwrap()).sum()

@@ -1,4 +1,4 @@
-//! Which side of a file transfer calls, and what follows from that.
+//! The calling side of a file transfer, and the consequences of that choice.
 
 use std::path::{Path, PathBuf};
 

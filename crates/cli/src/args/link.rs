@@ -1,4 +1,4 @@
-//! What an emulated path does, as command lines say it.
+//! Properties of an emulated path, in the syntax of command lines.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ pub struct LinkArgs {
     #[arg(long, value_name = "FILE")]
     pub down_trace: Option<PathBuf>,
 
-    /// How many packets may wait for the bottleneck, in what kind of queue, or both: 500, drr, fq-codel:500. Kinds are fifo, drr,
+    /// Packets that may wait for the bottleneck, the kind of queue, or both: 500, drr, fq-codel:500. Kinds are fifo, drr,
     /// sfq, wfq, codel, fq-codel and red; without a kind it is fifo. The last three mark packets with ECN instead of dropping them
     #[arg(long, value_name = "[KIND:]PACKETS", default_value_t = QueueArg::default())]
     pub queue: QueueArg,
@@ -87,8 +87,8 @@ pub struct LinkArgs {
     #[arg(long, value_name = "SHARE", value_parser = units::percent, default_value = "0%")]
     pub corrupt: f64,
 
-    /// Which ways packets are lost, delayed at random, batched, policed, reordered, duplicated and corrupted: up is from the client to
-    /// the other end. Rates, queues and --delay are on both
+    /// Directions in which packets are lost, delayed at random, batched, policed, reordered, duplicated and corrupted: up is from the
+    /// client to the other end. Rates, queues and --delay are on both
     #[arg(long, value_name = "up|down|both", value_parser = ways, default_value = "both")]
     pub ways: Ways,
 
@@ -96,8 +96,8 @@ pub struct LinkArgs {
     #[arg(long, value_name = "START:LENGTH")]
     pub outage: Vec<OutageArg>,
 
-    /// When the client gets another port, as behind a NAT that has forgotten it: what is sent to the one before is lost, and its connections
-    /// of TCP end. Can be given several times
+    /// Time at which the client gets another port, as behind a NAT that has forgotten it: packets to the old port are lost, and its TCP
+    /// connections end. Can be given several times
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub rebind: Vec<Duration>,
 }
@@ -270,7 +270,7 @@ impl QueueKind {
 pub struct QueueArg {
     /// In which order packets leave it.
     pub kind: QueueKind,
-    /// How many may wait.
+    /// Packets that may wait.
     pub packets: usize,
 }
 

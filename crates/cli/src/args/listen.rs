@@ -1,4 +1,4 @@
-//! Where to listen, on the command line.
+//! The listening address, on the command line.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -15,7 +15,7 @@ pub enum ListenArg {
     At(String),
 }
 
-/// A parser of where to listen. Where only an address or a name is given, the port is this one.
+/// A parser of listening addresses. With only an address or a name, the port is this one.
 pub fn listen_at(port: u16) -> impl Fn(&str) -> Result<ListenArg, String> + Clone + Send + Sync + 'static {
     move |text| ListenArg::parse(text, Some(port))
 }

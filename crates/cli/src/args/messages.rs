@@ -1,4 +1,4 @@
-//! What messages with deadlines are worth, on the command line.
+//! Deadline and target of messages, on the command line.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use clap::Args;
 use dfcp_framing::limits::{MESSAGE_BYTES_MAX, MESSAGE_INTERVAL_MAX, MESSAGE_WITHIN_MAX};
 use dfcp_framing::messages::Worth;
 
-/// The share of messages that shall come in time unless another is asked for, percent.
+/// Default share of messages that should arrive in time, percent.
 const TARGET_DEFAULT_PERCENT: &str = "99.9";
 
 /// Deadline and target.
 #[derive(Debug, Clone, Args)]
 pub struct MessageArgs {
-    /// How long after it was handed over a message is still worth something, such as 60ms; at most 1h
+    /// Time after which a message is worthless, counted from its handover, such as 60ms; at most 1h
     #[arg(long, value_name = "TIME", value_parser = within)]
     pub deadline: Option<Duration>,
-    /// The percentage of messages that shall come in time, 50 to 99.9999: a higher one costs more datagrams
+    /// Percentage of messages that should arrive in time, 50 to 99.9999: a higher one costs more datagrams
     #[arg(long, value_name = "PERCENT", default_value = TARGET_DEFAULT_PERCENT, value_parser = target_ppm, requires = "deadline")]
     pub target: u32,
 }
 
 impl MessageArgs {
-    /// What was given; `None` without a deadline.
+    /// The worth that the options state; `None` without a deadline.
     pub fn worth(&self) -> Option<Worth> {
         self.deadline.map(|within| Worth { within, target_ppm: self.target })
     }
@@ -36,7 +36,7 @@ pub(super) fn every(text: &str) -> Result<Duration, String> {
     time(text, MESSAGE_INTERVAL_MAX).ok_or_else(|| "expected a time such as 4ms, from 1us to 1min".to_owned())
 }
 
-/// How long messages are worth something.
+/// Time for which messages are worth something.
 ///
 /// # Errors
 /// Not such a time.
@@ -48,7 +48,7 @@ fn time(text: &str, most: Duration) -> Option<Duration> {
     crate::units::duration(text).ok().filter(|time| (Duration::from_micros(1)..=most).contains(time))
 }
 
-/// The share that shall come in time, from percent into parts per million.
+/// The share that should arrive in time, from percent into parts per million.
 ///
 /// # Errors
 /// Not such a percentage.

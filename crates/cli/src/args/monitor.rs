@@ -1,4 +1,4 @@
-//! How a server is watched, on the command line.
+//! Metrics and audit log of a server, on the command line.
 
 use std::path::PathBuf;
 

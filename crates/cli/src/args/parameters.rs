@@ -57,17 +57,17 @@ impl Parameters {
         self.0.get(&parameter).copied()
     }
 
-    /// Whether blocks are not encoded here.
+    /// True if blocks are not encoded here.
     pub fn is_coding_off(&self) -> bool {
         self.get(Parameter::Coding) == Some(0)
     }
 
-    /// Whether blocks are not to be decoded.
+    /// True if blocks are not to be decoded.
     pub fn is_decoding_off(&self) -> bool {
         self.get(Parameter::Decoding) == Some(0)
     }
 
-    /// Whether a token bucket limits what is sent.
+    /// True if a token bucket limits the rate.
     pub fn has_bucket(&self) -> bool {
         self.bucket().is_some()
     }
@@ -99,7 +99,7 @@ impl Parameters {
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    /// What the token bucket, if there is one, does to the rate; for people.
+    /// Effect of the token bucket on the rate, for display; `None` without one.
     pub fn describe_bucket(&self) -> Option<String> {
         let TokenBucket { maxtokens, inctokens, inttokens } = self.bucket()?;
         let rate_bps = 8.0 * inctokens.min(maxtokens) as f64 / (TICK_S * inttokens as f64);

@@ -7,7 +7,7 @@ use dfcp_secure::Fingerprint;
 
 use super::trust::{self, AdmissionArgs, CodeArg, HostArgs};
 
-/// What a listening side admits, and what a calling side trusts. Which of the two this one is, is known once all is parsed
+/// Keys and codes that a listening side admits, or a calling side trusts. The side is known only once all is parsed
 /// (`PeerArgs::check`).
 #[derive(Debug, Clone, Default, Args)]
 pub struct PeerArgs {
@@ -53,7 +53,7 @@ pub struct PeerArgs {
 }
 
 impl PeerArgs {
-    /// What a side that calls trusts.
+    /// Proofs that a calling side trusts.
     #[must_use]
     pub fn host(&self) -> HostArgs {
         HostArgs {
@@ -64,7 +64,7 @@ impl PeerArgs {
         }
     }
 
-    /// What a side that listens admits.
+    /// Peers that a listening side admits.
     #[must_use]
     pub fn admission(&self) -> AdmissionArgs {
         AdmissionArgs {
@@ -77,7 +77,7 @@ impl PeerArgs {
         }
     }
 
-    /// Whether the code comes from standard input.
+    /// True if the code comes from standard input.
     #[must_use]
     pub fn reads_code(&self) -> bool {
         matches!(self.code, Some(Some(CodeArg::Input)))
@@ -132,6 +132,6 @@ pub(super) fn only_of_listeners(flags: &[(&'static str, bool)]) -> Result<(), St
 }
 
 fn code(text: &str) -> Result<CodeArg, String> {
-    // What follows the flag of a listening side may have been meant as a file.
+    // The word after the flag of a listening side may have been meant as a file.
     trust::code(text).map_err(|why| format!("{why}; a side that listens makes it itself: there, put --code last"))
 }

@@ -22,7 +22,7 @@ Example:
 
 The second command asks for the code which the server prints. `dfcp perf local` needs no other machine: it shows what this one can do.")]
 pub struct PerfArgs {
-    /// Which side, or both.
+    /// Side of the measurement, or both.
     #[command(subcommand)]
     pub side: PerfSide,
 }
@@ -65,16 +65,16 @@ pub struct PerfServerArgs {
     /// The peers to admit.
     #[command(flatten)]
     pub admission: AdmissionArgs,
-    /// Who watches.
+    /// Metrics of this server.
     #[command(flatten)]
     pub metrics: MetricsArgs,
-    /// What is kept of it.
+    /// Audit log of the measurements.
     #[command(flatten)]
     pub audit: AuditArgs,
-    /// How to use the path.
+    /// Options of the path.
     #[command(flatten)]
     pub path: PathArgs,
-    /// How classic connections work.
+    /// Parameters of classic connections.
     #[command(flatten)]
     pub parameters: ParameterArgs,
     /// Print one JSON object per line
@@ -108,10 +108,10 @@ A message is in time if it is there --deadline after it was handed over, as far 
 With --set coding=0 (the first block's segments serve for all) or --set decoding=0, the receiving side counts data without \
 decoding it, whichever side that is. With --reverse, coding=0 is for the server, and the figures of the path are shown there only.")]
 pub struct PerfClientArgs {
-    /// Where `dfcp perf server` listens
+    /// Address of `dfcp perf server`
     #[arg(value_name = "HOST[:PORT]", value_parser = host_or(PERF_PORT))]
     pub server: String,
-    /// How long to send: seconds, or with a unit (500ms, 2min)
+    /// Time to send: seconds, or with a unit (500ms, 2min)
     #[arg(long, value_name = "TIME", default_value = "10", value_parser = seconds)]
     pub duration: Duration,
     /// Stop after this many bytes, such as 64M or 1GB, if that is reached before the duration
@@ -131,7 +131,7 @@ pub struct PerfClientArgs {
     /// From one message to the next, such as 4ms or 400us
     #[arg(long, value_name = "TIME", requires = "messages", value_parser = messages::every)]
     pub every: Option<Duration>,
-    /// What messages are worth
+    /// Deadline and target of messages
     #[command(flatten)]
     pub worth: MessageArgs,
     /// Streams over which the data goes, 1 to 128, all in one connection: what is lost of one holds up no other
@@ -141,10 +141,10 @@ pub struct PerfClientArgs {
     /// The peers to trust.
     #[command(flatten)]
     pub host: HostArgs,
-    /// How to use the path.
+    /// Options of the path.
     #[command(flatten)]
     pub path: PathArgs,
-    /// How classic connections work.
+    /// Parameters of classic connections.
     #[command(flatten)]
     pub parameters: ParameterArgs,
     /// Print one JSON object at the end: counts of each of `intervals` are of that interval alone, those in `total` of the whole measurement
@@ -166,7 +166,7 @@ one right after the other. Measuring without encryption needs no flag here, sinc
 The figures include both ends: encoding and decoding, encrypting and decrypting, and what the system's network stack does \
 in this program's name. On a path between two machines each of them bears its part only.")]
 pub struct PerfLocalArgs {
-    /// How long each measurement takes: seconds, or with a unit (500ms), from 100ms to 10min
+    /// Time of each measurement: seconds, or with a unit (500ms), from 100ms to 10min
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = local_seconds)]
     pub duration: Duration,
     /// Rounds, from 1 to 100: each is one measurement with every cipher and one without encryption
@@ -180,7 +180,7 @@ pub struct PerfLocalArgs {
     pub json: bool,
 }
 
-/// How long a measurement takes.
+/// Duration of a measurement: above 0 s, at most 24 h.
 ///
 /// # Errors
 /// Not such a time.

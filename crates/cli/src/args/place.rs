@@ -84,8 +84,8 @@ fn check_name(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// A parser of names and addresses with a port, or else with this one. What it returns has a port, and brackets where it is an
-/// address of IPv6.
+/// A parser of names and addresses with a port, or else with this one. Its result has a port, and brackets around an
+/// IPv6 address.
 pub fn host_or(port: u16) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync + 'static {
     move |text| to_call(text, Some(port))
 }

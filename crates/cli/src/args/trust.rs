@@ -7,7 +7,7 @@ use dfcp_secure::{Cipher, Fingerprint, PublicKey};
 
 use crate::pairing::{Code, CodeError};
 
-/// Where a code comes from.
+/// Source of a code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CodeArg {
     /// From the command line.
@@ -16,7 +16,7 @@ pub enum CodeArg {
     Input,
 }
 
-/// What the connecting side trusts.
+/// Proofs that the connecting side trusts.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HostArgs {
     /// The one-time code that the other side has printed, such as 42-otter-violin; `-` asks for it on the
@@ -38,7 +38,7 @@ pub struct HostArgs {
     pub psk_file: Option<PathBuf>,
 }
 
-/// What the listening side admits.
+/// Peers that the listening side admits.
 #[derive(Debug, Clone, Default, Args)]
 pub struct AdmissionArgs {
     /// Print a one-time code and admit one peer which gives it; the default on a terminal

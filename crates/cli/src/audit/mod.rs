@@ -44,7 +44,7 @@ struct State {
     strangers: Strangers,
 }
 
-/// How much those who are not let in may write here. A stranger could otherwise fill the disk.
+/// Budget of lines about peers that are not admitted. A stranger could otherwise fill the disk.
 struct Strangers {
     since: Instant,
     lines: u32,
@@ -100,7 +100,7 @@ impl AuditLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Whatever happened, what matters is whether the next line can be written.
+        // A panic under the lock does not matter, only that the next line can be written.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,7 +115,7 @@ impl AuditLog {
         self.record_line(&mut self.lock(), event)
     }
 
-    /// As [`record`](Self::record), about somebody who is not let in: at most [`STRANGERS_LOGGED_MAX`] lines in each
+    /// As [`record`](Self::record), about a peer that is not admitted: at most [`STRANGERS_LOGGED_MAX`] lines in each
     /// [`STRANGERS_LOGGED_SPAN`], of one address [`STRANGER_LOGGED_MAX`], and then one with the number of others. So nobody can hide
     /// what another one tries, or he himself from elsewhere, behind attempts from one address.
     pub fn record_stranger(&self, event: Value, address: Option<AddressPrefix>) {
@@ -131,7 +131,7 @@ impl AuditLog {
         self.record_line(&mut state, event);
     }
 
-    /// Whether it could be written when that was last tried.
+    /// True unless the last attempt to write it failed.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         !self.lock().is_failing

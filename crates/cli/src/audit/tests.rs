@@ -1,4 +1,4 @@
-//! What must not be lost, and what must not get in.
+//! Lines that must not be lost, and lines that must not get in.
 
 use std::fs::OpenOptions;
 use std::net::IpAddr;

@@ -1,9 +1,9 @@
-//! What has to be known of a captured packet. The bytes are hostile: nothing here panics, whatever they are.
+//! Fields of a captured packet that the commands need. The bytes are hostile: nothing here panics, whatever they are.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-/// Headers of IPv6 between the first one and UDP that are followed; more are no traffic that anybody sends.
+/// Headers of IPv6 between the first one and UDP that are followed; real traffic has no more.
 const EXTENSIONS_MAX: usize = 8;
 const UDP: u8 = 17;
 const UDP_HEADER_BYTES: usize = 8;
@@ -13,11 +13,11 @@ const EXPERIMENTS: [u8; 2] = [253, 254];
 /// An IP packet, as far as it was captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IpPacket<'a> {
-    /// Where it goes.
+    /// Destination address.
     pub(crate) to: IpAddr,
     /// Its bytes from the IP header on, as it was on the wire.
     pub(crate) size_bytes: u32,
-    /// What it carries, if that is UDP.
+    /// Its payload, if that is UDP.
     pub(crate) udp: Option<Udp<'a>>,
 }
 
@@ -26,29 +26,29 @@ pub(crate) struct IpPacket<'a> {
 pub(crate) struct Udp<'a> {
     /// The port it goes to.
     pub(crate) port: u16,
-    /// What was captured of its payload.
+    /// Captured part of its payload.
     pub(crate) payload: &'a [u8],
 }
 
-/// What a packet carries that may be DFCP: over UDP, or over IP alone.
+/// Payload of a packet that may be DFCP: over UDP, or over IP alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Carried {
-    /// Where in what was captured it lies.
+    /// Its range in the captured bytes.
     pub(crate) range: Range<usize>,
-    /// How long it was on the wire.
+    /// Its length on the wire.
     pub(crate) wire_bytes: usize,
-    /// Where the checksum is that covers it, UDP's.
+    /// Offset of the checksum that covers it, UDP's.
     pub(crate) checksum_at: Option<usize>,
 }
 
-/// What is in front of the IP header, by the number of <https://www.tcpdump.org/linktypes.html>.
+/// Header in front of the IP header, by the number of <https://www.tcpdump.org/linktypes.html>.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkType {
     /// Ethernet.
     Ethernet,
     /// Nothing.
     RawIp,
-    /// What Linux has for its device `any`, and its second version.
+    /// Header of Linux's device `any`, and its second version.
     LinuxCooked,
     /// See above.
     LinuxCooked2,
@@ -69,7 +69,7 @@ impl LinkType {
         }
     }
 
-    /// What is behind its header, if that may be IP.
+    /// Bytes behind its header, if they may be IP.
     fn ip(self, bytes: &[u8]) -> Option<&[u8]> {
         match self {
             Self::RawIp => Some(bytes),
@@ -81,7 +81,7 @@ impl LinkType {
     }
 }
 
-/// What is behind the EtherType at `at`, and behind up to two tags of virtual networks.
+/// Bytes behind the EtherType at `at`, after up to two VLAN tags.
 fn behind_type(bytes: &[u8], at: usize) -> Option<&[u8]> {
     (0..3).map(|tags| at + 4 * tags).find_map(|at| match be16(bytes, at) {
         Some(0x8100 | 0x88A8) => None,
@@ -123,7 +123,7 @@ pub(crate) fn ip_packet(link: LinkType, captured: &[u8], wire_bytes: u32) -> Opt
     }
 }
 
-/// What may carry DFCP in what was captured of a frame of `wire_bytes`, the first fragment or all of it; `None` if nothing does.
+/// Possible DFCP in the captured bytes of a frame of `wire_bytes`, the first fragment or all of it; `None` if there is none.
 pub(crate) fn carried(link: LinkType, captured: &[u8], wire_bytes: u32) -> Option<Carried> {
     let size_bytes = ip_packet(link, captured, wire_bytes)?.size_bytes as usize;
     let ip = link.ip(captured)?;
@@ -148,7 +148,7 @@ pub(crate) fn carried(link: LinkType, captured: &[u8], wire_bytes: u32) -> Optio
     (start <= end).then_some(Carried { range: start..end, wire_bytes, checksum_at })
 }
 
-/// What is behind the extension headers of IPv6 that is UDP or DFCP, with its protocol number.
+/// Payload behind the extension headers of IPv6 that is UDP or DFCP, with its protocol number.
 fn transport(mut kind: u8, mut bytes: &[u8]) -> Option<(u8, &[u8])> {
     for _ in 0..EXTENSIONS_MAX {
         let length = match kind {

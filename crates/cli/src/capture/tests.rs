@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::estimate::trace::tests::simulated;
 
-/// When a packet came, ns, how long it was, and how much of it there is.
+/// Arrival of a packet, ns, its length, and its captured bytes.
 type Seen = (u64, u32, usize);
 
 /// Every packet, and whether the capture is whole.

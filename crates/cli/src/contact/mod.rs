@@ -1,4 +1,4 @@
-//! Which hosts a connection may be opened to: `send`, `receive --from` and `perf client` trust by the same rules.
+//! Hosts to which a connection may be opened: `send`, `receive --from` and `perf client` trust by the same rules.
 //!
 //! | what is given | which peer must answer | remembered |
 //! |---|---|---|
@@ -39,7 +39,7 @@ pub struct Contact {
     proof: Proof,
 }
 
-/// What the host has to show.
+/// Proof that the host must give.
 #[derive(Debug, Clone)]
 enum Proof {
     PreShared(PreSharedKey),
@@ -60,7 +60,7 @@ enum Expected {
     Unknown,
 }
 
-/// What is to be done after [`Contact::confirm`].
+/// Step after [`Contact::confirm`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Use the connection.
@@ -70,7 +70,7 @@ pub enum Next {
 }
 
 impl Contact {
-    /// What the arguments and `known_hosts` say about `host_port`; `None` if the connection is not to be sealed.
+    /// Contact with `host_port` by the arguments and `known_hosts`; `None` if the connection is not to be encrypted.
     ///
     /// # Errors
     /// A file cannot be used, the code is none, or `known_hosts` and `--host-key` contradict each other.
@@ -115,7 +115,7 @@ impl Contact {
         Some(key)
     }
 
-    /// Which keys the handshake lets pass.
+    /// Keys that the handshake accepts.
     #[must_use]
     pub fn peer_key(&self) -> PeerKey {
         match &self.proof {
@@ -275,7 +275,7 @@ fn connection_error(error: &anyhow::Error) -> Option<&ConnectionError> {
     io.get_ref()?.downcast_ref()
 }
 
-/// The code of the command line, or the next line of standard input. Where that is a terminal, the code is asked for.
+/// The code of the command line, or the next line of standard input. On a terminal, the code is asked for.
 async fn read_code(code: &CodeArg) -> anyhow::Result<Code> {
     if let CodeArg::Given(code) = code {
         return Ok(code.clone());

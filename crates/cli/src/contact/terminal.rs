@@ -25,7 +25,7 @@ impl Terminal {
         Some(Self { input: BufReader::new(input.ok()?), output: output.ok()? })
     }
 
-    /// Whether what is typed there is for this program. A shell keeps the keyboard from a job in the background: the system
+    /// True if keyboard input is for this program. A shell keeps the keyboard from a job in the background: the system
     /// stops one that reads nonetheless (SIGTTIN), with all its threads.
     #[must_use]
     pub fn is_in_foreground(&self) -> bool {
@@ -38,7 +38,7 @@ impl Terminal {
         true
     }
 
-    /// Waits until a line has been typed, at most for so long; whether there is one.
+    /// Waits until a line has been typed, at most this long; true if there is one.
     ///
     /// # Errors
     /// The system's.

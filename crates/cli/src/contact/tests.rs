@@ -1,4 +1,4 @@
-//! What is said about failed connections.
+//! Messages about failed connections.
 
 use std::io;
 

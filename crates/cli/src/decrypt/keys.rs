@@ -26,7 +26,7 @@ pub(super) enum KeysError {
     /// None is a line of a key log, or all of these are damaged.
     #[error("has no keys: give the file which {variable} named when the connection was made with --key-log{why}", variable = crate::key_log::VARIABLE)]
     None {
-        /// What is wrong with the first damaged line, if there is one.
+        /// Fault of the first damaged line, if there is one.
         why: String,
     },
 }
@@ -40,7 +40,7 @@ pub(super) enum Closed {
     Forged,
 }
 
-/// What opens datagrams.
+/// Keys that open datagrams.
 #[derive(Debug, Default)]
 pub(super) struct KeyRing {
     /// Most ids are one connection's.
@@ -85,7 +85,7 @@ impl KeyRing {
         self.damaged.1.get_or_insert((number, why));
     }
 
-    /// How many lines are damaged, and the first of them.
+    /// Count of damaged lines, with the first of them.
     pub(super) fn describe_damage(&self) -> Option<String> {
         let (count, (number, why)) = (self.damaged.0, self.damaged.1?);
         Some(format!("damaged lines: {count}, the first is line {number}: {why}"))
@@ -120,7 +120,7 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Opens what is sealed behind `header` in a datagram to the holder of `id`, whose number ends in `low`, into `out`. Returns the payload's
+    /// Opens the payload behind `header` in a datagram to the holder of `id`, whose number ends in `low`, into `out`. Returns the payload's
     /// length.
     ///
     /// # Errors

@@ -6,13 +6,13 @@ use super::keys::{Closed, KeyRing};
 use crate::capture::packet::Carried;
 use crate::limits::SUPERPACKET_BYTES_MAX;
 
-/// What stands in the place of a tag behind a payload that was opened (`spec/security.md` \[keylog-4\]).
+/// Mark in place of the tag, behind a payload that was opened (`spec/security.md` \[keylog-4\]).
 pub(super) const OPENED_MARK: [u8; TAG_BYTES] = *b"DFCP opened\0\0\0\0\0";
 
-/// How far the numbers of neighbours in one packet may be from each other.
+/// Largest distance between the numbers of neighbours in one packet.
 const STEP_MAX: u32 = 64;
 
-/// What became of datagrams, and how much else there was.
+/// Fates of datagrams, with the count of everything else.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Counts {
     /// Encrypted ones which are opened now.
@@ -38,7 +38,7 @@ impl Counts {
     }
 }
 
-/// What became of one datagram.
+/// Fate of one datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Opened,
@@ -81,7 +81,7 @@ pub(super) fn open(keys: &mut KeyRing, packet: &mut [u8], carried: &Carried, cou
     }
 }
 
-/// Opens a datagram which had `wire_bytes` if it is a sealed one.
+/// Opens a datagram which had `wire_bytes` if it is encrypted.
 fn open_one(keys: &mut KeyRing, datagram: &mut [u8], wire_bytes: usize) -> Fate {
     let Ok(outline) = Outline::of(datagram) else { return Fate::Other };
     if !outline.is_sealed {
@@ -92,7 +92,7 @@ fn open_one(keys: &mut KeyRing, datagram: &mut [u8], wire_bytes: usize) -> Fate 
         };
         return if is_intact { Fate::Plaintext } else { Fate::Other };
     }
-    // The checksum field of every sealed segment is 0 ([seal-1]): what has another is something else that looks like one.
+    // The checksum field of every sealed segment is 0 ([seal-1]): a packet with another only looks like one.
     if datagram.get(14..16) != Some(&[0, 0]) {
         return Fate::Other;
     }
@@ -134,7 +134,7 @@ fn stride(bytes: &[u8], wire_bytes: usize) -> Option<usize> {
     })
 }
 
-/// Whether a header of the same connection as `first` begins at each multiple of `stride`.
+/// True if a header of the same connection as `first` begins at each multiple of `stride`.
 fn is_batch(bytes: &[u8], stride: usize, wire_bytes: usize, first: &Outline) -> bool {
     let mut before = first.s3;
     (stride..wire_bytes).step_by(stride).all(|at| {

@@ -105,7 +105,7 @@ fn files_without_keys_and_endless_ones_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Whatever is changed in a capture or a key log, what can be read of the one is copied, and never more is opened than there was.
+    /// After any change to a capture or a key log, the readable part of the capture is copied, and never more is opened than there was.
     #[test]
     fn no_capture_and_no_key_log_are_too_strange(
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..20), cut in any::<prop::sample::Index>(),

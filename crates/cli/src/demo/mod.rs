@@ -116,7 +116,7 @@ impl DemoArgs {
         )
     }
 
-    /// How long DFCP gets: more than it ever needs, but an end.
+    /// Time limit of a DFCP run: more than it ever needs.
     fn dfcp_limit(&self, path: &Path) -> Duration {
         let ideal_s = 8.0 * self.size as f64 / path.ceiling_bps(path.loss);
         Duration::from_secs_f64(2.0 * ideal_s) + 40 * self.rtt + Duration::from_secs(5)

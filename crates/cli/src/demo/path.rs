@@ -65,7 +65,7 @@ impl Path {
     }
 }
 
-/// What the way forward did to a run.
+/// Effect of the forward direction on a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Wire {
     /// Bytes of IP packets which the sender offered: data, repair, retransmissions and control.

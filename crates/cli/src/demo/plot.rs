@@ -45,7 +45,7 @@ fn series(label: &str, role: Role, groups: &[&[RunResult]], value: impl Fn(&[Run
     Series { label: label.to_owned(), points: groups.iter().enumerate().filter_map(bar).collect(), role }
 }
 
-/// Which bars are not those of complete transfers.
+/// Notes on the bars of incomplete transfers.
 fn notes(results: &[RunResult]) -> Vec<String> {
     let bar = |run: &RunResult| format!("{} at {}", run.transport.label(), human_percent(run.path.loss));
     let note = |run: &RunResult| match run.ending {

@@ -30,7 +30,7 @@ const UDP_PAYLOAD_BYTES: u16 = 1452;
 /// Socket buffers asked for, bytes; the kernel may grant less.
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 
-/// What finds the rate.
+/// Congestion controller, which finds the rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Controller {
     /// CUBIC, quinn's default and the Internet's.

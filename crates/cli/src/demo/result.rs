@@ -1,4 +1,4 @@
-//! What the runs measured, as a table and as JSON.
+//! Results of the runs, as a table and as JSON.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::output::human_seconds;
 use crate::transport::Waste;
 use crate::units::{human_bytes, human_percent, human_rate};
 
-/// What carried the file.
+/// Transport of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Transport {
     /// This workspace's, told the path's rate.
@@ -38,12 +38,12 @@ impl Transport {
         Self::QuicCubic,
     ];
 
-    /// Whether it is this workspace's.
+    /// True for this workspace's.
     pub(super) const fn is_dfcp(self) -> bool {
         matches!(self, Self::Dfcp | Self::DfcpAuto)
     }
 
-    /// Its name for people.
+    /// Its name for display.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Dfcp => "DFCP",
@@ -56,7 +56,7 @@ impl Transport {
     }
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Ending {
     /// The sender has the confirmation of every byte.
@@ -76,11 +76,11 @@ pub(super) enum Ending {
 /// One file over one relay.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RunResult {
-    /// What carried it.
+    /// Transport of the run.
     pub(super) transport: Transport,
-    /// What it was carried over.
+    /// Path that it ran over.
     pub(super) path: Path,
-    /// What happened on the way forward.
+    /// Events of the forward direction.
     pub(super) wire: Wire,
     /// The file's length.
     pub(super) file_bytes: u64,
@@ -88,18 +88,18 @@ pub(super) struct RunResult {
     pub(super) arrived_bytes: u64,
     /// From `connect` to the sender's confirmation, or to the cut.
     pub(super) elapsed_s: f64,
-    /// How it ended.
+    /// Its outcome.
     pub(super) ending: Ending,
-    /// Whether all that arrived is what was sent, by BLAKE3 of both as read back from the disk.
+    /// True if all arrived bytes equal the sent ones, by BLAKE3 of both as read back from the disk.
     pub(super) hash_ok: bool,
-    /// What was sent in vain, where the transport knows.
+    /// Datagrams sent in vain, where the transport knows.
     pub(super) waste: Option<Waste>,
-    /// What else is worth knowing.
+    /// Remark beyond the figures.
     pub(super) remark: Option<String>,
 }
 
 impl RunResult {
-    /// Whether the whole file arrived, was confirmed and is right.
+    /// True if the whole file arrived, was confirmed and is right.
     pub(super) fn is_verified(&self) -> bool {
         self.ending == Ending::Complete && self.arrived_bytes == self.file_bytes && self.hash_ok
     }
@@ -125,7 +125,7 @@ impl RunResult {
         is_shown.then(|| self.wire.sent_bytes as f64 / self.arrived_bytes as f64 - 1.0)
     }
 
-    /// When a cut run would have ended at its steady goodput; `None` for others and at no goodput.
+    /// Time at which a cut run would have ended at its steady goodput; `None` for others and at no goodput.
     pub(super) fn extrapolated_s(&self) -> Option<f64> {
         let Ending::Cut { steady_bps } = self.ending else { return None };
         let left_bits = 8.0 * self.file_bytes.saturating_sub(self.arrived_bytes) as f64;
@@ -228,7 +228,7 @@ pub(super) fn table(results: &[RunResult]) -> String {
     lines.join("\n")
 }
 
-/// What the figures mean, and what else happened: one line each.
+/// Legend of the figures, and notes on failed and cut runs: one line each.
 pub(super) fn notes(results: &[RunResult]) -> String {
     let mut lines = vec![
         "lost: random losses the run really had on the way forward; queue drops: losses which the sender itself made."

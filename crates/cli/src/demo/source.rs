@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// What every demonstration's file is drawn from.
+/// Seed of every demonstration's file.
 const SEED: &[u8] = b"dfcp demo";
 
 /// Bytes read or written at once.
@@ -15,7 +15,7 @@ pub(super) const CHUNK_BYTES: usize = 256 * 1024;
 /// A file of incompressible data: a transport that compresses gains nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    /// Where it is.
+    /// Its path.
     pub(super) path: PathBuf,
     /// Its length.
     pub(super) bytes: u64,
@@ -32,7 +32,7 @@ impl Source {
         Ok(Self { path, bytes, hash })
     }
 
-    /// Whether `copy` holds this file, or, when less arrived, its first `arrived_bytes` bytes. Reads both from the
+    /// True if `copy` holds this file, or, with less arrived, its first `arrived_bytes` bytes. Reads both from the
     /// disk; blocks.
     pub(super) fn verify(&self, copy: &mut File, arrived_bytes: u64) -> anyhow::Result<bool> {
         let expected = if arrived_bytes == self.bytes {

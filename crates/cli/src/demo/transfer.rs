@@ -18,10 +18,10 @@ use super::result::{Ending, RunResult, Transport};
 use super::source::{CHUNK_BYTES, Source};
 use crate::transport::Waste;
 
-/// How often progress is looked at.
+/// Period at which progress is checked.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How long the receiver may take for its last bytes once the sender has all confirmed.
+/// Time for the receiver's last bytes once the sender has all confirmed.
 const LAST_BYTES_MAX: Duration = Duration::from_secs(5);
 
 /// A transport under test. Its ends stay alive until the run is over, whatever closing one early would do.
@@ -33,7 +33,7 @@ pub(super) trait Peer: Send + Sync {
     /// The sending end after the last confirmation.
     type Sender: Send + 'static;
 
-    /// Which one it is.
+    /// Transport that this peer tests.
     fn transport(&self) -> Transport;
 
     /// Binds the receiving end to a free port.
@@ -53,18 +53,18 @@ pub(super) trait Peer: Send + Sync {
         file: &FilePath,
     ) -> impl Future<Output = anyhow::Result<Self::Sender>> + Send;
 
-    /// What a finished run sent in vain, where the transport knows.
+    /// Datagrams that a finished run sent in vain, where the transport knows.
     fn waste(_sender: &Self::Sender) -> Option<Waste> {
         None
     }
 
-    /// What is worth knowing about a finished run beyond the figures, as a phrase.
+    /// Remark on a finished run beyond the figures, as a phrase.
     fn remark(_sender: &Self::Sender) -> Option<String> {
         None
     }
 }
 
-/// Where arriving bytes go: to a file, counted.
+/// Destination of arriving bytes: a file, counted.
 #[derive(Debug)]
 pub(super) struct Sink {
     file: File,

@@ -1,4 +1,4 @@
-//! `dfcp emulate`: runs any program behind an emulated path. How that is done is in the crate `dfcp-emu`.
+//! `dfcp emulate`: runs any program behind an emulated path. The implementation is in the crate `dfcp-emu`.
 
 mod summary;
 
@@ -52,7 +52,7 @@ priority (ulimit -r), go before other programs.
 Exit codes: that of COMMAND, or 128 and the number of the signal that ended it; 125 the emulation failed, 126 COMMAND or the server cannot be \
 run, 127 there is no such program.")]
 pub struct EmulateArgs {
-    /// What happens on the way.
+    /// Properties of the emulated link.
     #[command(flatten)]
     pub link: LinkArgs,
 
@@ -86,7 +86,7 @@ pub struct EmulateArgs {
 /// Runs the command and prints the summary. This process must have no other threads yet.
 ///
 /// # Errors
-/// When no loss process has the loss and burst length asked for.
+/// No loss process has the loss and burst length asked for.
 pub fn run(args: &EmulateArgs) -> anyhow::Result<ExitCode> {
     let Path { links, schedule } = args.link.path()?;
     let [forward, backward] = links.map(|link| PathConfig { link, patience: args.coalesce });
@@ -152,7 +152,7 @@ fn failure(error: &Error) -> u8 {
     }
 }
 
-/// What a shell would make of it.
+/// Exit code that a shell would derive: 128 plus the number of a signal.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(EXIT_FAILURE)

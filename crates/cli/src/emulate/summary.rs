@@ -1,4 +1,4 @@
-//! What became of the packets, for people and machines.
+//! Fates of the packets, for display and for machines.
 
 use dfcp_emu::{DirectionReport, Lateness, Outcome};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::relay::{Datagrams, DirectionStats};
 /// Lateness at the 99th percentile above which the path was not the one asked for.
 const LATE_P99_MS: f64 = 0.5;
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {
     /// As text, because JSON readers round large integers.

@@ -25,15 +25,15 @@ Small test packets join the user's own traffic in the queue of the bottleneck. W
 serves as fast as it can: what arrives in such a busy period, divided by its duration, is the rate at which this user is served. \
 The estimate is the mean over busy periods; without traffic that fills the queue now and then there is none.")]
 pub struct EstimateArgs {
-    /// What is measured.
+    /// Source of the packets.
     #[command(subcommand)]
     pub source: Source,
 }
 
-/// Where the packets come from.
+/// Source of the packets.
 #[derive(Debug, Subcommand)]
 pub enum Source {
-    /// Send test packets to those who ask for them
+    /// Send test packets to clients that ask for them
     Server(ServerArgs),
     /// Estimate how fast the path from a server to here is, by test packets and what else arrives
     Client(ClientArgs),
@@ -58,7 +58,7 @@ pub struct ServerArgs {
     /// Clients served at once. Past that, the address with most of them makes room for others, or they are told to come back
     #[arg(long, value_name = "N", default_value_t = CLIENTS_DEFAULT, value_parser = count)]
     pub max_clients: usize,
-    /// Who watches.
+    /// Metrics of this server.
     #[command(flatten)]
     pub metrics: MetricsArgs,
     /// Print one JSON object per line
@@ -80,16 +80,16 @@ Ctrl-C ends the measurement early, with its result.
 
 Bytes are those of IP packets. The interval of confidence says how much busy periods differ, which is also how much the rate changed.")]
 pub struct ClientArgs {
-    /// Where `dfcp estimate server` listens
+    /// Address of `dfcp estimate server`
     #[arg(value_name = "HOST[:PORT]", value_parser = host_or(ESTIMATE_PORT))]
     pub server: String,
-    /// How long to measure: seconds, or with a unit (10min)
+    /// Time to measure: seconds, or with a unit (10min)
     #[arg(long, value_name = "TIME", default_value = "60", value_parser = seconds)]
     pub duration: Duration,
     /// From one test packet to the next, from 10ms to 10s
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = interval)]
     pub interval: Duration,
-    /// How the queue is modelled.
+    /// Model of the queue.
     #[command(flatten)]
     pub model: ModelArgs,
     /// The network interface whose counters say what arrives [default: the one by which the server is reached]
@@ -129,7 +129,7 @@ pub struct TraceArgs {
     /// From one test packet to the next, from 1ms to 10s, if it is not in the packets [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = interval, requires = "probes")]
     pub interval: Option<Duration>,
-    /// How the queue is modelled.
+    /// Model of the queue.
     #[command(flatten)]
     pub model: ModelArgs,
     /// Print one JSON object, with every busy period
@@ -148,7 +148,7 @@ pub struct ModelArgs {
     /// The longest time without a test packet that the model of the queue survives [default: ten intervals, at least 1s]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub gap: Option<Duration>,
-    /// How far test packets may be from their interval while the queue is empty: the jitter of the path [default: 3ms, or a quarter of the
+    /// Deviation of test packets from their interval while the queue is empty: the jitter of the path [default: 3ms, or a quarter of the
     /// interval if that is less]
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub tolerance: Option<Duration>,
@@ -209,7 +209,7 @@ impl Prefix {
         Self { address, bits: if address.is_ipv4() { 32 } else { 128 } }
     }
 
-    /// Whether `address` is one of them.
+    /// True if `address` is within the prefix.
     pub fn contains(&self, address: IpAddr) -> bool {
         let differ = match (self.address, address) {
             (IpAddr::V4(own), IpAddr::V4(other)) => u128::from(u32::from(own) ^ u32::from(other)) << 96,

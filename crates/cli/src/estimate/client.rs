@@ -80,7 +80,7 @@ async fn measure_at(address: SocketAddr, args: &ClientArgs, config: Config, stop
 
 type OwnedCount = Box<dyn Fn() -> anyhow::Result<u64> + Send + Sync>;
 
-/// What counts the traffic, and its name.
+/// Counter of the traffic, and its name.
 #[cfg(target_os = "linux")]
 fn counter(args: &ClientArgs, socket: &UdpSocket) -> anyhow::Result<(Option<String>, OwnedCount)> {
     use super::counter::Counter;
@@ -124,7 +124,7 @@ async fn measure(
     let mut buffer = [0; RECEIVE_BYTES];
     loop {
         while let Some(datagram) = client.poll(clock.now())? {
-            // What cannot be sent is lost, as on the path, and sent again.
+            // A datagram that cannot be sent is lost, as on the path, and sent again.
             drop(socket.try_send(datagram.as_ref()));
         }
         let now = clock.now();

@@ -1,4 +1,4 @@
-//! What a network interface has received, as Linux counts it, without any right.
+//! Bytes received by a network interface, as Linux counts them, readable without any right.
 
 use std::fs;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// Where Linux describes its interfaces.
+/// Directory in which Linux describes its interfaces.
 const INTERFACES: &str = "/sys/class/net";
 /// The type of interfaces (`ARPHRD_ETHER` of Linux) whose counters have 14 bytes of Ethernet with each packet. Those of the loopback, of
 /// tunnels and of modems without Ethernet begin with IP.
@@ -18,7 +18,7 @@ const ETHERNET_BYTES: u64 = 14;
 pub(super) struct Counter {
     name: String,
     statistics: PathBuf,
-    /// What each packet has in front of IP.
+    /// Bytes of each packet in front of IP.
     header_bytes: u64,
 }
 

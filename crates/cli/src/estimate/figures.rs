@@ -1,4 +1,4 @@
-//! An estimate, for people and for programs.
+//! An estimate, as text and as JSON.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Periods {
     }
 }
 
-/// What came of a capture or of a measurement.
+/// Results of a capture or of a measurement.
 #[derive(Debug)]
 pub(super) struct Figures {
     config: Config,

@@ -20,7 +20,7 @@ use crate::stop::Stop;
 /// Runs the command, a live one until it is told to `stop`.
 ///
 /// # Errors
-/// What was asked for cannot be read or measured, or there is no estimate.
+/// The source cannot be read or measured, or there is no estimate.
 pub async fn run(args: EstimateArgs, stop: Stop) -> anyhow::Result<()> {
     match args.source {
         Source::Server(args) => server::run(&args, &stop).await,

@@ -41,7 +41,7 @@ pub(super) async fn run(args: &ServerArgs, stop: &Stop) -> anyhow::Result<()> {
     serve(&socket, config, stop, &counts, |event| event.tell(args.json)).await
 }
 
-/// What `--metrics` shows.
+/// Counts that `--metrics` shows.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     clients: AtomicU64,
@@ -72,7 +72,7 @@ impl Source for Counts {
 }
 
 impl Counts {
-    /// Sends a datagram. What cannot be sent is lost, as on the path.
+    /// Sends a datagram. One that cannot be sent is lost, as on the path.
     fn send(&self, socket: &UdpSocket, datagram: &[u8], to: SocketAddr) {
         let count = if socket.try_send_to(datagram, to).is_ok() { &self.sent } else { &self.not_sent };
         count.fetch_add(1, Ordering::Relaxed);
@@ -163,7 +163,7 @@ pub(super) async fn serve(
             () = stop.requested() => return Ok(()),
             received = socket.recv_from(&mut buffer) => match received {
                 Ok(received) => received,
-                // What an earlier answer met.
+                // An error of an earlier answer.
                 Err(error) if is_of_the_past(&error) => continue,
                 Err(error) => return Err(error).context("the socket failed; start the server again"),
             },

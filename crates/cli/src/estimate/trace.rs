@@ -55,7 +55,7 @@ enum TraceError {
     Config(#[from] dfcp_estimate::ConfigError),
 }
 
-/// What there is in the capture, and whether it is whole.
+/// Figures of the capture, and true if it is whole.
 fn figures(file: impl Read + Send, args: &TraceArgs) -> Result<(Figures, bool), TraceError> {
     let mut walk = Walk { args, state: None };
     let is_whole = capture::read(file, |captured| walk.take(&captured))?;
@@ -70,13 +70,13 @@ struct Walk<'a> {
     state: Option<State>,
 }
 
-/// What is known from the first test packet on.
+/// State from the first test packet on.
 struct State {
     estimator: Estimator,
     periods: Periods,
-    /// Where test packets go.
+    /// Address and port that test packets go to.
     target: (IpAddr, u16),
-    /// What counts as the user's traffic.
+    /// Addresses whose traffic counts as the user's.
     user: Prefix,
     session: Option<u64>,
     /// Test packets without numbers are counted.
@@ -112,7 +112,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether it is a test packet, and the port it goes to.
+/// The test packet in `packet`, if it is one, and the port it goes to.
 fn found(probes: Option<ProbesArg>, packet: &IpPacket<'_>) -> Option<(Found, u16)> {
     let Udp { port, payload } = packet.udp?;
     let found = match probes {

@@ -1,4 +1,4 @@
-//! A line of a key log (`spec/security.md` \[keylog-2\]), written and read. What is read is hostile.
+//! A line of a key log (`spec/security.md` \[keylog-2\]), written and read. Lines that are read are hostile.
 
 use std::fmt::Write as _;
 
@@ -11,10 +11,10 @@ pub const LABEL: &str = "DFCP2_TRAFFIC_SECRETS";
 /// Bytes of a line with its end: the fields, six spaces and LF.
 const LINE_BYTES: usize = LABEL.len() + 1 + 3 * 64 + 2 * 8 + 7;
 
-/// What opens the datagrams of a connection. Wiped when dropped.
+/// Keys that open the datagrams of a connection. Wiped when dropped.
 #[derive(PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct Line {
-    /// What they are sealed with.
+    /// Cipher that seals them.
     #[zeroize(skip)]
     pub cipher: Cipher,
     /// Names the connection.
@@ -60,7 +60,7 @@ fn hex(line: &mut String, bytes: &[u8]) {
 /// Reads a line without its end. `Ok(None)` if it is empty, a comment or of another kind; an error if it should be one and is not.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the line.
 pub fn parse(line: &[u8]) -> Result<Option<Line>, &'static str> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let mut fields = line.split(|&byte| byte == b' ');

@@ -21,12 +21,12 @@ Example:
 
 Plans are TOML files; write your own and give their directory with --plans. How: docs/plans.md.")]
 pub struct LabArgs {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: LabCommand,
 }
 
-/// What to do in the laboratory.
+/// Commands of the laboratory.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
     /// Show the plans there are
@@ -45,7 +45,7 @@ pub enum LabCommand {
     Job(JobArgs),
     /// Add the records which other machines have made
     Collect(CollectArgs),
-    /// Whether the simulator and another platform measure the same: runs the small form of plans on both until every mean is sure
+    /// Compare the simulator with another platform: runs the small form of plans on both until every mean is sure
     #[cfg(target_os = "linux")]
     Agree(AgreeArgs),
     /// Show what happened in one run: goodput, windows, queues and drops over time, and the packets
@@ -59,7 +59,7 @@ pub enum LabCommand {
     Kernel(super::kernel::KernelArgs),
 }
 
-/// Which plans.
+/// Directory of the plans, and the format of the output.
 #[derive(Debug, Clone, Args)]
 pub struct PlansArg {
     /// Directory of plans (*.toml) to use instead of the project's own
@@ -74,7 +74,7 @@ pub struct PlansArg {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  dfcp lab list\n  dfcp lab list --plans my-plans")]
 pub struct ListArgs {
-    /// Which plans.
+    /// Directory of the plans, and the format of the output.
     #[command(flatten)]
     pub which: PlansArg,
 }
@@ -99,7 +99,7 @@ pub struct MetricsListArgs {
     pub json: bool,
 }
 
-/// Which runs.
+/// Form, platforms and directory of the runs.
 #[derive(Debug, Clone, Args)]
 pub struct RunsArg {
     /// The short form of every plan: fewer points, shorter, one seed; with the testbed it is --small
@@ -108,7 +108,7 @@ pub struct RunsArg {
     /// The short form with no link above 200 Mbit/s, which every platform can run: faster plans are scaled down
     #[arg(long)]
     pub small: bool,
-    /// What makes them.
+    /// Platforms that make them.
     #[command(flatten)]
     pub platforms: PlatformsArg,
     /// Runs of every point, instead of the plan's number
@@ -119,7 +119,7 @@ pub struct RunsArg {
     pub results: PathBuf,
 }
 
-/// What makes the runs.
+/// Platform that makes the runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Platform {
     /// The simulator.
@@ -151,7 +151,7 @@ pub struct RunArgs {
     /// Ids of plans, or `all`
     #[arg(value_name = "ID", required = true, num_args = 1..)]
     pub ids: Vec<String>,
-    /// Which runs.
+    /// Form, platforms and directory of the runs.
     #[command(flatten)]
     pub runs: RunsArg,
     /// Runs at a time [default: one for each core]
@@ -160,7 +160,7 @@ pub struct RunArgs {
     /// Exit with 1 if a claim differs, as a check of changes does
     #[arg(long)]
     pub check: bool,
-    /// Which plans.
+    /// Directory of the plans, and the format of the output.
     #[command(flatten)]
     pub which: PlansArg,
 }
@@ -171,13 +171,13 @@ pub struct RunArgs {
     after_help = "Examples:\n  dfcp lab report --quick --results lab-results\n  dfcp lab report --recorded lab/recorded"
 )]
 pub struct ReportArgs {
-    /// Which runs.
+    /// Form, platforms and directory of the runs.
     #[command(flatten)]
     pub runs: RunsArg,
     /// Directory of archived records to take instead of those in --results, even where code that makes them has changed since
     #[arg(long, value_name = "DIR")]
     pub recorded: Option<PathBuf>,
-    /// Which plans.
+    /// Directory of the plans, and the format of the output.
     #[command(flatten)]
     pub which: PlansArg,
 }
@@ -192,10 +192,10 @@ pub struct ArchiveArgs {
     /// Directory of the archives: PLAN.jsonl.gz, a file for each plan, in which records of the plan's other runs stay
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
-    /// Which runs.
+    /// Form, platforms and directory of the runs.
     #[command(flatten)]
     pub runs: RunsArg,
-    /// Which plans.
+    /// Directory of the plans.
     #[command(flatten)]
     pub plans: DirectoryArg,
 }
@@ -231,27 +231,27 @@ pub struct JobsArgs {
     /// Leave out what this directory of archived records has, too
     #[arg(long, value_name = "DIR")]
     pub recorded: Option<PathBuf>,
-    /// Which runs.
+    /// Form, platforms and directory of the runs.
     #[command(flatten)]
     pub runs: RunsArg,
-    /// Which plans.
+    /// Directory of the plans.
     #[command(flatten)]
     pub plans: DirectoryArg,
 }
 
-/// What makes jobs.
+/// Platforms that make jobs.
 #[derive(Debug, Clone, Args)]
 pub struct PlatformsArg {
-    /// What makes the runs; several stand side by side: --platform sim,kernel
+    /// Platform of the runs; several stand side by side: --platform sim,kernel
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME", default_value = "sim")]
     pub platform: Vec<Platform>,
-    /// Which kernel: a release that was built, such as 6.12, or the path of one; several stand side by side [default: the newest]
+    /// Kernel: a release that was built, such as 6.12, or the path of one; several stand side by side [default: the newest]
     #[arg(long, value_name = "RELEASE|PATH")]
     pub kernel: Vec<String>,
 }
 
 impl PlatformsArg {
-    /// Whether some of them are made in real time.
+    /// True if some of them run in real time.
     #[must_use]
     pub fn is_in_real_time(&self) -> bool {
         self.platform.iter().any(|platform| match platform {
@@ -272,10 +272,10 @@ pub struct JobArgs {
     /// Id of a job; without one, jobs are read from standard input, a line each
     #[arg(value_name = "ID")]
     pub id: Option<String>,
-    /// What makes it.
+    /// Platform that makes it.
     #[command(flatten)]
     pub platforms: PlatformsArg,
-    /// Which plans.
+    /// Directory of the plans.
     #[command(flatten)]
     pub plans: DirectoryArg,
 }
@@ -293,18 +293,18 @@ pub struct CollectArgs {
     /// Files of records, a line each [default: standard input]
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// What may have made them.
+    /// Platforms that may have made them.
     #[command(flatten)]
     pub platforms: PlatformsArg,
     /// Directory of the records
     #[arg(long, value_name = "DIR", default_value = "lab-results")]
     pub results: PathBuf,
-    /// Which plans.
+    /// Directory of the plans.
     #[command(flatten)]
     pub plans: DirectoryArg,
 }
 
-/// What the simulator is compared with.
+/// Platform that the simulator is compared with.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Reference {
@@ -341,10 +341,10 @@ pub struct AgreeArgs {
     /// Ids of plans, or `all`
     #[arg(value_name = "ID", required = true, num_args = 1..)]
     pub ids: Vec<String>,
-    /// What the simulator is compared with
+    /// Platform to compare the simulator with
     #[arg(long, value_enum, value_name = "NAME", default_value = "kernel")]
     pub platform: Reference,
-    /// Which kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
+    /// Kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
     #[arg(long, value_name = "RELEASE|PATH")]
     pub kernel: Option<String>,
     /// Runs of a point on that platform at most, where they take long [default: 40]
@@ -359,7 +359,7 @@ pub struct AgreeArgs {
     /// Exit with 1 if fewer than 95 % of the sure points without random loss, or 90 % of those with it, agree
     #[arg(long)]
     pub check: bool,
-    /// Which plans.
+    /// Directory of the plans, and the format of the output.
     #[command(flatten)]
     pub which: PlansArg,
 }
@@ -394,7 +394,7 @@ pub struct TraceArgs {
     /// A swept parameter's value; once for each which has several
     #[arg(long, value_name = "NAME=VALUE", value_parser = level)]
     pub at: Vec<(String, String)>,
-    /// Which of the runs of that point, from 1
+    /// Number of the run at that point, from 1
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed_number: NonZeroU32,
     /// The short form of the plan: fewer points, shorter
@@ -403,10 +403,10 @@ pub struct TraceArgs {
     /// The short form with no link above 200 Mbit/s, which every platform can run
     #[arg(long)]
     pub small: bool,
-    /// What makes the run
+    /// Platform that makes the run
     #[arg(long, value_enum, value_name = "NAME", default_value = "sim")]
     pub platform: Platform,
-    /// Which kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
+    /// Kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
     #[arg(long, value_name = "RELEASE|PATH")]
     pub kernel: Option<String>,
     /// Width of a bin
@@ -421,7 +421,7 @@ pub struct TraceArgs {
     /// Write the packets too, at most 200 MB of them; the simulator alone
     #[arg(long)]
     pub pcap: bool,
-    /// Which plans.
+    /// Directory of the plans, and the format of the output.
     #[command(flatten)]
     pub which: PlansArg,
 }

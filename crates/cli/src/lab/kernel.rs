@@ -29,12 +29,12 @@ Examples:
   dfcp lab kernel list
   dfcp lab kernel exec --topology S1 --at loss=0.01 --peer 'iperf3 -s -1' -- sh -c 'sleep 1; iperf3 -c $DFCP_PEER'")]
 pub struct KernelArgs {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: KernelCommand,
 }
 
-/// What to do with kernels.
+/// Commands for kernels.
 #[derive(Debug, Subcommand)]
 pub enum KernelCommand {
     /// Build a Linux kernel which runs as a program, in virtual time
@@ -114,7 +114,7 @@ pub struct ExecArgs {
     /// Seed of the losses
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
-    /// Which kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
+    /// Kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
     #[arg(long, value_name = "RELEASE|PATH")]
     pub kernel: Option<String>,
     /// Directory of plans (*.toml) to use instead of the project's own
@@ -230,7 +230,7 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where a kernel comes from, in words.
+/// Origin of a kernel, in words.
 fn origin(info: Option<&BuildInfo>) -> String {
     match info {
         Some(info) => format!(

@@ -42,7 +42,7 @@ pub const TESTBED_RUN: &str = "testbed-run";
 /// Makes a run on the testbed, which standard input asks for. This process must have no other threads yet.
 ///
 /// # Errors
-/// What came of it cannot be printed.
+/// The outcome cannot be printed.
 #[cfg(target_os = "linux")]
 pub fn testbed_run() -> anyhow::Result<std::process::ExitCode> {
     dfcp_testbed::serve()?;
@@ -108,7 +108,7 @@ fn chosen(sources: Vec<Source>, ids: &[String]) -> anyhow::Result<Vec<Source>> {
 }
 
 fn choice(runs: &RunsArg) -> Choice {
-    // What is quick in simulated time is too fast for a machine in real time.
+    // A quick run in simulated time is too fast for a machine in real time.
     let form = match (runs.quick, runs.small || runs.quick && runs.platforms.is_in_real_time()) {
         (_, true) => Form::Small,
         (true, false) => Form::Quick,
@@ -178,7 +178,7 @@ async fn make(
     work.await.context("the runs ended in a panic")?
 }
 
-/// Where records are.
+/// Place of the records.
 #[derive(Clone, Copy, Debug)]
 enum Kept<'path> {
     /// Those which this code has made.

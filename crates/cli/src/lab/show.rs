@@ -1,4 +1,4 @@
-//! What `dfcp lab` prints.
+//! Text that `dfcp lab` prints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,7 +73,7 @@ pub(super) fn outcome(plans: &[JudgedPlan<'_>], is_json: bool, with_tables: bool
     }
 }
 
-/// How many claims had which verdict: in all, and apart by where they come from and, if there are several, by platform.
+/// Claims per verdict: in all, and apart by their source and, if there are several, by platform.
 fn counted(counts: &Counts) -> String {
     let is_one = counts.keys().map(|(platform, _)| platform).collect::<BTreeSet<_>>().len() < 2;
     let line = |what: &str, [reproduced, differ, not_reproducible, not_run]: [usize; 4]| {
@@ -95,7 +95,7 @@ fn counted(counts: &Counts) -> String {
     [vec![line("claims", all)], parts].concat().join("\n  ")
 }
 
-/// How many verdicts would change, if any.
+/// Verdicts that would change, in words; empty if there are none.
 fn changes(verdicts: usize) -> String {
     match verdicts {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! What was measured, as tables for a terminal.
+//! Measurements, as tables for a terminal.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use dfcp_lab::plan::Plan;
 use dfcp_lab::{FEW_LOSSES, Overview, Row, Summary, digits};
 use serde_json::{Map, Value, json};
 
-/// Lines are no wider, so that they fit most terminals and mails. What needs more goes into a further block of columns.
+/// Lines are no wider, so that they fit most terminals and mails. Wider tables go on in a further block of columns.
 const WIDTH: usize = 100;
 
 /// A label which has no spaces to break at is cut here.
@@ -16,7 +16,7 @@ const LABEL_MAX: usize = 30;
 /// Between two columns.
 const GAP: usize = 2;
 
-/// What stands for a value which there is not.
+/// Sign for a missing value.
 const NOTHING: &str = "–";
 
 /// A plan's title and question, and a table for each of its metrics.
@@ -83,7 +83,7 @@ fn table(overview: &Overview) -> Vec<String> {
     lines
 }
 
-/// What the numbers are.
+/// Heading of a table: the metric, its unit, and the kind of the numbers.
 fn heading(overview: &Overview) -> String {
     let unit = if overview.unit.is_empty() { String::new() } else { format!(", {}", overview.unit) };
     let counts: BTreeSet<usize> = overview.summaries().map(|(_, _, summary)| summary.runs).collect();

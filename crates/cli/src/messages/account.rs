@@ -1,4 +1,4 @@
-//! What this side sends and receives.
+//! Messages that this side sends and receives.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -43,7 +43,7 @@ impl Outgoing {
         }
     }
 
-    /// What has been done until now.
+    /// Counts of sent messages until now.
     pub fn sent(&self, is_final: bool) -> Sent {
         let sent = self.session.stats().messages_sent;
         let offered = self.offered.load(Ordering::Relaxed).max(sent.accepted);
@@ -110,7 +110,7 @@ impl Incoming {
         self.lock().least_rtt.unwrap_or_default() / 2
     }
 
-    /// What has come until now.
+    /// Counts of received messages until now.
     pub fn came(&self, is_final: bool) -> Came {
         let stats = self.session.stats();
         let (seen, mut tally) = (stats.messages_received, self.lock());

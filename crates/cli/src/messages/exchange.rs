@@ -1,4 +1,4 @@
-//! What both ends tell each other on the connection's first stream while messages are on their way.
+//! Reports of both ends on the connection's first stream while messages are on their way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,17 +22,17 @@ use crate::transport::{Handle, PathSample, Transport};
 /// The two directions of messages, as far as there are any.
 #[derive(Debug, Clone)]
 pub struct Exchange {
-    /// What this side sends.
+    /// Messages that this side sends.
     pub outgoing: Option<Arc<Outgoing>>,
-    /// What the peer sends.
+    /// Messages that the peer sends.
     pub incoming: Option<Arc<Incoming>>,
-    /// Whether the peer wants to know this side's figures of the path.
+    /// True if the peer wants this side's figures of the path.
     pub tells_path: bool,
-    /// How often something is told.
+    /// Interval of the reports.
     pub every: Duration,
 }
 
-/// What the peer has said.
+/// Last report of the peer.
 #[derive(Debug, Clone, Copy)]
 struct Heard {
     at: Instant,
@@ -55,7 +55,7 @@ pub struct Talk<T> {
 }
 
 impl<T: Transport> Talk<T> {
-    /// What is to be done has been said.
+    /// The exchange begins now, after the request.
     pub fn new(handle: Handle<T>, exchange: Exchange) -> Self {
         let began_at = Instant::now();
         let heard = Heard { at: began_at, sent: Sent::default(), came: Came::default(), path: None };

@@ -1,4 +1,4 @@
-//! What is shown of messages in one direction.
+//! Figures shown of messages in one direction.
 
 use std::time::Duration;
 
@@ -37,14 +37,14 @@ pub struct Figures {
     pub datagrams: u64,
     /// Source symbols among them.
     pub source_symbols: u64,
-    /// What the sending side knows of the path.
+    /// The sending side's figures of the path.
     pub path: Option<PathSample>,
     /// Since the peer was last heard.
     #[serde(skip)]
     pub silence: Duration,
 }
 
-/// How long messages take, ms.
+/// Latency of messages, ms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
     /// Half of them at most.
@@ -83,7 +83,7 @@ impl Figures {
         Self { seconds, silence, ..self }
     }
 
-    /// What came since `earlier`; latencies and path as they are.
+    /// Increase since `earlier`; latencies and path as they are.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -20,7 +20,7 @@ use super::Page;
 use super::text;
 use crate::limits::{ACCEPT_PAUSE, SCRAPE_HEAD_BYTES_MAX, SCRAPE_TIME_MAX, SCRAPES_MAX};
 
-/// Where the page is.
+/// Path of the page.
 pub(super) const PATH: &str = "/metrics";
 
 /// Answers for ever. When all places are taken the oldest connection of the address which has most makes room for the newest: a scrape takes
@@ -52,7 +52,7 @@ pub(super) async fn serve(listener: TcpListener, page: Arc<Page>) -> Infallible 
     }
 }
 
-/// Which connection makes room: the oldest one of an address that has most.
+/// Connection that makes room: the oldest one of an address that has most.
 fn victim<T>(places: &VecDeque<(AddressPrefix, T)>) -> Option<usize> {
     let held = |prefix| places.iter().filter(|(other, _)| *other == prefix).count();
     let most = places.iter().map(|&(prefix, _)| held(prefix)).max()?;

@@ -1,4 +1,4 @@
-//! `--metrics`: what a server counts, for Prometheus and whoever else reads its text format.
+//! `--metrics`: counters of a server, for Prometheus and other readers of its text format.
 //!
 //! The protocol's crates and the servers keep counters and values; a [`Source`] writes them down when somebody asks. Nothing here
 //! has a label which a peer could choose, so the number of time series is fixed.
@@ -93,7 +93,7 @@ impl Exporter {
         Ok(Some(Self { address, task }))
     }
 
-    /// Where it listens.
+    /// Listening address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

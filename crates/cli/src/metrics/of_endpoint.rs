@@ -1,4 +1,4 @@
-//! What the transport counts, over all connections.
+//! Counters of the transport, over all connections.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::transport::PathSample;
 #[derive(Debug)]
 pub struct OfEndpoint {
     endpoint: Endpoint,
-    /// What was shown of the counters that may fall a little: readers take one which falls for a restarted server.
+    /// Values shown of the counters that may fall a little: readers take a falling one for a restarted server.
     shown: Mutex<MayFall>,
 }
 

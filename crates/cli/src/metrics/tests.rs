@@ -1,4 +1,4 @@
-//! What strangers do to the server of metrics.
+//! Attacks of strangers on the server of metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

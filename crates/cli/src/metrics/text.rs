@@ -2,10 +2,10 @@
 
 use std::fmt::{Display, Write};
 
-/// What goes in `Content-Type`.
+/// Value of `Content-Type`.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether a figure can fall.
+/// Kind of a figure: one that can fall, or one that cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// It only grows; its name ends in `_total`.

@@ -65,7 +65,7 @@ fn each_line_says_who_what_how_much_and_what_came_of_it() {
     }
 }
 
-/// As many time series as before, whoever calls.
+/// Callers of any kind add no time series.
 #[test]
 fn nothing_of_a_peer_is_in_the_metrics() {
     let monitor = Monitor::new(Service::Files, None);

@@ -28,12 +28,12 @@ pub struct Answered {
 pub struct Redial {
     addresses: Arc<Addresses>,
     args: PathArgs,
-    /// `None` if the connections are not sealed.
+    /// `None` if the connections are not encrypted.
     contact: Option<Contact>,
 }
 
 impl Redial {
-    /// The peer that was `connected` by the name `host_port`; nobody else is talked to.
+    /// The peer that was `connected` by the name `host_port`; no other peer is accepted.
     #[must_use]
     pub fn new(host_port: &str, args: &PathArgs, connected: Connected) -> (Self, Answered) {
         let Connected { stream, peer, contact } = connected;
@@ -82,8 +82,8 @@ impl Caller for Redial {
     }
 }
 
-/// The addresses of a name, which may change. Where nobody can be asked for them just now, those that were known last count: a network that
-/// is down has no name server.
+/// The addresses of a name, which may change. If they cannot be resolved just now, the last known ones count: a network that is down
+/// has no name server.
 #[derive(Debug)]
 struct Addresses {
     host_port: String,

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::again::NEXT_ADDRESS;
 use crate::retry::{CallFailure, is_transient_call};
 
-/// How long silence is borne.
+/// Limits of silence.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     /// Before the next address is called as well. Longer than most round trips, so that a slow answer does not lead to a

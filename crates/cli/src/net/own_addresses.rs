@@ -12,7 +12,7 @@ pub struct Reachable {
     /// Addresses with the port, as they are typed at the other machine; the likeliest first, IPv4 before IPv6. At least one, and at
     /// most [`ADDRESSES_SHOWN_MAX`] of each.
     pub places: Vec<String>,
-    /// As many more are left out.
+    /// Number of addresses that are left out.
     pub left_out: usize,
     /// No other machine reaches any of them.
     pub is_only_here: bool,
@@ -87,7 +87,7 @@ fn choose(listening: SocketAddr, own: &[Own], preferred: &[IpAddr]) -> Reachable
     ranked.retain(|&(_, ip)| seen.insert(ip));
     // Stable: the system's order remains within a rank.
     ranked.sort_by_key(|&(rank, _)| rank);
-    // Addresses that nobody else can use, or not without more knowledge, are only shown where there are no others.
+    // Addresses that no other machine can use, or not without more knowledge, are shown only if there are no others.
     let least = ranked.iter().map(|(rank, _)| rank.last_resort()).min().unwrap_or_default();
     ranked.retain(|(rank, _)| rank.last_resort() == least);
     let shown = |is_v4: bool| ranked.iter().filter(move |(_, ip)| ip.is_ipv4() == is_v4).take(ADDRESSES_SHOWN_MAX);

@@ -143,7 +143,7 @@ fn symbols_follow_from_carrier_ip_version_and_sealing() {
         (&["--mtu", "1280", "--carrier", "raw-ip"], v4, 1212, 1228),
         (&["--mtu", "1280", "--carrier", "raw-ip"], v6, 1192, 1208),
         (&["--mtu", "1491"], v4, 1415, 1420),
-        // What the library chooses by itself.
+        // The library's own choice.
         (&[], v4, 1420, 1420),
         (&[], v6, 1404, 1420),
     ] {
@@ -217,7 +217,7 @@ async fn refusals_do_not_end_what_is_open() {
     }
 }
 
-/// What `--dscp` says is in the header of the first datagram.
+/// The value of `--dscp` is in the header of the first datagram.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn packets_have_the_code_point_of_the_flag() {

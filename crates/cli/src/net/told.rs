@@ -1,9 +1,9 @@
-//! What the network tells a socket about datagrams that it sent earlier.
+//! Errors of the network about datagrams that a socket sent earlier.
 
 use std::io::{Error, ErrorKind};
 
-/// Whether the error of a receiving call is what ICMP said of an earlier datagram, which anybody can forge who knows the ports: nothing is
-/// wrong with the socket then, and the next call may bring a datagram.
+/// True if the error of a receiving call is an ICMP report about an earlier datagram, which anybody can forge who knows the ports: the
+/// socket is sound then, and the next call may bring a datagram.
 #[must_use]
 pub fn is_of_the_past(error: &Error) -> bool {
     use ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable, PermissionDenied};
@@ -11,7 +11,7 @@ pub fn is_of_the_past(error: &Error) -> bool {
     kinds.contains(&error.kind()) || is_rare(error)
 }
 
-/// What has no kind: protocol unreachable, host unknown or isolated, and the like (`icmp(7)`).
+/// Errors without a kind: protocol unreachable, host unknown or isolated, and the like (`icmp(7)`).
 #[cfg(unix)]
 fn is_rare(error: &Error) -> bool {
     use rustix::io::Errno;

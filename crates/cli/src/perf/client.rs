@@ -120,13 +120,13 @@ async fn run_both(mut args: PerfClientArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The last line for people.
+/// The last line of the text output.
 fn total(measured: &Measured, streams: u16) -> String {
     let streams = if streams > 0 { format!("  {streams} streams") } else { String::new() };
     format!("total         {:6.1} s  {}{streams}", measured.seconds, measured.describe(true))
 }
 
-/// What is asked for of messages, if they are asked for.
+/// Request for messages, if the arguments ask for them.
 fn messages_asked(args: &PerfClientArgs) -> Option<messages::Request> {
     let (&PerfClientArgs { messages: Some(bytes), every: Some(every), reverse, duration, .. }, Some(worth)) =
         (args, args.worth.worth())

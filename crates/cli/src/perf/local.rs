@@ -39,7 +39,7 @@ pub async fn run(args: PerfLocalArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What one round measures, in this order: the ciphers, each once, and nothing.
+/// Protections that one round measures, in this order: the ciphers, each once, and none.
 async fn protections(asked: &[Cipher]) -> anyhow::Result<Vec<Protection>> {
     let mut ciphers: Vec<Cipher> = Vec::new();
     for &cipher in asked {

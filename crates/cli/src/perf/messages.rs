@@ -98,7 +98,7 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    /// A line for people, if one is due.
+    /// A line of text, if one is due.
     pub(super) fn advance(&mut self, now: &Figures) -> Option<String> {
         if now.silence >= SILENCE_SHOWN && now.in_time == self.last.in_time && now.offered == self.last.offered {
             return (now.silence - self.last.silence.min(now.silence) >= SILENCE_SHOWN / 3).then(|| {

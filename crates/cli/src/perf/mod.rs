@@ -26,7 +26,7 @@ use crate::transfer::error::TransferError;
 use crate::transfer::reading::read_frame;
 use crate::transport::{FoundRate, Handle, Losses, PathSample, Streams, Transport};
 
-/// Which side this is.
+/// Role of this side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// It has asked.
@@ -44,7 +44,7 @@ pub struct Measured {
     pub seconds: f64,
     /// The path as the sending side knows it, with the counts of this time.
     pub path: Option<PathSample>,
-    /// Whose the losses of this time were, as an automatic rate has judged them.
+    /// Losses of this time by their cause, as an automatic rate has judged them.
     pub losses: Option<Losses>,
     /// Since the peer was last heard, while the measurement runs.
     #[serde(skip)]
@@ -57,7 +57,7 @@ impl Measured {
         if self.seconds > 0.0 { 8.0 * self.bytes as f64 / self.seconds } else { 0.0 }
     }
 
-    /// What came since `earlier`.
+    /// Increase since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             bytes: self.bytes.saturating_sub(earlier.bytes),

@@ -85,7 +85,7 @@ pub async fn run(mut args: PerfServerArgs, stop: Stop) -> anyhow::Result<()> {
     Err(Interrupted(sentence.to_owned()).into())
 }
 
-/// What a client was served.
+/// The service that a client got, with its figures.
 #[derive(Debug)]
 pub enum Outcome {
     /// Data.

@@ -66,12 +66,12 @@ pub async fn sink<T: Transport>(
     Ok(Measured { bytes: count.bytes, seconds: count.seconds(), path, ..Measured::default() }.whole())
 }
 
-/// What has come.
+/// Count of the received data.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     duration: Duration,
     bytes: u64,
-    /// When the first byte came and when the last one that counts.
+    /// Arrival of the first byte, and of the last one that counts.
     span: Option<(Instant, Instant)>,
     is_ended: bool,
     /// The peer's figures.
@@ -114,7 +114,7 @@ impl Tally {
         now - self.span.map_or(started, |(_, last)| last)
     }
 
-    /// What to tell the peer now.
+    /// Count to report to the peer now.
     pub(super) fn count(&self, now: Instant) -> Count {
         let (first, last) = self.span.unwrap_or((now, now));
         let (stage, elapsed) = match self.is_ended {

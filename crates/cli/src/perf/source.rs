@@ -25,7 +25,7 @@ use crate::transport::{Handle, PathSample, Streams, Transport};
 /// Body of a data frame, bytes: what the source can be late by when the time is up.
 const FRAME_BYTES: usize = 64 * 1024;
 
-/// How often the acknowledgements are looked at while the source waits for them.
+/// Interval at which the source checks the acknowledgements while it waits for them.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Loss and round-trip time assumed until they are known: high, so that a measurement is not held back by them.
@@ -79,7 +79,7 @@ pub async fn source<T: Transport>(
     Ok(Measured { path: handle.path_sample(), ..counted }.whole())
 }
 
-/// What the two directions tell each other.
+/// State that the two directions share.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// Bytes of data in frames begun.
@@ -95,7 +95,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Whether the peer wants no more, or should have said so.
+    /// True if the peer wants no more, or should have said so.
     fn is_over(&self, started: Instant, request: &Request) -> bool {
         self.is_time_up.load(Ordering::Relaxed) || started.elapsed() >= request.duration + PERF_OVERTIME_MAX
     }
@@ -180,7 +180,7 @@ fn data_frame(body_bytes: usize, raw: bool, frame: &mut Vec<u8>) {
 /// Writes data until the peer says that the time is up or the bytes are used up, then the end.
 async fn emit<T: Transport>(mut handle: Handle<T>, request: &Request, progress: &Progress) -> std::io::Result<()> {
     if request.raw {
-        // What comes before the peer has switched Decoding off is decoded, at the codec's cost and maybe into garbage.
+        // Data that come before the peer has switched Decoding off are decoded, at the codec's cost and maybe into garbage.
         progress.counted.notified().await;
     }
     let started = Instant::now();
@@ -230,8 +230,8 @@ async fn end<T: Transport>(mut handle: Handle<T>, request: &Request, progress: &
     Ok(())
 }
 
-/// Whether more is written and not acknowledged than keeps the path full, so that what follows the data is not stuck
-/// behind a long queue. Never where the transport keeps no figures.
+/// True if the unacknowledged data exceed what keeps the path full, so that what follows the data is not stuck behind a long queue. Never
+/// where the transport keeps no figures.
 fn is_far_ahead<T: Transport>(handle: &Handle<T>, written_bytes: u64, elapsed: Duration) -> bool {
     handle.path_sample().is_some_and(|path| {
         let ahead_bytes = written_bytes.saturating_sub(path.bytes_acknowledged);
@@ -239,8 +239,8 @@ fn is_far_ahead<T: Transport>(handle: &Handle<T>, written_bytes: u64, elapsed: D
     })
 }
 
-/// What keeps a path full that has taken this in `elapsed`: what is under way and what waits for repair, at heavy
-/// loss for eight round trips, and for a report interval what waits to be sent.
+/// Bytes that keep a path full which has taken this in `elapsed`: those under way and those waiting for repair, at heavy loss for eight
+/// round trips, and for a report interval those waiting to be sent.
 fn ahead_bytes_max(path: &PathSample, elapsed: Duration) -> u64 {
     let rate_bytes_s = path.ip_bytes_sent as f64 / elapsed.as_secs_f64().max(1e-3);
     let round_trips = 2.0 + 12.0 * path.loss.unwrap_or(LOSS_ASSUMED).min(LOSS_ASSUMED);

@@ -237,7 +237,7 @@ struct SlowState {
 
 impl Slow {
     const BLOCK_BYTES: usize = 10_000;
-    /// What the path was found to carry.
+    /// Rate that the path was found to carry.
     const CARRIED_BPS: u64 = 4_963_000;
     const RATE_BPS: f64 = 8e6;
 
@@ -356,7 +356,7 @@ fn a_measurement_lasts_its_duration_and_counts_what_came_within() {
         // The first block starts the clock, and is counted.
         let expected_bps = Slow::RATE_BPS + 8.0 * Slow::BLOCK_BYTES as f64 / seconds as f64;
         assert!((client.goodput_bps() / expected_bps - 1.0).abs() < 0.01, "{case}");
-        // What is under way at the end is little, so the end is near, and the figures are of all that was sent.
+        // Little is under way at the end, so the end is near, and the figures are of all that was sent.
         let written_bytes = state.written_bytes.load(Ordering::Relaxed);
         assert!(state.ahead_bytes_max.load(Ordering::Relaxed) <= PERF_AHEAD_BYTES_MIN + 70_000, "{case}");
         assert!(took < Duration::from_secs(seconds + 2), "{case} took {took:?}");

@@ -1,4 +1,4 @@
-//! Who gets what comes back through a pipe.
+//! Destination of the answers that come back through a pipe.
 //!
 //! UDP proves no address: a datagram that names somebody else as its source would lead a whole stream of answers there. So answers
 //! stay with one source until that has been silent for a while, and `--in-from` names the only one that there may be.
@@ -56,7 +56,7 @@ impl std::fmt::Display for InFrom {
     }
 }
 
-/// What becomes of a datagram that was taken in.
+/// Fate of a datagram that was taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It goes through the pipe.
@@ -65,7 +65,7 @@ pub(super) enum Verdict {
     Dropped,
 }
 
-/// Where answers go.
+/// Destination of the answers.
 #[derive(Debug)]
 pub(super) struct Answers {
     only: Option<InFrom>,
@@ -97,7 +97,7 @@ impl Answers {
         Verdict::Carried
     }
 
-    /// Whether it is the address of this socket, which may be at all addresses of this machine. Linux drops a datagram from elsewhere that names
+    /// True for the address of this socket, which may be at all addresses of this machine. Linux drops a datagram from elsewhere that names
     /// an IPv4 address of this machine as its source, and takes one that names an IPv6 address.
     fn is_own(&mut self, from: SocketAddr) -> bool {
         if from.port() != self.own.port() || !self.own.ip().is_unspecified() {
@@ -113,7 +113,7 @@ impl Answers {
         }
     }
 
-    /// Where answers go now, if there is anybody.
+    /// Present destination of answers, if there is one.
     pub(super) fn to(&self) -> Option<SocketAddr> {
         match (self.only, self.own) {
             (Some(InFrom::Port(SocketAddr::V4(only))), SocketAddr::V6(_)) => {
@@ -125,7 +125,7 @@ impl Answers {
     }
 }
 
-/// Whether an address is one of this machine: what it sends there comes from there, too. Nothing is sent.
+/// True for an address of this machine: datagrams that it sends there come from there, too. Nothing is sent.
 fn is_of_this_machine(address: SocketAddr) -> bool {
     let source = || -> io::Result<IpAddr> {
         let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -133,11 +133,11 @@ fn is_of_this_machine(address: SocketAddr) -> bool {
         socket.connect(address)?;
         Ok(socket.local_addr()?.ip())
     };
-    // What cannot be reached gets no answers either.
+    // An unreachable address gets no answers either.
     address.ip().to_canonical().is_loopback() || source().is_ok_and(|source| source == address.ip())
 }
 
-/// Whether an answer would reach one host, and one that wants it: source port 0 says that none is wanted (RFC 768).
+/// True if an answer would reach one host, and one that wants it: source port 0 says that none is wanted (RFC 768).
 fn can_be_answered(from: SocketAddr) -> bool {
     let is_of_many = match from.ip().to_canonical() {
         IpAddr::V4(ip) => ip.is_broadcast() || ip.is_multicast(),

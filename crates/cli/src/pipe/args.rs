@@ -25,7 +25,7 @@ Example, live video:
 
 The third command asks for the code which the first one prints. Everything is encrypted and authenticated.")]
 pub struct PipeArgs {
-    /// Which end.
+    /// End of the pipe.
     #[command(subcommand)]
     pub side: PipeSide,
 }
@@ -53,19 +53,19 @@ for five seconds, or never with --in-from.
 
 When the connection breaks, it is opened again until you press Ctrl-C, unless it was opened with a code.")]
 pub struct PipeUdpArgs {
-    /// Where to take datagrams in: a port, which only programs of this machine reach, or an address with one
+    /// Port to take datagrams in at, which only programs of this machine reach, or an address with a port
     #[arg(long = "in", value_name = "[ADDRESS:]PORT", value_parser = local_address)]
     pub input: String,
     /// Take datagrams of this address alone, or of this port of it, which then gets answers even before it has sent anything
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = in_from)]
     pub in_from: Option<InFrom>,
-    /// Where `dfcp pipe serve` listens
+    /// Address of `dfcp pipe serve`
     #[arg(long, value_name = "HOST[:PORT]", value_parser = host_or(PIPE_PORT))]
     pub to: String,
-    /// How long after it came here a datagram is still worth something there, such as 80ms; at most 1h
+    /// Time after which a datagram is worthless at the other end, counted from its arrival here, such as 80ms; at most 1h
     #[arg(long, value_name = "TIME", value_parser = within)]
     pub deadline: Duration,
-    /// The percentage of datagrams that shall come in time, 50 to 99.9999: a higher one costs more
+    /// Percentage of datagrams that should arrive in time, 50 to 99.9999: a higher one costs more
     #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = target_ppm)]
     pub target: u32,
     /// In which order answers are handed on here, and when
@@ -74,7 +74,7 @@ pub struct PipeUdpArgs {
     /// The peers to trust.
     #[command(flatten)]
     pub host: HostArgs,
-    /// How to use the path.
+    /// Options of the path.
     #[command(flatten)]
     pub path: PathArgs,
     /// Print one JSON object per line
@@ -116,7 +116,7 @@ pub struct PipeServeArgs {
     /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at(PIPE_PORT), default_value_t = ListenArg::Anywhere(PIPE_PORT))]
     pub listen: ListenArg,
-    /// Where datagrams are handed on
+    /// Address to hand datagrams on to
     #[arg(long = "out", value_name = "HOST:PORT", value_parser = host_port)]
     pub output: String,
     /// In which order datagrams are handed on, and when
@@ -131,13 +131,13 @@ pub struct PipeServeArgs {
     /// The peers to admit.
     #[command(flatten)]
     pub admission: AdmissionArgs,
-    /// Who watches.
+    /// Metrics of this server.
     #[command(flatten)]
     pub metrics: MetricsArgs,
-    /// What is kept of it.
+    /// Audit log of the pipes.
     #[command(flatten)]
     pub audit: AuditArgs,
-    /// How to use the path.
+    /// Options of the path.
     #[command(flatten)]
     pub path: PathArgs,
     /// Print one JSON object per line

@@ -1,4 +1,4 @@
-//! What both ends of a pipe do once it is open.
+//! Operation of an open pipe, the same at both ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,17 +18,17 @@ use crate::stop::Stop;
 use crate::transfer::error::TransferError;
 use crate::transport::{Handle, Transport};
 
-/// How this end does it.
+/// Settings of this end.
 #[derive(Debug, Clone)]
 pub(super) struct Carrying {
     pub(super) worth: Worth,
     pub(super) order: Order,
     pub(super) json: bool,
-    /// Who is at the other end.
+    /// Name of the other end.
     pub(super) peer: String,
 }
 
-/// What went through a pipe.
+/// Datagrams that went through a pipe.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Carried {
     /// From here.
@@ -41,7 +41,7 @@ pub(super) struct Carried {
     pub(super) refused: u64,
 }
 
-/// What became of datagrams after they had come in time.
+/// Losses of datagrams after they had come in time.
 #[derive(Debug, Default)]
 struct HandedOn {
     overtaken: AtomicU64,
@@ -133,7 +133,7 @@ async fn hand_on(local: &Local, incoming: &Incoming, carrying: &Carrying, handed
     }
 }
 
-/// What is shown while a pipe is open.
+/// Lines shown while a pipe is open.
 struct Shown<'a> {
     carrying: &'a Carrying,
     at: Instant,
@@ -195,5 +195,5 @@ impl Carried {
     }
 }
 
-/// How long a caller waits before it tries again.
+/// Time that a caller waits before it tries again.
 pub(super) const AGAIN_AFTER: Duration = Duration::from_secs(1);

@@ -19,12 +19,12 @@ pub(super) struct Local {
     peer: Peer,
 }
 
-/// Where datagrams of the other end go.
+/// Destination of the datagrams from the other end.
 #[derive(Debug)]
 enum Peer {
     /// To the address that the socket is connected to, the only one that is heard.
     Fixed(SocketAddr),
-    /// To who sends here.
+    /// To the source that sends here.
     Heard(Mutex<Answers>),
 }
 
@@ -88,7 +88,7 @@ impl Local {
         }
     }
 
-    /// Whether a datagram from there goes through the pipe.
+    /// True if a datagram from there goes through the pipe.
     fn takes(&self, from: SocketAddr) -> bool {
         match &self.peer {
             Peer::Fixed(_) => true,
@@ -102,7 +102,7 @@ impl Local {
         }
     }
 
-    /// Sends a datagram on; `false` if there is nobody yet, or the system refuses it.
+    /// Sends a datagram on; `false` if there is no destination yet, or the system refuses it.
     pub(super) async fn send(&self, datagram: &[u8]) -> bool {
         let (to, sent) = match &self.peer {
             Peer::Fixed(to) => (*to, self.socket.send(datagram).await),

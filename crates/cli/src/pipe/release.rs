@@ -1,4 +1,4 @@
-//! When datagrams that have come are handed on: at once, in their order, or in their order and at their distances.
+//! Times at which received datagrams are handed on: at once, in their order, or in their order and at their distances.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub enum Order {
     Steady,
 }
 
-/// What waits to be handed on. Messages are numbered in the order in which they were sent, without gaps.
+/// Datagrams that wait to be handed on. Messages are numbered in the order in which they were sent, without gaps.
 #[derive(Debug)]
 pub(super) struct Release {
     order: Order,
@@ -27,14 +27,14 @@ pub(super) struct Release {
     /// By number.
     held: BTreeMap<u64, Vec<u8>>,
     held_bytes: usize,
-    /// When nothing up to a number can come any more: both rise. Of a number without an entry that of the next one holds.
+    /// Time after which nothing up to a number can come: both rise. A number without an entry has the time of the next one.
     over: BTreeMap<u64, Instant>,
-    /// Entries of these that were looked at.
+    /// Entries of these that were visited.
     #[cfg(test)]
     looked_at: u64,
     /// The lowest number which may still be handed on.
     next: u64,
-    /// How many have been taken.
+    /// Datagrams that have been taken.
     came: u64,
     overtaken: u64,
 }
@@ -57,7 +57,7 @@ impl Release {
     }
 
     /// Takes a datagram which came `now`, and took so long. One that comes after its successors have gone is dropped, unless any order
-    /// will do. What exceeds the room makes the oldest leave early.
+    /// will do. Without room, the oldest leave early.
     pub(super) fn push(&mut self, now: Instant, id: u32, took: Duration, bytes: Vec<u8>) {
         let number = if self.order == Order::Any { self.came } else { self.number(id) };
         if number < self.next {
@@ -114,12 +114,12 @@ impl Release {
         Some(bytes)
     }
 
-    /// When [`pop`](Self::pop) has something next; a time in the past means now.
+    /// Time at which [`pop`](Self::pop) has something next; a time in the past means now.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let (&number, _) = self.held.first_key_value()?;
         let (_, &over_at) = self.over.range(number..).next()?;
         let is_next = self.order == Order::Any || (self.order == Order::Kept && number == self.next);
-        // What came before this one's time is over is known by then, as all have the same.
+        // All messages have the same lifetime: at `over_at`, every earlier one has come or is too late.
         Some(if is_next { over_at.checked_sub(self.within).unwrap_or(over_at) } else { over_at })
     }
 
@@ -137,7 +137,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// What leaves a pipe and when, ms, of datagrams that come at these times, ms, with these numbers after these times, ms.
+    /// Departures (ms, number) for given arrivals (ms, number, latency in ms).
     fn leave(order: Order, came: &[(u32, u32, u32)]) -> Vec<(u32, u8)> {
         let (start, mut release) = (Instant::now(), Release::new(order, 80 * MS));
         let mut left = Vec::new();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in whatever order: nothing twice, nothing out of order, and nothing held for longer than its time.
+        /// Any datagrams in any order: nothing twice, nothing out of order, and nothing held for longer than its time.
         #[test]
         fn order_is_kept_and_nothing_waits_for_ever(
             steady: bool, came in proptest::collection::vec((0_u32..200, 0_u32..60, 0_u32..120), 1..60),

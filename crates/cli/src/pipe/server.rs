@@ -32,7 +32,7 @@ use crate::{listening, net, output};
 pub(super) async fn run(mut args: PipeServeArgs, stop: Stop) -> anyhow::Result<()> {
     args.path.messages = true;
     anyhow::ensure!(!args.path.insecure_classic, "a classic connection has no messages: leave --insecure-classic away");
-    // What is wrong with it should be known before anybody calls.
+    // Its faults should be known before anybody calls.
     Local::call(&args.output).await?;
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
     Recording::begin(&mut args.path, Side::Server)?;

@@ -72,7 +72,7 @@ async fn datagrams_go_through_whole_and_answers_come_back() {
             assert_eq!(receive(&program).await, of_length(length + 1), "the answer of {} bytes", length + 1);
         }
     }
-    // Whoever finds the port is not heard.
+    // A stranger that finds the port is not heard.
     socket().await.send_to(b"from a stranger", way_back.unwrap()).await.unwrap();
     player.send_to(b"last", way_back.unwrap()).await.unwrap();
     assert_eq!(receive(&program).await, b"last");
@@ -95,7 +95,7 @@ async fn answers_stay_with_the_source_whatever_strangers_send() {
     program.send_to(b"play", address).await.unwrap();
     let mut buffer = [0; 100];
     let (_, way_back) = timeout(PATIENCE, player.recv_from(&mut buffer)).await.unwrap().unwrap();
-    // As one with the stranger's address as its source, whoever has sent it.
+    // As one with the stranger's address as its source, from any sender.
     stranger.send_to(b"x", address).await.unwrap();
     assert_eq!(receive(&player).await, b"x", "it is carried");
     for number in 0..100_u8 {

@@ -48,7 +48,7 @@ pub(super) struct Datagram {
     info: DatagramInfo,
 }
 
-/// What is written of a datagram: of the fields of its header those which mean something in its kind.
+/// Fields written of a datagram: those of its header which mean something in its kind.
 #[derive(Serialize)]
 pub(super) struct Fields {
     kind: &'static str,
@@ -175,8 +175,8 @@ fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// What qlog's own event says, of which these two mean the same here, where they are known; the rest of it is about congestion windows.
-/// A rate of 0 is the line's.
+/// Fields of qlog's own event, of which these two mean the same here, where they are known; the rest of it is about congestion windows. A
+/// rate of 0 is the line's.
 fn recovery(stats: &Stats) -> Option<Value> {
     let rtt = (!stats.rtt.is_zero()).then(|| ("smoothed_rtt", milliseconds(stats.rtt).into()));
     let rate = (stats.rate_bps > 0).then(|| ("pacing_rate", stats.rate_bps.into()));

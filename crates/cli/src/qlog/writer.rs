@@ -14,7 +14,7 @@ use super::{Message, Shared, Side};
 use crate::audit::utc::rfc3339;
 use crate::limits::{QLOG_BYTES_MAX, QLOG_FLUSH_INTERVAL};
 
-/// What each record begins with; it ends with a line feed. A reader finds the next record even behind one that was cut off.
+/// First byte of each record, which ends with a line feed. A reader finds the next record even behind one that was cut off.
 pub(super) const RECORD_SEPARATOR: u8 = 0x1E;
 
 /// Names the events of `docs/qlog.md`; it is not there to be opened.
@@ -52,7 +52,7 @@ impl<W: Write> Writer<W> {
         writer.append(&json!({
             "file_schema": "urn:ietf:params:qlog:file:sequential",
             "serialization_format": "application/qlog+json-seq",
-            // What qvis asks for, which reads earlier drafts.
+            // Fields for qvis, which reads earlier drafts.
             "qlog_version": "0.3",
             "qlog_format": "JSON-SEQ",
             "title": format!("dfcp {}", env!("CARGO_PKG_VERSION")),

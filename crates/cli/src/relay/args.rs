@@ -30,15 +30,16 @@ A line of 50 Mbit/s down and 5 up; one that sends in batches and fails for 2 s; 
 
 Times of --outage, --rebind and traces count from the first datagram on.")]
 pub struct RelayArgs {
-    /// Where clients send to: a port of this machine, alone (IPv4) or with an address or a name, for example 127.0.0.1:5000
+    /// Address for the clients: a port of this machine, alone (IPv4) or with an address or a name, for example
+    /// 127.0.0.1:5000
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at_port)]
     pub listen: ListenArg,
 
-    /// Where their datagrams go: an address or a name with a port
+    /// Destination of their datagrams: an address or a name with a port
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
     pub to: String,
 
-    /// What happens on the way.
+    /// Properties of the emulated link.
     #[command(flatten)]
     pub link: LinkArgs,
 
@@ -46,7 +47,7 @@ pub struct RelayArgs {
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
 
-    /// Who watches.
+    /// Metrics of this relay.
     #[command(flatten)]
     pub metrics: MetricsArgs,
 
@@ -55,7 +56,7 @@ pub struct RelayArgs {
     pub json: bool,
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Debug, Serialize)]
 struct Summary {
     listen: SocketAddr,
@@ -70,7 +71,7 @@ struct Summary {
 /// Relays until Ctrl-C (or a request to terminate) and prints the summary.
 ///
 /// # Errors
-/// When the arguments make no sense, the target has no address, or the listening socket cannot be bound or fails.
+/// The arguments make no sense, the target has no address, or the listening socket cannot be bound or fails.
 pub async fn run(args: RelayArgs) -> anyhow::Result<()> {
     let Path { links: [forward, backward], schedule } = args.link.path()?;
     let listen = args.listen.addresses(false).await?.into_iter().next().context("--listen has no address")?;

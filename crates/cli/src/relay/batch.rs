@@ -11,13 +11,13 @@ use super::clients::Client;
 use super::socket::{Route, Socket};
 use super::stats::Datagrams;
 
-/// What a datagram on a link needs to be sent on.
+/// Origin of a datagram on a link, needed to send it on.
 #[derive(Clone, Debug)]
 pub(super) struct Tag {
     pub(super) client: Arc<Client>,
 }
 
-/// What the relay's links carry.
+/// Packets on the relay's links.
 pub(super) type Packet = Datagram<Tag>;
 
 /// By which socket the datagrams of a direction leave, and where to.
@@ -37,7 +37,7 @@ impl Way<'_> {
         }
     }
 
-    /// Whether it has come to a port that the client no longer has.
+    /// True if the datagram has come to a port that the client no longer has.
     fn is_lost(&self, tag: &Tag) -> bool {
         matches!(self, Self::ToClients(_)) && tag.client.is_forgotten()
     }
@@ -59,7 +59,7 @@ pub(super) struct Batch {
     bytes: Vec<u8>,
 }
 
-/// What all datagrams of a batch share.
+/// Properties that all datagrams of a batch share.
 #[derive(Debug)]
 struct Head {
     tag: Tag,
@@ -93,7 +93,7 @@ impl Batch {
         refused
     }
 
-    /// Whether `packet` can be the next one of the present batch.
+    /// True if `packet` can be the next one of the present batch.
     fn takes(&self, packet: &Packet) -> bool {
         let Some(head) = &self.head else { return false };
         let length = packet.bytes.len();

@@ -20,7 +20,7 @@ pub(super) struct Client {
     /// The relay's address which this client sent to: replies must come from there.
     pub(super) reply_from: Option<IpAddr>,
     pub(super) socket: Socket,
-    /// Whether it has got another port since: what comes back to this one is lost.
+    /// True if it has got another port since: datagrams that come back to this one are lost.
     is_forgotten: AtomicBool,
 }
 
@@ -68,7 +68,7 @@ impl Clients {
     /// address with most clients gives up the one which has been silent for the longest, for an address with two fewer.
     ///
     /// # Errors
-    /// When no socket can be made for it.
+    /// No socket can be made for it.
     pub(super) fn of(
         &mut self,
         addr: SocketAddr,
@@ -99,7 +99,7 @@ impl Clients {
         Ok(Arc::new(Client { addr, reply_from, socket, is_forgotten: AtomicBool::new(false) }))
     }
 
-    /// Gives every client another port towards the target. What travels to the target still leaves by the one before.
+    /// Gives every client another port towards the target. Datagrams on their way to the target still leave by the one before.
     pub(super) fn rebind(&mut self, now: Time) {
         self.forgotten.clear();
         self.next_check = now + CLIENT_CHECK_INTERVAL;
@@ -122,7 +122,7 @@ impl Clients {
         }
     }
 
-    /// Who makes room for `newcomer`.
+    /// Client that makes room for `newcomer`.
     fn victim(&self, newcomer: SocketAddr) -> Option<SocketAddr> {
         let mut held = BTreeMap::<AddressPrefix, usize>::new();
         for addr in self.entries.keys() {

@@ -60,8 +60,8 @@ impl Clock {
         self.start.checked_add(since_start).unwrap_or_else(|| self.start + Duration::from_secs(86_400))
     }
 
-    /// When a datagram reached this machine. The kernel notes it, so that the time for which the datagram waited to be
-    /// received counts as part of the link's delay and is not added to it.
+    /// Time at which a datagram reached this machine. The kernel notes it, so that the time for which the datagram
+    /// waited to be received counts as part of the link's delay and is not added to it.
     fn arrival(self, meta: &RecvMeta) -> Time {
         let wall_clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
         let age = wall_clock.zip(meta.timestamp).and_then(|(now, received)| now.checked_sub(received));
@@ -89,7 +89,7 @@ pub(super) struct Engine {
     clock: Clock,
     clients: Clients,
     schedule: Schedule,
-    /// When the first client's first datagram came; the schedule counts from then on.
+    /// Arrival of the first client's first datagram; the schedule counts from then on.
     first_at: Option<Time>,
     receive_buffer: ReceiveBuffer,
     batch: Batch,

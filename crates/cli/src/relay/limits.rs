@@ -8,7 +8,7 @@ pub(super) const CLIENTS_MAX: usize = 256;
 /// A client silent in both directions for this long is forgotten (RFC 4787 recommends 5 minutes for UDP mappings).
 pub(super) const CLIENT_IDLE_MAX: Duration = Duration::from_secs(300);
 
-/// How often silent clients are looked for.
+/// Interval of the search for silent clients.
 pub(super) const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Bytes on each direction's link, waiting and travelling: 1 Gbit/s for 2 s.

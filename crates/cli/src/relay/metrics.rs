@@ -1,4 +1,4 @@
-//! What a relay counted, for `--metrics`.
+//! Counts of a relay, for `--metrics`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -28,18 +28,18 @@ use crate::metrics::Source;
 use engine::Engine;
 use socket::{Local, Socket};
 
-/// What a relay is to do.
+/// Configuration of a relay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RelayConfig {
-    /// Where clients send to; port 0 lets the system choose.
+    /// Listening address for the clients; port 0 lets the system choose.
     pub listen: SocketAddr,
-    /// Where their datagrams go.
+    /// Destination of their datagrams.
     pub to: SocketAddr,
     /// The way from the clients to the target.
     pub forward: LinkConfig,
     /// The way back.
     pub backward: LinkConfig,
-    /// What happens to the path, from the first datagram of a client on.
+    /// Events on the path, from the first datagram of a client on.
     pub schedule: Schedule,
     /// Decides every random event; the two directions draw differently.
     pub seed: u64,
@@ -65,8 +65,7 @@ impl Relay {
     /// Binds and starts relaying on the current tokio runtime.
     ///
     /// # Errors
-    /// When the address cannot be bound, or as [`io::ErrorKind::InvalidInput`] when a link's configuration makes no
-    /// sense.
+    /// The address cannot be bound, or a link's configuration makes no sense ([`io::ErrorKind::InvalidInput`]).
     pub async fn start(config: RelayConfig) -> io::Result<Self> {
         let link = |link: LinkConfig, seed| {
             let link = link.clone().with_held_bytes_max(link.held_bytes_max.min(limits::HELD_BYTES_MAX));
@@ -88,7 +87,7 @@ impl Relay {
         Ok(Self { local_addr, shared, task })
     }
 
-    /// Where clients send to.
+    /// Listening address for the clients.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr

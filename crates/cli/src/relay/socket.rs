@@ -32,7 +32,7 @@ impl ReceiveBuffer {
         Self { bytes: vec![0; BATCH_SIZE * RECEIVE_BYTES_MAX], metas: [RecvMeta::default(); BATCH_SIZE], filled: 0 }
     }
 
-    /// What the last [`Socket::receive`] got: every datagram with the description of the message it came in.
+    /// Datagrams of the last [`Socket::receive`], each with the description of the message it came in.
     pub(super) fn datagrams(&self) -> impl Iterator<Item = (&RecvMeta, &[u8])> {
         let messages = self.metas[..self.filled].iter().zip(self.bytes.chunks_exact(RECEIVE_BYTES_MAX));
         messages.flat_map(|(meta, buffer)| {
@@ -43,7 +43,7 @@ impl ReceiveBuffer {
     }
 }
 
-/// Where a run of datagrams goes, and how.
+/// Addresses and ECN codepoint of a run of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) destination: SocketAddr,
@@ -52,7 +52,7 @@ pub(super) struct Route {
     pub(super) ecn: Option<EcnCodepoint>,
 }
 
-/// Which local addresses a socket's datagrams come to.
+/// Local addresses to which a socket's datagrams come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Local {
     /// Any: answers must leave from the same.
@@ -60,8 +60,8 @@ pub(super) enum Local {
     One,
 }
 
-/// What is told beside datagrams that were joined has room for the mark of their packets, if the address which they were sent
-/// to is not in it, too.
+/// Leaves the destination address out of the ancillary data: with joined datagrams (GRO), its buffer has no room for both
+/// that and the ECN mark.
 fn leave_addresses_out(socket: &Socket2, addr: SocketAddr) {
     #[cfg(target_os = "linux")]
     {
@@ -108,7 +108,7 @@ impl Socket {
         Ok((socket.recv_buffer_size()?, socket.send_buffer_size()?))
     }
 
-    /// Whether something waits to be received; if not, the task is woken when it does.
+    /// True if something waits to be received; if not, the task is woken once it does.
     pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> bool {
         matches!(self.io.poll_recv_ready(context), Poll::Ready(_))
     }

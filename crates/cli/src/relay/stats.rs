@@ -1,4 +1,4 @@
-//! What a relay counted.
+//! Counts of a relay.
 
 use std::fmt;
 use std::ops::AddAssign;

@@ -1,4 +1,4 @@
-//! What an automatic rate has found, for people and programs.
+//! Findings of an automatic rate, for display and for programs.
 
 use dfcp::{RateControlStats, RatePhase};
 use serde::Serialize;
@@ -8,14 +8,14 @@ use crate::units;
 /// A rate of more than this many times the goodput does not limit the sender.
 const UNUSED_FACTOR: f64 = 20.0;
 
-/// What an automatic rate has found up to one moment.
+/// Findings of an automatic rate up to one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct FoundRate {
-    /// What it is at.
+    /// Phase of the rate control.
     pub phase: Phase,
     /// The rate, bit/s of IP packets.
     pub rate_bps: u64,
-    /// What the bottleneck carries as a whole, others' traffic included, bit/s of IP packets; `None` while unknown.
+    /// Capacity of the bottleneck as a whole, others' traffic included, bit/s of IP packets; `None` while unknown.
     pub capacity_bps: Option<u64>,
     /// The queueing delay which it aims at, ms.
     pub target_queue_ms: f64,
@@ -29,7 +29,7 @@ pub struct FoundRate {
     pub datagrams_lost_in_queue: u64,
 }
 
-/// What an automatic rate is at.
+/// Phase of an automatic rate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -65,7 +65,7 @@ impl From<&RateControlStats> for FoundRate {
             phase: match stats.phase {
                 RatePhase::Start => Phase::Start,
                 RatePhase::Compete => Phase::Compete,
-                // What else there will be is a kind of running.
+                // Phases added later will be kinds of running.
                 _ => Phase::Steady,
             },
             rate_bps: stats.rate_bps,
@@ -79,17 +79,17 @@ impl From<&RateControlStats> for FoundRate {
     }
 }
 
-/// Whose the losses were, as shares of what was sent, 0 to 1.
+/// Losses by their cause, as shares of the datagrams judged, 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Losses {
     /// The path's own.
     pub path: f64,
-    /// What found a queue full: the sender's own doing, alone or together with others.
+    /// Share that found a queue full: the sender's own doing, alone or together with others.
     pub own: f64,
 }
 
 impl FoundRate {
-    /// Whose the losses were; `None` before anything was judged.
+    /// Losses by their cause; `None` before anything was judged.
     #[must_use]
     pub fn losses(&self) -> Option<Losses> {
         let share = |datagrams: u64| (datagrams as f64 / self.datagrams_judged as f64).min(1.0);
@@ -109,7 +109,7 @@ impl FoundRate {
         }
     }
 
-    /// Whether the rate may be what limits a sender with this goodput; where nothing has arrived yet, it may.
+    /// True if the rate may be the limit of a sender with this goodput; before anything has arrived, it may.
     #[must_use]
     pub fn limits(&self, goodput_bps: f64) -> bool {
         goodput_bps <= 0.0 || self.rate_bps as f64 <= UNUSED_FACTOR * goodput_bps

@@ -19,7 +19,7 @@ use crate::seal::Seal;
 pub(crate) struct Memory {
     pub(crate) first: DuplexStream,
     pub(crate) beside: Arc<Beside>,
-    /// What this end claims to know of the other.
+    /// This end's claim about the other's proof.
     pub(crate) seal: Option<Seal>,
 }
 
@@ -29,10 +29,10 @@ pub(crate) struct Beside {
     buffer_bytes: usize,
     to_peer: mpsc::UnboundedSender<Reader>,
     from_peer: Mutex<mpsc::UnboundedReceiver<Reader>>,
-    /// What the peer still permits. One that permits none at the start takes none at all.
+    /// Streams that the peer still permits. One that permits none at the start takes none at all.
     permitted: AtomicU32,
     pub(crate) opened: AtomicU32,
-    /// What may still come over streams which this end opens, bytes: then the path is dead until there is more.
+    /// Bytes that may still come over streams which this end opens: then the path is dead until there is more.
     pub(crate) path_bytes: Arc<AtomicUsize>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn connection_both_ways(streams: u32, buffer_bytes: usize) -> (Memory
     ends([streams, streams], buffer_bytes)
 }
 
-/// Both ends, which may open so many streams.
+/// Both ends, each with the number of streams that it may open.
 fn ends([near, far]: [u32; 2], buffer_bytes: usize) -> (Memory, Memory) {
     let (here, there) = duplex(buffer_bytes);
     let ((to_there, from_here), (to_here, from_there)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());

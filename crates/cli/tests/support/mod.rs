@@ -48,7 +48,7 @@ impl Site {
         {
             use std::os::unix::fs::PermissionsExt;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-            // Whatever the umask: others must not be able to replace it.
+            // With any umask, others must not be able to replace it.
             fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o700)).unwrap();
         }
         path.to_str().unwrap().to_owned()
@@ -93,13 +93,13 @@ impl Site {
         Running::start(self.command(arguments))
     }
 
-    /// What arrived of [`Site::send`].
+    /// The file that arrived by [`Site::send`].
     pub(crate) fn received(&self) -> Option<String> {
         fs::read_to_string(self.path("output/small.txt")).ok()
     }
 }
 
-/// How a program ended and what it printed.
+/// Exit code and output of a program.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -134,7 +134,7 @@ impl Said {
 pub(crate) struct Running {
     child: Child,
     pub(crate) address: String,
-    /// What it printed before the line with its address.
+    /// Lines that it printed before the one with its address.
     pub(crate) before: String,
     lines: mpsc::Receiver<String>,
 }

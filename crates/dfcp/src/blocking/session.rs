@@ -155,7 +155,7 @@ impl Session {
         PathWatch { watch: self.session.watch_path() }
     }
 
-    /// Where the connection is in its life.
+    /// State of the connection.
     #[must_use]
     pub fn state(&self) -> State {
         self.session.state()
@@ -179,7 +179,7 @@ impl Session {
         self.session.local_addr()
     }
 
-    /// What carries the datagrams.
+    /// Carrier of the datagrams.
     #[must_use]
     pub fn carrier(&self) -> Carrier {
         self.session.carrier()

@@ -1,4 +1,4 @@
-//! What the application holds of a connection.
+//! Handles of the application on a connection.
 
 use std::io;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use tokio::io::ReadBuf;
 use crate::connection::{Half, SendEndWatch, Shared};
 use crate::limits;
 
-/// What the handles of one stream own together; that of the first stream is a session's, too. When the last one of a connection goes,
-/// so does the application's interest in it.
+/// Shared part of the handles of one stream; that of the first stream is a session's, too. When the last one of a connection goes, so
+/// does the application's interest in it.
 #[derive(Debug)]
 pub(crate) struct StreamHandle {
     pub(crate) shared: Arc<Shared>,

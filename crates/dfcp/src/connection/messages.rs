@@ -1,10 +1,10 @@
-//! What an application does with the messages of a connection.
+//! Messages of a connection, as the application uses them.
 
 use dfcp_proto::{Deadline, MessageError, ReceivedMessage};
 
 use crate::connection::shared::{Inner, Shared};
 
-/// What there is to receive.
+/// Next message to receive, if there is one.
 #[derive(Debug)]
 enum NextMessage {
     Here(ReceivedMessage),

@@ -1,4 +1,4 @@
-//! Ends of the halves that this side sends, for those who wait for them ([`WriteHalf::stopped`](crate::WriteHalf::stopped)).
+//! Ends of the halves that this side sends, for the tasks that wait for them ([`WriteHalf::stopped`](crate::WriteHalf::stopped)).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,7 +33,7 @@ impl SendEnd {
     }
 }
 
-/// An end, and those who wait for it. They must not be woken under the connection's lock.
+/// An end, and the tasks that wait for it. They must not be woken under the connection's lock.
 #[derive(Debug)]
 pub(super) struct Told {
     watches: watch::Sender<Option<SendEnd>>,
@@ -72,7 +72,7 @@ impl SendEnds {
         self.told.extend(ended.map(|watches| Told { watches, end: end.clone() }));
     }
 
-    /// The ends that nobody has been told yet.
+    /// The ends that no task has been told yet.
     pub(super) fn take_told(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.told)
     }

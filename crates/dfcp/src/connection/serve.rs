@@ -1,4 +1,4 @@
-//! What the endpoint's thread does for a connection: it takes in what arrived, sends what is due, and keeps time.
+//! Service of a connection by the endpoint's thread: it takes in what arrived, sends what is due, and keeps time.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,7 +11,7 @@ use crate::connection::shared::{Inner, Local, Shared};
 use crate::endpoint::{Departure, EndpointShared, Filled, Outbox, PeerScheduler, SchedulerState};
 use crate::limits;
 
-/// What is to be done for it next.
+/// Next step for the connection.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// There may be more to do at once.
@@ -24,7 +24,7 @@ pub(crate) enum Next {
     Done,
 }
 
-/// Where datagrams enter a locked connection. All of them arrived at the same time.
+/// Entry of datagrams into a locked connection. All of them arrived at the same time.
 #[derive(Debug)]
 pub(crate) struct DatagramSink<'a> {
     connection: &'a mut Connection,
@@ -140,7 +140,7 @@ impl Shared {
         inner.local =
             Local { address, departure: Departure { src_ip: departure.src_ip.filter(|&ip| keeps(ip)), ..departure } };
         inner.connection.on_own_move(now, is_other_host);
-        // What the old one refused says nothing of this one.
+        // A refusal of the old socket says nothing of this one.
         inner.send_error = None;
         inner.sleeps_until = Time::ZERO;
     }
@@ -169,7 +169,7 @@ impl Inner {
     }
 }
 
-/// What follows once it has nothing to send.
+/// Next step once it has nothing to send.
 fn after(inner: &Inner, now: Time) -> Next {
     let timeout = inner.connection.next_timeout(now).map(|(at, _)| at);
     if timeout.is_none() && inner.connection.state() == State::Closed {
@@ -193,7 +193,7 @@ fn linger(inner: &mut Inner, now: Time) {
     }
 }
 
-/// Whether the peer has sent something on the first stream that nobody has read.
+/// True if the peer has sent something on the first stream that nobody has read.
 pub(super) fn has_unread(connection: &mut Connection, now: Time) -> bool {
     matches!(connection.read(now, &mut [0; 1]), Ok(Read::Bytes(_)))
 }

@@ -1,4 +1,4 @@
-//! What an application does with a connection as a session: streams are opened and accepted, and its end is that of its first stream.
+//! A connection used as a session: streams are opened and accepted, and its end is that of its first stream.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::connection::story::StreamNews;
 use crate::connection::streams::OpenedBy;
 use crate::error::{StreamError, connection_error};
 
-/// What the application has made of a connection.
+/// The application's use of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Usage {
     /// It waits to be accepted.
@@ -25,7 +25,7 @@ pub(super) enum Usage {
     StreamInSession,
 }
 
-/// What there is to accept.
+/// Result of an attempt to accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Incoming {
     /// A stream that the peer has opened.
@@ -101,7 +101,7 @@ impl Inner {
         })
     }
 
-    /// Whether both sides have closed it, once that is known.
+    /// Result of the closing by both sides, once it is known.
     fn closing_result(&self) -> Option<io::Result<()>> {
         match (&self.closed, self.connection.state()) {
             (Some(Ended::By(error)), _) => Some(Err(connection_error(error.clone()))),
@@ -111,7 +111,7 @@ impl Inner {
         }
     }
 
-    /// How it ended, once the endpoint has forgotten it.
+    /// Its end, once the endpoint has forgotten it.
     fn end_if_forgotten(&self) -> Option<Ended> {
         // Without an end of its own it was cut off together with the runtime that drove it.
         self.forgotten.then(|| self.closed.clone().unwrap_or(Ended::By(ConnectionError::Aborted)))
@@ -172,7 +172,7 @@ impl Shared {
             let opened = self.opened.notified();
             let accepted = {
                 let mut inner = self.lock();
-                // What the peer has opened is known before its end is.
+                // Streams that the peer has opened are known before its end is.
                 let wakers = inner.drain_events();
                 let accepted = inner.try_accept(kind);
                 drop(inner);

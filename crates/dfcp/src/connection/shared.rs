@@ -28,7 +28,7 @@ use crate::path_watch::{PathPublisher, PathWatch};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     pub(crate) carrier: Carrier,
-    /// Where the peer was at first.
+    /// Address of the peer at first.
     pub(crate) remote: SocketAddr,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
     pub(crate) accepted: bool,
 }
 
-/// How a connection ended.
+/// End of a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Ended {
     /// Both sides closed it.
@@ -65,7 +65,7 @@ pub(super) enum Ended {
     By(ConnectionError),
 }
 
-/// What the lock protects.
+/// State that the lock protects.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(super) connection: Connection,
@@ -76,7 +76,7 @@ pub(crate) struct Inner {
     writer: Option<Waker>,
     pub(super) others: OtherStreams,
     pub(super) usage: Usage,
-    /// How many handles the application has on its streams, and as a session.
+    /// Number of handles that the application has on its streams, and as a session.
     pub(super) handles: usize,
     /// Those among them which can accept streams: of a session, and of the first stream.
     pub(super) accepting_handles: usize,
@@ -97,7 +97,7 @@ pub(crate) struct Inner {
     pub(super) scheduler_state: SchedulerState,
     /// Why the system last refused to send, unless it has sent since.
     pub(super) send_error: Option<io::Error>,
-    /// What has been logged of it; `None` if nobody listened when it began.
+    /// Its log so far; `None` without a subscriber when it began.
     pub(super) story: Option<Box<Story>>,
     /// Tells the watches of the path; `None` without any.
     path_publisher: Option<Box<PathPublisher>>,
@@ -110,12 +110,12 @@ pub(crate) struct Wakers {
     first: [Option<Waker>; 2],
     /// Those of others.
     others: Vec<Waker>,
-    /// Ends of halves, for those who wait for them.
+    /// Ends of halves, for the tasks that wait for them.
     told: Vec<Told>,
     pub(super) news: News,
 }
 
-/// What any number of tasks may wait for.
+/// Events that any number of tasks may wait for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct News {
     pub(super) opened: bool,
@@ -203,13 +203,13 @@ impl Inner {
                 }
             }
             if matches!(self.usage, Usage::Session | Usage::StreamInSession) {
-                // What the first stream of a session tells may be that the session ends.
+                // An event of a session's first stream may be the session's end.
                 (wakers.news.opened, wakers.news.ended) = (true, true);
                 wakers.news.available |= self.peer_has_ended();
             }
         }
         self.others.drain_events(self.latest, &mut self.connection, &mut self.story, &mut wakers);
-        // What ended in order before the connection did has been told by now.
+        // Halves that ended in order before the connection did have been told by now.
         match &self.closed {
             Some(Ended::By(error)) => self.others.send_ends.end_all(&SendEnd::Lost(error.clone())),
             Some(Ended::InOrder) => self.others.send_ends.end_all(&SendEnd::Delivered),
@@ -236,7 +236,7 @@ impl Inner {
         }
     }
 
-    /// When it must be served so that the watches of the path get the last change.
+    /// Time by which it must be served so that the watches of the path get the last change.
     pub(super) fn path_due_at(&self) -> Option<Time> {
         self.path_publisher.as_ref()?.due_at()
     }
@@ -497,12 +497,12 @@ impl Shared {
         self.lock().connection.identity()
     }
 
-    /// Where the peer is now.
+    /// Present address of the peer.
     pub(crate) fn remote_addr(&self) -> SocketAddr {
         self.lock().connection.remote()
     }
 
-    /// Where our socket is now.
+    /// Present address of our socket.
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.lock().local.address
     }

@@ -2,8 +2,8 @@
 //!
 //! The protocol logs nothing. Whenever the driver has served a connection or given it datagrams, it compares what the connection
 //! says of itself with what was told before. So nothing is told datagram by datagram, and a peer can cause only a bounded number of lines: each state is
-//! entered once, and what can change at any time is told at most once per [`limits::STORY_INTERVAL`]. A connection which nobody
-//! listens to has no story: that costs one branch when it is served, and one for each event of a stream.
+//! entered once, and what can change at any time is told at most once per [`limits::STORY_INTERVAL`]. A connection without
+//! a subscriber has no story: that costs one branch when it is served, and one for each event of a stream.
 
 mod streams;
 
@@ -19,17 +19,17 @@ use self::streams::StreamStory;
 use crate::connection::shared::Ended;
 use crate::limits;
 
-/// What a subscriber filters by.
+/// Target of the events, for subscribers to filter by.
 const TARGET: &str = "dfcp::session";
 
-/// Which of the connections a line is about: the id in the headers of its incoming datagrams, or a classic one's ports.
+/// Name of a connection in its lines: the id in the headers of its incoming datagrams, or a classic one's ports.
 #[derive(Clone, Copy, Debug)]
 enum Name {
     Id(u32),
     Ports(dfcp_proto::Ports),
 }
 
-/// What a connection says of itself.
+/// A connection's view of itself at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Observation {
     state: State,
@@ -49,7 +49,7 @@ impl Observation {
     }
 }
 
-/// What of a connection has been told.
+/// Log of a connection, with the values that were told last.
 #[derive(Debug)]
 pub(crate) struct Story {
     name: Name,
@@ -71,7 +71,7 @@ macro_rules! tell {
 }
 
 impl Story {
-    /// Begins the story of a connection which is about to call its peer, or has been called; `None` if nobody listens.
+    /// Begins the story of a connection which is about to call its peer, or has been called; `None` without a subscriber.
     pub(crate) fn begin(now: Time, connection: &Connection, was_called: bool) -> Option<Box<Self>> {
         if !tracing::enabled!(target: TARGET, tracing::Level::DEBUG) {
             return None;
@@ -142,7 +142,7 @@ impl Story {
         self.told = seen;
     }
 
-    /// What was sent before there was an answer: each segment is a call.
+    /// Tells the segments sent before there was an answer: each is a call.
     fn tell_calls(&self, seen: &Observation) {
         if self.told.state != State::SynSent {
             return;

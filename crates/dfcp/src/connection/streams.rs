@@ -17,7 +17,7 @@ use crate::connection::story::{Story, StreamNews};
 use crate::error::{StreamError, connection_error, write_error};
 use crate::limits;
 
-/// How the half that we send has ended.
+/// End of the half that we send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum SendState {
     #[default]
@@ -31,7 +31,7 @@ enum SendState {
     Reset,
 }
 
-/// How the half that we receive has ended, as far as the application knows.
+/// End of the half that we receive, as far as the application knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RecvState {
     #[default]
@@ -51,7 +51,7 @@ struct Held {
     writer: Option<Waker>,
     sends: SendState,
     receives: RecvState,
-    /// What directions have done of which nothing is kept any more.
+    /// Counts of directions of which nothing is kept any more.
     gone: StreamStats,
 }
 
@@ -64,14 +64,14 @@ pub(crate) enum Half {
     Received,
 }
 
-/// Which side has opened a stream.
+/// Side that has opened a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OpenedBy {
     Us,
     Peer,
 }
 
-/// What becomes of streams which the peer opens.
+/// Fate of streams which the peer opens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Incoming {
     /// They wait to be accepted.
@@ -177,7 +177,7 @@ impl OtherStreams {
         }
     }
 
-    /// What the peer opens from now on waits to be accepted.
+    /// Streams that the peer opens from now on wait to be accepted.
     pub(super) fn take_incoming(&mut self) {
         self.incoming = Incoming::Queue;
     }
@@ -201,7 +201,7 @@ impl OtherStreams {
         self.held.insert(id, Held::new(opened_by));
     }
 
-    /// The handle is gone. What was shut down goes on to be delivered, everything else ends.
+    /// The handle is gone. A half that was shut down goes on to be delivered, everything else ends.
     pub(super) fn let_go(
         &mut self,
         now: Time,
@@ -262,7 +262,7 @@ impl Held {
         self.writer.take()
     }
 
-    /// What a writer is told of a half which has ended.
+    /// Error of a write to a half which has ended.
     fn send_error(&self) -> Option<io::Error> {
         match self.sends {
             SendState::Open => None,
@@ -272,7 +272,7 @@ impl Held {
         }
     }
 
-    /// What a reader is told of a half which has ended.
+    /// Result of a read from a half which has ended.
     fn read_end(&self) -> Option<io::Result<()>> {
         match self.receives {
             RecvState::Open => None,
@@ -289,7 +289,7 @@ fn refuse(now: Time, streams: &mut Streams<'_>, story: &mut Option<Box<Story>>, 
     tell(story, id, StreamNews::Refused);
 }
 
-/// Into the log, if anybody listens.
+/// Into the log, if it has a subscriber.
 fn tell(story: &mut Option<Box<Story>>, id: StreamId, news: StreamNews) {
     if let Some(story) = story {
         story.on_stream(id, news);
@@ -312,7 +312,7 @@ impl Inner {
     }
 }
 
-/// What the handles of a stream other than the first do.
+/// Operations of the handles of a stream other than the first.
 impl Shared {
     pub(super) fn poll_read_of(
         &self,
@@ -461,7 +461,7 @@ impl Shared {
         }
     }
 
-    /// What it has done, also after it has ended.
+    /// Its counts, also after it has ended.
     pub(super) fn stream_stats_of(&self, id: StreamId) -> StreamStats {
         let mut inner = self.lock();
         // A direction which is gone may be among the events.

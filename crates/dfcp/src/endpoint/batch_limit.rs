@@ -1,4 +1,4 @@
-//! How much leaves with one call while the socket says how fast.
+//! Amount that leaves with one call while the socket limits the rate.
 
 use dfcp_time::Time;
 
@@ -10,7 +10,7 @@ use crate::limits;
 #[derive(Debug)]
 pub(super) struct BatchLimit {
     segments_max: usize,
-    /// When the socket was full, and the segments that it has taken since.
+    /// Time when the socket was full, and the segments that it has taken since.
     full: Option<(Time, u64)>,
 }
 

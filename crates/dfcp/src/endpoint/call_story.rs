@@ -1,14 +1,14 @@
-//! What became of the calls which made no connection, in the log: strangers can send any number of them, so they are counted.
+//! Calls which made no connection, in the log: strangers can send any number of them, so they are counted.
 
 use dfcp_proto::EndpointStats;
 use dfcp_time::Time;
 
 use crate::limits;
 
-/// What a subscriber filters by.
+/// Target of the events, for subscribers to filter by.
 const TARGET: &str = "dfcp::endpoint";
 
-/// What has been told.
+/// Counts of the last line, and its time.
 #[derive(Debug)]
 pub(super) struct CallStory {
     told_at: Option<Time>,
@@ -16,7 +16,7 @@ pub(super) struct CallStory {
 }
 
 impl CallStory {
-    /// `None` if nobody listens.
+    /// `None` without a subscriber.
     pub(super) fn begin() -> Option<Self> {
         let is_heard = tracing::enabled!(target: TARGET, tracing::Level::DEBUG);
         is_heard.then(|| Self { told_at: None, told: EndpointStats::default() })

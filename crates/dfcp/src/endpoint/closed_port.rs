@@ -4,7 +4,7 @@
 //! endpoint's own is not, because either end of a connection may move to another address. So a socket of its own asks, and only while a
 //! connection is being opened: what it hears cannot touch an open one.
 //!
-//! Nothing else proves who sent an ICMP message than what it repeats. A question is random, and a message that repeats it comes from the
+//! Only the datagram that an ICMP message repeats proves its sender. A question is random, and a message that repeats it comes from the
 //! machine or from the path to it: one is believed. Others only have to name the socket's port, which can be guessed: these must be several,
 //! over a longer time. A listener that is there answers the handshake before either.
 
@@ -34,7 +34,7 @@ use crate::socket::canonical;
 /// Fewer than any segment has: a listener drops it.
 const QUESTION_BYTES: usize = 8;
 
-/// A listener has at least so many times as long as the refusal took.
+/// Least time for a listener to answer, as a multiple of the time that the refusal took.
 const ROUND_TRIPS: u32 = 3;
 
 /// Attempts that ask now. Others wait for the end of the handshake's own time.
@@ -203,7 +203,7 @@ impl Questions {
         }
     }
 
-    /// Returns true once refusals are believed, and false once nobody waits for that any more.
+    /// Returns true once refusals are believed, and false once the caller no longer waits for that.
     fn wait(mut self, gone: &Receiver<Infallible>) -> bool {
         loop {
             let now = Instant::now();

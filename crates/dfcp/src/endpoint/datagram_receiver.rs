@@ -17,7 +17,7 @@ use crate::endpoint::{EndpointShared, Entrance, Table};
 use crate::limits;
 use crate::socket::{Arrival, ReceiveBuffers, Socket};
 
-/// What of an endpoint takes part in receiving.
+/// Parts of an endpoint that take part in receiving.
 pub(super) struct Recipients<'a> {
     pub(super) shared: &'a EndpointShared,
     pub(super) activity: &'a mut Activity,
@@ -80,7 +80,7 @@ impl DatagramReceiver {
         self
     }
 
-    /// Whether a task has been woken since the last call.
+    /// True if a task has been woken since the last call.
     pub(super) fn has_woken(&mut self) -> bool {
         std::mem::take(&mut self.has_woken)
     }
@@ -151,7 +151,7 @@ fn is_transient(error: &io::Error) -> bool {
     )
 }
 
-/// How many deliveries from the first on are for the same connection, without keeping others from it for too long.
+/// Number of deliveries, from the first on, for the same connection, without keeping others from it for too long.
 fn group_of(first: &Delivery, deliveries: &[Delivery]) -> usize {
     let mut datagrams = 0;
     let same = deliveries.iter().take_while(|delivery| {
@@ -178,7 +178,7 @@ fn deliver<'a>(
     })
 }
 
-/// Splits a run of datagrams into those of one connection each. What they open leaves from `own_ip`.
+/// Splits a run of datagrams into those of one connection each. Connections that they open send from `own_ip`.
 fn route(
     shared: &EndpointShared,
     table: &mut Table,
@@ -251,7 +251,7 @@ mod tests {
     const CLIENT: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
     const SERVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);
 
-    /// What it sends next, when it may.
+    /// Its next datagram, sent as soon as it may.
     fn sent(connection: &mut Connection, now: Time) -> Vec<u8> {
         let mut out = [0; DATAGRAM_BUFFER_BYTES];
         let transmit = (0..100).find_map(|ms| connection.poll_transmit(now + Duration::from_millis(ms), &mut out));

@@ -1,4 +1,4 @@
-//! What drives an endpoint: it receives, serves connections, sends, and waits, on a thread of its own or as a task.
+//! Driver of an endpoint: it receives, serves connections, sends, and waits, on a thread of its own or as a task.
 //!
 //! One turn takes in what has arrived, drains wake-ups and expired timers, serves the connections and sends. As a task it lets
 //! the application's tasks that it has woken run before it serves, so that their answers leave with what is due anyway.
@@ -32,14 +32,14 @@ pub(super) struct Driver {
     receiver: DatagramReceiver,
     /// While something may still come to the socket before.
     previous: Option<Previous>,
-    /// What the runtime tells of new sockets, until a task's reactor has them.
+    /// News of the runtime about new sockets, until a task's reactor has them.
     #[cfg(unix)]
     arrivals: Vec<Arrivals>,
     activity: Activity,
     run_queue: RunQueue,
     peers: Peers,
     outbox: Outbox,
-    /// What the clock said when it was last read.
+    /// Time of the last reading of the clock.
     now: Time,
     /// Empty between two drains, and kept for its capacity.
     wake_ups: Vec<Handle>,
@@ -52,11 +52,11 @@ pub(super) struct Driver {
     /// All is over, except for datagrams which the socket had no room for. The driver stops at this time even if they are
     /// still unsent.
     ends_at: Option<Time>,
-    /// What has been logged of calls; `None` if nobody listened when the endpoint was bound.
+    /// Log of calls; `None` without a subscriber when the endpoint was bound.
     calls: Option<CallStory>,
 }
 
-/// Whatever ends it, nobody must wait for it any more.
+/// After any end of it, no task may still wait for it.
 impl Drop for Driver {
     fn drop(&mut self) {
         let mut table = self.shared.table();
@@ -178,8 +178,7 @@ impl Driver {
         self.now
     }
 
-    /// Whether all is over and the last datagrams, such as an RST, have left. After [`limits::DRAIN_TIMEOUT`] it no longer
-    /// waits for them.
+    /// True if all is over and the last datagrams, such as an RST, have left. After [`limits::DRAIN_TIMEOUT`] it no longer waits for them.
     fn is_over(&mut self, now: Time) -> bool {
         let ends_at = *self.ends_at.get_or_insert(now + limits::DRAIN_TIMEOUT);
         let is_over = self.shared.is_over();
@@ -208,8 +207,8 @@ impl Driver {
         }
         match self.receiver.receive(&self.socket, &mut recipients) {
             Ok(is_drained) => self.receives = !(is_drained && is_previous_drained),
-            // What a router or a peer's system says by ICMP about one datagram is no reason to stop, nor is anything
-            // else: the connections' own timeouts decide.
+            // An ICMP report of a router or a peer's system about one datagram is no reason to stop, nor is anything else: the connections'
+            // own timeouts decide.
             Err(error) => {
                 tracing::debug!(%error, "receiving failed");
                 self.recv_backoff_until = Some(self.shared.clock.now() + limits::RECEIVE_ERROR_PAUSE);
@@ -301,13 +300,13 @@ impl Driver {
         }
     }
 
-    /// What to wait for if there is nothing to do now.
+    /// Events to wait for if there is nothing to do now.
     fn rest(&mut self) -> Option<Rest> {
         let (is_blocked, is_backing_off) = (self.blocked_until.is_some(), self.recv_backoff_until.is_some());
         let is_busy = (self.run_queue.ready_count() > 0 && !is_blocked) || (self.receives && !is_backing_off);
         let is_idle = !is_busy && (is_blocked || !self.peers.use_idle_time(&mut self.run_queue));
         if !is_idle || !self.shared.wake_queue.may_sleep() {
-            // Whether there is room again costs one call; nobody waits for it.
+            // Asking again for room costs one call; nobody waits for it.
             self.blocked_until = None;
             return None;
         }

@@ -53,7 +53,7 @@ pub(crate) use wake_queue::WakeQueue;
 
 /// A socket with any number of connections, opened here or by peers.
 ///
-/// Cheap to clone. When the last clone is gone, nothing more is accepted, and what waits to be accepted is reset; streams
+/// Cheap to clone. When the last clone is gone, nothing more is accepted, and connections that wait to be accepted are reset; streams
 /// live on. The socket is closed once the last connection is over.
 ///
 /// ```
@@ -79,7 +79,7 @@ pub struct Endpoint {
     user: Arc<User>,
 }
 
-/// What belongs to the application: its end is the end of accepting.
+/// The application's part: its end is the end of accepting.
 #[derive(Debug)]
 struct User {
     shared: Arc<EndpointShared>,
@@ -94,11 +94,11 @@ impl Drop for User {
     }
 }
 
-/// What the endpoint's thread and its handles share.
+/// State that the endpoint's thread and its handles share.
 #[derive(Debug)]
 pub(crate) struct EndpointShared {
     bound: Mutex<Bound>,
-    /// Whose task drives it, if one does.
+    /// Runtime whose task drives it, if one does.
     runtime: Option<runtime::Handle>,
     /// The code points of accepted connections.
     accepted_dscp: AcceptedDscp,
@@ -130,7 +130,7 @@ impl AcceptedDscp {
     }
 }
 
-/// How a connection came to be.
+/// Origin of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entrance {
     /// It was opened on this side.
@@ -152,7 +152,7 @@ struct Table {
     connections: Vec<Option<Arc<Shared>>>,
     /// The application has let go of the endpoint.
     released: bool,
-    /// Where established connections wait to be accepted; `None` if nothing drives the endpoint any more: the runtime which it was
+    /// Queue of established connections that wait to be accepted; `None` if nothing drives the endpoint any more: the runtime which it was
     /// a task of has ended.
     backlog: Option<mpsc::Sender<StreamHandle>>,
     /// Of the connections that are over, and how many have been established in all.
@@ -251,7 +251,7 @@ impl Endpoint {
     /// Not cancel-safe in the sense that it could be resumed: dropping the future aborts the attempt, and leaves nothing behind.
     ///
     /// `config.overhead_bytes` is set to what carrier and IP version cost, and over IPv6 `config.symbol_size` is at most
-    /// 1404 (unsealed 1412), so that a datagram fits into 1500 bytes over any carrier.
+    /// 1404 (1412 without encryption), so that a datagram fits into 1500 bytes over any carrier.
     ///
     /// `remote` is one address, unlike that of [`Stream::connect`]: which of a name's addresses can be reached depends on the IP
     /// version of this socket, and an endpoint with many connections has its names looked up once, by its application.
@@ -341,8 +341,8 @@ impl Endpoint {
         Some(Stream::new(handle))
     }
 
-    /// As [`accept`](Self::accept), for sessions with any number of streams. Classic connections, which have one, are reset. How many
-    /// streams the peer may open, [`Config::streams`](crate::Config::streams) says; at first none.
+    /// As [`accept`](Self::accept), for sessions with any number of streams. Classic connections, which have one, are reset.
+    /// [`Config::streams`](crate::Config::streams) limits the streams that the peer may open; at first to none.
     pub async fn accept_session(&self) -> Option<Session> {
         loop {
             let handle = self.accept_handle().await?;
@@ -366,15 +366,14 @@ impl Endpoint {
         self.user.shared.socket().local_addr()
     }
 
-    /// What carries its datagrams.
+    /// Carrier of its datagrams.
     #[must_use]
     pub fn carrier(&self) -> Carrier {
         self.user.shared.socket().carrier()
     }
 
-    /// What it holds, what it can hold at the most, and what it has turned away. To what
-    /// [`dfcp_proto`] counts, `memory_bytes_max` adds what this crate keeps. Socket buffers are the system's, and not
-    /// counted.
+    /// Its present connections and memory, their bounds, and its refusals. To the counts of [`dfcp_proto`], `memory_bytes_max` adds the
+    /// memory of this crate. Socket buffers are the system's, and not counted.
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
         let mut stats = self.user.shared.table().proto.stats();

@@ -14,10 +14,10 @@ use crate::endpoint::batch_limit::BatchLimit;
 use crate::limits;
 use crate::socket::Socket;
 
-/// What became of a batch.
+/// Outcome of sending a batch.
 #[derive(Debug)]
 pub(super) enum Sent {
-    /// All of it was given to the system. What it refused for good counts as lost on the path.
+    /// All of it was given to the system. Datagrams that it refused for good count as lost on the path.
     All,
     /// The socket is full; the rest is kept.
     Blocked,
@@ -45,7 +45,7 @@ impl BatchSocket for Socket {
     }
 }
 
-/// What [`Outbox::fill`] has done.
+/// Result of [`Outbox::fill`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filled {
     /// Something has been added.
@@ -54,7 +54,7 @@ pub(crate) struct Filled {
     pub(crate) is_full: bool,
 }
 
-/// How a connection's datagrams leave.
+/// Source address and code point of a connection's datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Departure {
     /// From which address of this machine, if not one of the system's choice.
@@ -240,7 +240,7 @@ impl Outbox {
         self.release();
     }
 
-    /// What is empty holds no buffer.
+    /// An empty batch holds no buffer.
     fn release(&mut self) {
         if self.is_empty() {
             self.buffer = None;
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(sent(&mut outbox), (2_000, 1_000, 1));
     }
 
-    /// What the interface does not take must not be refused together with others, nor cost the socket its GSO.
+    /// An oversized datagram is sent alone, so EMSGSIZE neither drops a batch nor disables GSO.
     #[test]
     fn a_probe_leaves_alone_wherever_it_comes() {
         let mut outbox = Outbox::new();

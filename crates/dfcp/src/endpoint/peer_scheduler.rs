@@ -13,7 +13,7 @@ use dfcp_time::Time;
 use crate::endpoint::activity::RecentGreatest;
 use crate::limits::{ACTIVE_CONNECTIONS_MAX, ACTIVE_CONNECTIONS_MAX_IDLE, QUANTUM_BYTES, QUANTUM_TIME_MAX};
 
-/// What the scheduler knows about one connection.
+/// The scheduler's state of one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SchedulerState {
     /// It has not been served yet.
@@ -96,7 +96,7 @@ impl<C> PeerScheduler<C> {
         if self.active < places { self.waiting.pop_front() } else { None }
     }
 
-    /// Whether a connection waits.
+    /// True if a connection waits.
     pub(crate) fn is_crowded(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -142,7 +142,7 @@ impl<C> PeerScheduler<C> {
         if state == SchedulerState::Waiting { usize::MAX } else { sharers }
     }
 
-    /// Whether no connection is left.
+    /// True if no connection is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.connections == 0
     }
@@ -153,12 +153,12 @@ impl SchedulerState {
         matches!(self, Self::Waiting | Self::Queued)
     }
 
-    /// When the connection must be served again at the latest, so that its turn can end.
+    /// Time by which the connection must be served again, so that its turn can end.
     pub(crate) fn ends_at(self) -> Option<Time> {
         if let Self::Turn { until } = self { Some(until) } else { None }
     }
 
-    /// What the application may write in this state; `None` if it is the same as in `before`.
+    /// Bytes that the application may write in this state; `None` if they are the same as in `before`.
     pub(crate) fn allowance(self, before: Self) -> Option<WriteAllowance> {
         let of = |state| match state {
             Self::New | Self::Idle | Self::Exempt | Self::Active | Self::Queued => WriteAllowance::Any,

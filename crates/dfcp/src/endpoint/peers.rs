@@ -1,4 +1,4 @@
-//! What an endpoint keeps for each peer, however many connections it has with it.
+//! An endpoint's state for each peer, however many connections it has with it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -22,7 +22,7 @@ pub(super) struct Bound {
     pub(super) socket: Arc<Socket>,
     /// The network it belongs to; `None` if that is unknown, because the application has made it.
     pub(super) namespace: Option<NetworkNamespace>,
-    /// What the runtime tells of it, for a driver that is a task and has not gone over to it.
+    /// News of the runtime about it, for a driver that is a task and has not gone over to it.
     #[cfg(unix)]
     pub(super) arrivals: Option<Arrivals>,
 }
@@ -59,10 +59,10 @@ impl Endpoint {
     /// [`bind`](Self::bind) has no setting: buffer sizes, `SO_MARK`, a device, `SO_REUSEPORT`, a port below 1024 of a process that has dropped
     /// its rights. With `None` it only opens connections.
     ///
-    /// What the application has set stays, a code point (DSCP) by `IP_TOS` or `IPV6_TCLASS` included, which is that of all connections whose
-    /// configuration has none. The endpoint makes the socket non-blocking, switches on what tells it of addresses, marks and joined datagrams (GRO),
-    /// and forbids fragments. Buffers are not enlarged: `bind` asks for 8 MiB each, and small ones lose datagrams at high rates. Clones of the
-    /// descriptor (`try_clone`) see all of that, and must not be read.
+    /// Settings of the application stay, a code point (DSCP) by `IP_TOS` or `IPV6_TCLASS` included, which is that of all connections whose
+    /// configuration has none. The endpoint makes the socket non-blocking, switches on the reports of addresses, marks and joined datagrams
+    /// (GRO), and forbids fragments. Buffers are not enlarged: `bind` asks for 8 MiB each, and small ones lose datagrams at high rates.
+    /// Clones of the descriptor (`try_clone`) see all of that, and must not be read.
     ///
     /// - An IPv6 socket reaches IPv4 peers only without `IPV6_V6ONLY`.
     /// - That a port is closed, or that there is no route, is not looked for, since nothing else has the socket's mark, device and network:
@@ -104,7 +104,7 @@ impl Endpoint {
 
     /// Goes over to another UDP socket under live connections, as when a machine has changed its network: what they send leaves from there
     /// at once, what was not sent yet included. Each peer hears of the new address, validates it, and goes on. The socket before is still
-    /// received from for 3 s, and then closed. What holds for the socket of [`with_socket`](Self::with_socket) holds for this one.
+    /// received from for 3 s, and then closed. The rules of [`with_socket`](Self::with_socket) hold for this socket.
     ///
     /// If its IP address is another one, what was known of the paths (rate, round-trip time, loss, packet size) is found out anew; with the same
     /// address, or none of its own, it is kept. A connection being opened goes on from the new socket.

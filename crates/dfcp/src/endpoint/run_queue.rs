@@ -18,7 +18,7 @@ pub(super) struct RunQueue {
     places: Vec<Place>,
 }
 
-/// Where a connection is in the queue, so that it is found without a search.
+/// Position of a connection in the queue, so that it is found without a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]

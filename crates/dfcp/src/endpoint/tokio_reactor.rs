@@ -1,4 +1,4 @@
-//! How a driver which is a task waits: by tokio's reactor, for its socket, a wake-up or a timeout.
+//! Waiting of a driver which is a task: by tokio's reactor, for its socket, a wake-up or a timeout.
 
 mod timer;
 

@@ -1,4 +1,4 @@
-//! What all connections of an endpoint have done, those which are over included.
+//! Totals of all connections of an endpoint, those which are over included.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::Endpoint;
 use crate::connection::Shared;
 
 /// Sums over all connections that an endpoint has had, in either profile: [`Stats`] of those which are over and of those which
-/// are there. They say nothing of who the peers were, so they can be shown to whoever watches a server.
+/// are there. They do not identify peers, so they can be shown to anyone who monitors a server.
 ///
 /// Most of them only grow. `received.useful`, what peers report (`wasted`) and `datagrams_missing` may fall by a little: what was
 /// taken for missing may still come.
@@ -72,7 +72,7 @@ impl Totals {
 }
 
 impl Endpoint {
-    /// What all its connections have done since it was bound, those which are over included.
+    /// Totals of all its connections since it was bound, those which are over included.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let (mut totals, connections) = self.sums_and_connections();

@@ -1,4 +1,4 @@
-//! How a driver with a thread of its own waits: by `poll`, for its socket, a wake-up or a timeout.
+//! Waiting of a driver with a thread of its own: by `poll`, for its socket, a wake-up or a timeout.
 
 use std::io;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::socket::Socket;
 
-/// What ends the waiting, besides time.
+/// Events that end the waiting, besides time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Interest {
     /// There is something to receive.
@@ -17,18 +17,18 @@ pub(super) struct Interest {
     pub(super) send: bool,
 }
 
-/// What a driver waits for when it has nothing to do.
+/// The wait of a driver that has nothing to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest {
     pub(super) interest: Interest,
-    /// What the clock said when it was last read, in this turn.
+    /// Time of the last reading of the clock, in this turn.
     #[cfg_attr(not(unix), expect(dead_code, reason = "only the reactor of tokio's reads it, which needs descriptors"))]
     pub(super) now: Time,
-    /// When it ends at the latest, not before `now`.
+    /// Latest end of the wait, not before `now`.
     pub(super) until: Time,
 }
 
-/// What has ended it.
+/// Events that have ended the wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ready {
     pub(super) receive: bool,

@@ -16,7 +16,7 @@ pub(crate) struct WakeQueue {
     target: WakeTarget,
 }
 
-/// What is woken: the driver's thread or its task.
+/// Target of a wake-up: the driver's thread or its task.
 #[derive(Debug)]
 enum WakeTarget {
     Thread(PollWaker),
@@ -45,7 +45,7 @@ impl WakeQueue {
         Self { pending: Mutex::default(), target: WakeTarget::Task(Notify::new()) }
     }
 
-    /// Whether the driver is a task, on the thread of the application.
+    /// True if the driver is a task, on the thread of the application.
     pub(super) fn is_of_task(&self) -> bool {
         matches!(self.target, WakeTarget::Task(_))
     }
@@ -85,7 +85,7 @@ impl WakeQueue {
         std::mem::take(&mut pending.endpoint)
     }
 
-    /// Whether the driver may wait now, as nothing is pending. Pushes from now on wake it: check and mark are one step under
+    /// True if the driver may wait now, as nothing is pending. Pushes from now on wake it: check and mark are one step under
     /// the lock, so no wake-up is lost between them.
     pub(super) fn may_sleep(&self) -> bool {
         let mut pending = self.pending();
@@ -98,12 +98,12 @@ impl WakeQueue {
         self.pending().asleep = false;
     }
 
-    /// What a thread polls beside its socket; `None` if the driver is a task.
+    /// Waker that a thread polls beside its socket; `None` if the driver is a task.
     pub(super) fn poll_waker(&self) -> Option<&PollWaker> {
         if let WakeTarget::Thread(waker) = &self.target { Some(waker) } else { None }
     }
 
-    /// What a task awaits; it never ends if the driver has a thread.
+    /// Wake-up that a task awaits; it never ends if the driver has a thread.
     #[cfg(unix)]
     pub(super) async fn woken(&self) {
         match &self.target {

@@ -11,7 +11,7 @@ pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Which addresses a socket reaches, and how it must be told of them.
+/// IP versions that a socket reaches, and with them the form of its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     V4,
@@ -27,7 +27,7 @@ impl Family {
         if local.is_ipv4() { Self::V4 } else { Self::V6 { only: only_v6 } }
     }
 
-    /// Whether a socket bound to `local` can send to the canonical address `remote`, routes apart.
+    /// True if a socket bound to `local` can send to the canonical address `remote`, routes apart.
     pub(super) fn reaches(self, local: SocketAddr, remote: SocketAddr) -> bool {
         match self {
             Self::V4 => remote.is_ipv4(),

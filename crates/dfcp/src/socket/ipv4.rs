@@ -9,7 +9,7 @@ pub(super) const HEADER_BYTES_MIN: usize = 20;
 /// Do not fragment.
 const FLAG_DF: u8 = 0x40;
 
-/// Where the payload of an IPv4 packet of `protocol` is; `None` if the packet is of another one or its lengths do not fit
+/// Range of the payload in an IPv4 packet of `protocol`; `None` if the packet is of another one or its lengths do not fit
 /// together, as when the buffer was too short for it.
 pub(super) fn payload(packet: &[u8], protocol: u8) -> Option<Range<usize>> {
     let header = packet.first_chunk::<HEADER_BYTES_MIN>()?;
@@ -20,8 +20,8 @@ pub(super) fn payload(packet: &[u8], protocol: u8) -> Option<Range<usize>> {
     (is_sound && is_whole).then_some(header_bytes..total_bytes)
 }
 
-/// The header of a packet which must not be fragmented. What is 0 the system fills in: lengths, identification, checksum,
-/// and the source if nobody says which.
+/// The header of a packet which must not be fragmented. The system fills in the fields that are 0: lengths, identification, checksum,
+/// and the source if none is given.
 pub(super) fn header(
     protocol: u8,
     (ttl, tos): (u8, u8),

@@ -60,7 +60,7 @@ impl Socket {
         }
     }
 
-    /// Whether it can send to this canonical address, routes apart.
+    /// True if it can send to this canonical address, routes apart.
     pub(crate) fn reaches(&self, remote: SocketAddr) -> bool {
         match self {
             Self::Udp(socket) => socket.reaches(remote),
@@ -82,7 +82,7 @@ impl Socket {
         }
     }
 
-    /// How many datagrams one [`Transmit`] may carry now; it becomes 1 when the system turns out not to have GSO.
+    /// Datagrams that one [`Transmit`] may carry now; 1 once the system has turned out not to have GSO.
     pub(crate) fn segments_max(&self) -> usize {
         match self {
             Self::Udp(socket) => socket.segments_max(),
@@ -104,7 +104,7 @@ impl Socket {
         Sources { bound_to: self.local_addr().ip() }
     }
 
-    /// What can be waited for. (A raw socket calls itself a UDP socket, too.)
+    /// Socket that can be polled. (A raw socket calls itself a UDP socket, too.)
     pub(crate) fn descriptor(&self) -> &UdpSocket {
         match self {
             Self::Udp(socket) => socket.io(),
@@ -125,7 +125,7 @@ impl Socket {
         granted.map_or(0, |bytes| (bytes / limits::SOCKET_BYTES_PER_BYTE) as u64)
     }
 
-    /// Whether the kernel may join datagrams which it delivers.
+    /// True if the kernel may join datagrams which it delivers.
     fn joins(&self) -> bool {
         match self {
             Self::Udp(socket) => socket.joins(),
@@ -141,7 +141,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Whether a connection that has used `ip` may go on to. A socket with an address of its own needs no name, and a machine may have lost
+    /// True if a connection that has used `ip` may go on to. A socket with an address of its own needs no name, and a machine may have lost
     /// the address: the system refuses it then, as it does many other things, and GSO would be switched off.
     pub(crate) fn has(self, ip: IpAddr) -> bool {
         self.bound_to.is_unspecified() && UdpSocket::bind((ip, 0)).is_ok()

@@ -1,4 +1,4 @@
-//! What one receive call fills.
+//! Buffers and results of one receive call.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -16,13 +16,13 @@ use crate::limits;
 pub(crate) struct Arrival {
     /// Their source address; over raw IP without a port.
     pub(crate) remote: SocketAddr,
-    /// How their packets are marked.
+    /// ECN mark of their packets.
     pub(crate) ecn: Ecn,
     /// To which of our addresses.
     pub(crate) local_ip: Option<IpAddr>,
     /// Bytes of each datagram; the last may have fewer.
     pub(crate) stride: usize,
-    /// Which buffer they are in, and where.
+    /// Their buffer, and their range in it.
     buffer: usize,
     range: Range<usize>,
 }
@@ -34,7 +34,7 @@ impl Arrival {
         Self { range: at(bytes.start)..at(bytes.end), ..self.clone() }
     }
 
-    /// How many datagrams.
+    /// Number of datagrams.
     pub(crate) fn count(&self) -> usize {
         self.len().div_ceil(self.stride)
     }
@@ -44,14 +44,15 @@ impl Arrival {
     }
 }
 
-/// How many buffers the first call after a pause gets: two show whether more than one run waits.
+/// Buffers of the first call after a pause: two show whether more than one run waits.
 const BUFFERS_AT_FIRST: usize = 2;
 
-/// How many buffers a call gets where runs come.
+/// Buffers of a call where runs come.
 const BUFFERS_OF_RUNS: usize =
     if limits::BUFFERS_PER_RECEIVE_CALL < BATCH_SIZE { limits::BUFFERS_PER_RECEIVE_CALL } else { BATCH_SIZE };
 
-/// How many where the kernel joins little: no more than are kept, or each turn would have to clear new ones.
+/// Buffers of a call where the kernel joins little: no more than are kept, or each turn would have to clear new
+/// ones.
 const BUFFERS_SCATTERED: usize =
     if limits::BUFFERS_KEPT_MAX < BATCH_SIZE { limits::BUFFERS_KEPT_MAX } else { BATCH_SIZE };
 
@@ -100,7 +101,7 @@ impl ReceiveBuffers {
         Ok(received)
     }
 
-    /// What the first `count` messages are. What has no sound IP header is left out.
+    /// Arrivals in the first `count` messages. Those without a sound IP header are left out.
     pub(crate) fn arrivals(&self, count: usize) -> impl Iterator<Item = Arrival> {
         self.meta.iter().take(count).enumerate().filter_map(|(index, meta)| self.arrival(index, meta))
     }
@@ -130,7 +131,7 @@ impl ReceiveBuffers {
         buffer.and_then(|buffer| buffer.get_mut(arrival.range.clone())).unwrap_or_default()
     }
 
-    /// Whether the last call, which `count` messages came with, had room for no more: then there may be more.
+    /// True if the last call, which `count` messages came with, had room for no more: then there may be more.
     pub(crate) fn were_all_filled(&self, count: usize) -> bool {
         let room = self.buffers.len() * (limits::BUFFER_BYTES / self.message_bytes);
         count >= room.min(BATCH_SIZE)
@@ -143,7 +144,7 @@ impl ReceiveBuffers {
     }
 }
 
-/// What a packet's ECN field says.
+/// Meaning of a packet's ECN field.
 fn mark_of(field: Option<EcnCodepoint>) -> Ecn {
     match field {
         None => Ecn::NotCapable,
@@ -152,7 +153,7 @@ fn mark_of(field: Option<EcnCodepoint>) -> Ecn {
     }
 }
 
-/// How many buffers suit what came last: many if the kernel joins little.
+/// Buffers that suit the last arrivals: many if the kernel joins little.
 fn buffers_for_next(received: &[RecvMeta]) -> usize {
     let bytes: usize = received.iter().map(|meta| meta.len).sum();
     let is_scattered = received.len() >= BUFFERS_OF_RUNS && bytes < received.len() * limits::SCATTERED_BYTES_MAX;

@@ -1,4 +1,4 @@
-//! What strangers can put before a raw socket.
+//! Packets that strangers can put before a raw socket.
 
 use quinn_udp::EcnCodepoint;
 

@@ -14,8 +14,8 @@ use crate::socket::family::Family;
 use crate::socket::marked;
 use crate::socket::{brought, enlarge_buffers};
 
-/// What is told beside datagrams that were joined has no room for the mark of their packets, if the time of their arrival is in it, which
-/// `UdpSocketState` asks for and nothing here needs.
+/// Leaves the time of arrival out of the ancillary data, which `UdpSocketState` asks for and nothing here needs: with joined datagrams,
+/// the data have no room for both that and the ECN mark.
 fn leave_times_out(socket: &UdpSocket) {
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::ReceiveTimestampns, &false) {
@@ -82,7 +82,7 @@ impl Udp {
         self.local
     }
 
-    /// Whether it can send to this canonical address, routes apart.
+    /// True if it can send to this canonical address, routes apart.
     pub(crate) fn reaches(&self, remote: SocketAddr) -> bool {
         self.family.reaches(self.local, remote)
     }

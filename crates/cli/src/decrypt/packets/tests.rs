@@ -25,7 +25,7 @@ fn established() -> (Established, Established) {
     (initiator.finish().unwrap(), responder)
 }
 
-/// What opens it, and what seals from the initiator.
+/// Keys that open, and the initiator's keys that seal.
 fn ring_and_sealer() -> (KeyRing, SealKeys) {
     let (initiator, _) = established();
     let [from_initiator, from_responder] = initiator.danger_traffic_secrets().map(|secret| *secret);

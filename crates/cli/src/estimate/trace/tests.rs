@@ -44,7 +44,7 @@ pub(crate) fn simulated(seconds: u64) -> (Vec<u8>, Kept) {
     (capture.finish().unwrap(), kept)
 }
 
-/// What the command line says.
+/// Arguments, as parsed from a command line.
 fn args(more: &[&str]) -> TraceArgs {
     let cli = Cli::try_parse_from([&["dfcp", "estimate", "trace", "file"], more].concat()).unwrap();
     match cli.command {

@@ -16,7 +16,7 @@ use crate::perf::source::Progress;
 use crate::perf::{Measured, Side};
 use crate::transport::{Handle, Transport};
 
-/// What this side knows of both directions.
+/// Knowledge of this side about both directions.
 pub(super) struct Account<'a, T> {
     pub(super) handle: &'a Handle<T>,
     pub(super) request: &'a Request,

@@ -20,7 +20,7 @@ impl Both {
         }
     }
 
-    /// Each direction behind its name for people.
+    /// Each direction behind its displayed name.
     pub fn named(&self) -> [(&'static str, &Measured); 2] {
         [("to server", &self.to_server), ("to client", &self.to_client)]
     }

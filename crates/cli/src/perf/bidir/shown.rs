@@ -1,4 +1,4 @@
-//! Lines for people and JSON for programs about both directions.
+//! Lines of text, and JSON, about both directions.
 
 use dfcp_framing::perf::Request;
 use serde_json::{Value, json};

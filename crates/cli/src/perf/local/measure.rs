@@ -17,20 +17,20 @@ use crate::perf::Measured;
 use crate::transport::{PathSample, Transport};
 use crate::units::{human_bytes, human_rate};
 
-/// How long a connection runs before it is measured, at most: until both ends have their buffers and the rate is steady.
-/// A short measurement gets a quarter of its duration.
+/// Longest run of a connection before it is measured: until both ends have their buffers and the rate is steady. A short
+/// measurement gets a quarter of its duration.
 const LEAD_IN_MAX: Duration = Duration::from_millis(500);
 
-/// What protects the connection that is measured.
+/// Protection of the measured connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protection {
-    /// A sealed connection with this cipher.
+    /// An encrypted connection with this cipher.
     Sealed(Cipher),
     /// No encryption and no authentication.
     Plaintext,
 }
 
-/// What was measured.
+/// Figures of one measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Figures {
     /// Of the connection.
@@ -162,13 +162,13 @@ async fn transfer(
         "{} bytes were sent and {arrived_bytes} arrived, which must not be; report this",
         sent.bytes
     );
-    // Both have everything: nobody needs TIME_WAIT, whose sockets and buffers would outlive many measurements.
+    // Both have everything: neither needs TIME_WAIT, whose sockets and buffers would outlive many measurements.
     near.abort();
     far.abort();
     Ok((sent.begin, sent.end))
 }
 
-/// What the sending end did.
+/// Bytes of the sending end, and the moments between which it sent them.
 struct Sent {
     bytes: u64,
     begin: Moment,

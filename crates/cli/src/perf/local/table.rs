@@ -1,4 +1,4 @@
-//! What all rounds measured together, for people and for programs.
+//! Summary of all rounds, as text and as JSON.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ impl Spread {
     }
 }
 
-/// The quotients sealed by plaintext, one of each round and together.
+/// The quotients encrypted by plaintext, one of each round and together.
 #[derive(Debug, Clone, PartialEq)]
 struct Ratio {
     rounds: Vec<f64>,
@@ -186,7 +186,7 @@ pub(super) fn table(summaries: &[Summary]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// What the figures mean, and where they mean less: one line each.
+/// Legend of the figures, and their limits: one line each.
 pub(super) fn notes(summaries: &[Summary]) -> String {
     let mut lines: Vec<_> = [
         "Medians over the rounds, and their range. Everything counts both ends together: encoding and decoding, encrypting",
@@ -214,7 +214,7 @@ pub(super) fn notes(summaries: &[Summary]) -> String {
     lines.join("\n")
 }
 
-/// Every measurement and the summaries, as one object. What the system does not tell is null.
+/// Every measurement and the summaries, as one object. Figures that the system does not tell are null.
 pub(super) fn json(args: &PerfLocalArgs, measured: &[Figures], summaries: &[Summary]) -> Value {
     json!({
         "duration_s": args.duration.as_secs_f64(), "rounds": args.rounds,

@@ -32,7 +32,8 @@ pub(super) async fn absorb<T: Transport>(
             counted?;
             timeout(SENDER_SILENCE_MAX, told).await.map_err(silent)??;
         }
-        // Where the data is, silence is noticed: the first stream may have nothing to say for as long as the measurement takes.
+        // Silence is noticed on the data's streams: the first stream may have nothing to say for as long as the measurement
+        // takes.
         told = &mut told => {
             told?;
             counted.await?;

@@ -170,7 +170,7 @@ impl Peer {
     }
 }
 
-/// What becomes of a side, and after how long, whose peer opens properly and then does this.
+/// Outcome, and its delay, of a side whose peer opens properly and then does this.
 fn attacked(
     side: Side,
     request: Request,

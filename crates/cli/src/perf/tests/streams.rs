@@ -112,7 +112,7 @@ fn a_client_that_does_not_keep_to_its_streams_is_an_error() {
                 here.flush().await?;
                 here.read_to_end(&mut Vec::new()).await
             };
-            // Whatever the client gets of it, the server must see what is wrong.
+            // The client may get any part of it; the server must see the fault.
             tokio::join!(serve(there), client).0
         });
         assert!(server.is_err(), "{misdeed}: {server:?}");

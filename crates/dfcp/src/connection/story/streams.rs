@@ -9,7 +9,7 @@ use dfcp_time::Time;
 
 use super::{Name, TARGET, is_due};
 
-/// What has happened to a stream. Codes are those of the applications.
+/// Event of a stream. Codes are those of the applications.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::connection) enum StreamNews {
     OpenedHere,
@@ -41,7 +41,7 @@ impl StreamNews {
         }
     }
 
-    /// Whether this side has ended it before its time.
+    /// True if this side has ended it before its time.
     pub(super) fn is_our_doing(self) -> bool {
         matches!(self, Self::ResetHere(_) | Self::StoppedHere(_))
     }
@@ -56,7 +56,7 @@ impl StreamNews {
     }
 }
 
-/// What has happened to streams since it was told last.
+/// Counts of stream events since the last line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
     opened: u64,
@@ -96,7 +96,7 @@ impl Sums {
     }
 }
 
-/// What of a session's streams has been told.
+/// Log of a session's streams.
 #[derive(Debug, Default)]
 pub(super) struct StreamStory {
     told_at: Option<Time>,

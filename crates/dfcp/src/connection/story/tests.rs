@@ -6,7 +6,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
 
-/// What has been logged.
+/// Lines that have been logged.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -10,7 +10,7 @@ fn asked() -> Refusals {
     Refusals { asked_at: Some(now), ..Refusals::new(now) }
 }
 
-/// A socket and its address. Once it is dropped nothing listens there, as long as the system gives its port to nobody else.
+/// A socket and its address. Once it is dropped nothing listens there, as long as the system gives its port to no other socket.
 fn bound() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind((LOOPBACK, 0)).unwrap();
     let address = socket.local_addr().unwrap();

@@ -25,7 +25,7 @@ mod system {
         timer: AsyncFd<OwnedFd>,
         /// The system's monotonic clock when ours was at 0, since that clock began.
         zero: Duration,
-        /// When it expires, unless it has.
+        /// Time at which it expires, unless it has.
         expires: Option<Time>,
     }
 
@@ -52,7 +52,7 @@ mod system {
             self.expires = None;
         }
 
-        /// What has passed already expires at once.
+        /// A time in the past expires at once.
         fn set(&self, until: Time) -> io::Result<()> {
             let at = self.zero + until.since(Time::ZERO);
             // Nothing at all would mean never.
