@@ -34,7 +34,7 @@ fn path(rtt: Duration, bdp: f64, loss: f64) -> Path {
     Path::drop_tail(RATE_BPS, (packets as usize).max(16), loss, 7)
 }
 
-/// What flows got between two times.
+/// Results of flows between two times.
 struct Got {
     mbps: Vec<f64>,
     /// Packets waiting, on average, in milliseconds of the bottleneck.
@@ -125,7 +125,7 @@ fn ten_automatic_rates_share_the_path_and_keep_its_queue_short() {
         let mut dumbbell = Dumbbell::new(path(rtt, 1.0, 0.0), (0..10).map(flow).collect(), Nobody);
         dumbbell.simulation.run_until(Time::from_s(10));
         let early = got_until(&mut dumbbell, 25);
-        // How soon shares become equal depends on the starts; differences fall by e in some 13 s (decision 0025).
+        // The time until shares are equal depends on the starts; differences fall by e in some 13 s (decision 0025).
         let late = got_until(&mut dumbbell, 40);
         for got in [&early, &late] {
             assert!(got.used(0.0) > 0.93, "every {every_ms} ms: {} used", got.used(0.0));
@@ -214,7 +214,8 @@ fn bursts_of_losses_are_no_queue() {
         (path.seed, path.bottleneck.loss) = (seed, Loss::bursts(0.3, 4.0).expect("such bursts exist"));
         let mut dumbbell = Dumbbell::new(path, vec![Flow::new(auto(Policy::Fair), rtt, None)], Nobody);
         dumbbell.simulation.run_until(Time::from_s(2));
-        // What arrives in order within a second is 0.6 to 1.4 of that, by where the bursts are; what the link carries is not.
+        // In-order arrivals within a second are 0.6 to 1.4 of that, depending on the bursts; the share that the link carries
+        // is not.
         soon += u32::from(got_until(&mut dumbbell, 8).carried > 0.97);
         // A flow that loses two first trains in bursts takes the path for a full one, and finds out.
         let late = got_until(&mut dumbbell, 18).used(0.3);

@@ -108,7 +108,7 @@ fn both_ends_have_to_agree() {
     assert!(answer(dctcp(), ASKING, Ecn::Ect0));
 }
 
-/// What a sender sends first when its SYN was answered with these flags.
+/// A sender, with its first segment after its SYN was answered with these flags.
 fn first_after(config: Config, flags: Flags) -> (Sender, Segment) {
     let mut sender = Sender::new(config, None, 1).unwrap();
     sender.poll_transmit(Time::ZERO).unwrap();
@@ -322,7 +322,7 @@ fn dctcp_tells_exactly_which_segments_were_marked() {
 
 const MBIT: u64 = 1_000_000;
 
-/// What flows of one kind did behind a bottleneck of 100 Mbit/s, over 20 ms, from 5 s to 20 s.
+/// Results of flows of one kind behind a bottleneck of 100 Mbit/s, over 20 ms, from 5 s to 20 s.
 struct Outcome {
     share: f64,
     queue_packets: f64,
