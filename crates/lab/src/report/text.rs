@@ -141,8 +141,8 @@ const fn superscript(digit: char) -> char {
     }
 }
 
-/// How wide a line will be at most in the usual sans-serif faces (DejaVu Sans is the widest of them), for a letter
-/// height of `size`.
+/// Greatest width of a line in the usual sans-serif faces (DejaVu Sans is the widest of them), for a letter height
+/// of `size`.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(em).sum::<f64>() * size
 }
