@@ -74,7 +74,7 @@ impl PairNetwork {
         Ok(f())
     }
 
-    /// How the links from near to far, and what arrived at the far hosts, stood less than a millisecond ago.
+    /// State, less than a millisecond old, of the links from near to far, and of the packets that arrived at the far hosts.
     #[must_use]
     pub fn forward(&self) -> Readings {
         self.pumps.controls[0].readings()

@@ -1,4 +1,4 @@
-//! How fast the bottleneck serves one user, estimated from that user's own traffic and a few test packets, sans I/O.
+//! Rate at which the bottleneck serves one user, estimated from that user's own traffic and a few test packets, sans I/O.
 //!
 //! In a mobile network every user has a queue of their own. A small test packet joins it every `d` (100 ms), so it costs
 //! next to nothing (4.8 kbit/s). How much later than the others a test packet arrives says how long the queue was when it joined. While the

@@ -62,7 +62,7 @@ impl Time {
         self.as_ns() as f64 / 1e9
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// Time from `earlier` to this one; zero unless this is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
