@@ -116,7 +116,7 @@ fn split(command: &[OsString]) -> Result<(&OsString, &[OsString]), Error> {
 
 /// Sends a signal to a process that may have ended.
 pub(crate) fn signal(child: &Child, signal: Signal) {
-    // While it has not been waited for, its number is nobody else's.
+    // Until it has been waited for, no other process gets its number.
     let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     if let Some(Err(error)) = pid.map(|pid| kill_process(pid, signal)) {
         tracing::debug!(%error, ?signal, "not delivered");

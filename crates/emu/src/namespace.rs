@@ -29,7 +29,7 @@ pub(crate) fn gain_rights() -> Result<(), Error> {
     }
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     unshare(CloneFlags::CLONE_NEWUSER).map_err(|error| Error::UserNamespaces(error.into()))?;
-    // Without this nobody but an administrator may say which groups there are (user_namespaces(7)).
+    // Without this only an administrator may map groups (user_namespaces(7)).
     let write = |file: &str, text: String| fs::write(format!("/proc/self/{file}"), text);
     write("setgroups", "deny".to_owned())
         .and_then(|()| write("uid_map", format!("{user} {user} 1")))

@@ -59,7 +59,7 @@ impl Ports {
 /// The hosts whose ports were forgotten, by route.
 #[derive(Debug, Default)]
 pub(crate) struct Nat {
-    /// Until something is forgotten, nobody has to ask.
+    /// False until a host's mappings are first forgotten: packets then need no look-up.
     is_active: AtomicBool,
     hosts: Mutex<BTreeMap<usize, Ports>>,
 }

@@ -35,7 +35,7 @@ const HIGHEST_PRIORITY: i32 = -20;
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) way: Way,
-    /// Links that are told of, and what arrives; `None` if nobody asks.
+    /// Links that are reported, with the packets that arrive; `None` for no reports.
     pub(crate) links: Option<Vec<usize>>,
     /// See [`PathConfig::patience`](crate::PathConfig::patience).
     pub(crate) patience: Duration,
@@ -191,7 +191,7 @@ struct Pump {
     from: Arc<Device>,
     to: Arc<Device>,
     control: Arc<Control>,
-    /// Links that are told of, and what arrives; `None` if nobody asks.
+    /// Links that are reported, with the packets that arrive; `None` for no reports.
     watched: Option<Vec<usize>>,
     clock: Clock,
 }

@@ -31,7 +31,7 @@ pub struct Config {
     /// one joins it. Below, the queue may have been empty between two test packets, and the busy period's rate is then too low, but by
     /// little. The higher it is, the fewer busy periods are found (thesis 5.2), and the more of them at times when the link is slow.
     pub threshold: Duration,
-    /// `gap`: the longest time from one test packet to the next that the model survives. What joins the queue within one interval
+    /// `gap`: the longest time from one test packet to the next that the model survives. Data that joins the queue within one interval
     /// may not take longer than this, less the interval; a hole in the radio link, in which nothing is served, must.
     pub gap: Duration,
     /// Greatest difference of two spacings that count as equal. The algorithm compares them exactly, which no real clock satisfies.

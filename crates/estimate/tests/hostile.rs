@@ -210,7 +210,7 @@ fn the_client_which_has_been_silent_for_the_longest_makes_room_and_the_server_sa
 
 #[test]
 fn a_session_is_prolonged_only_by_who_still_receives_at_its_address() {
-    // [estimate-6]: an attacker was at an address, has begun a session there, and prolongs it in the name of who is there now.
+    // [estimate-6]: an attacker was at an address, has begun a session there, and prolongs it in the name of a later host.
     let mut server = server();
     let victim = address(1, 1_000);
     let stolen = cookie(&mut server, Time::ZERO, victim, 7);

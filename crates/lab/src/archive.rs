@@ -28,7 +28,7 @@ pub enum ArchiveError {
     Io {
         /// Path of the file.
         path: String,
-        /// Why.
+        /// Reason.
         error: io::Error,
     },
     /// Its content.
@@ -38,7 +38,7 @@ pub enum ArchiveError {
         path: String,
         /// Counted from 1.
         line: usize,
-        /// Why.
+        /// Reason.
         error: serde_json::Error,
     },
     /// It does not end.

@@ -222,8 +222,8 @@ impl Claimed<'_> {
         Some(self.all(&self.ratios()?, "×", |ratio| (low..=high).contains(&ratio)))
     }
 
-    /// A share of messages: its lower end is lower by `errors` standard errors of a share as low, of as many messages. What is
-    /// told is what did not come in time, of which three digits say more.
+    /// A share of messages: its lower end is lower by `errors` standard errors of a share as low, of as many messages. The
+    /// numbers printed are the shares that did not come in time, of which three digits say more.
     fn share_of_messages(&self, (low, high): (f64, f64), errors: f64) -> Option<Finding> {
         let share = low / 100.0;
         let least = |cell: &Cell| {

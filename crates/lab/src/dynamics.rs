@@ -8,7 +8,7 @@ const CLOSE: f64 = 0.1;
 
 /// The ideal goodput of each flow in every bin of `scenario`, bit/s: the first bottleneck's rate as it changes, shared equally by the flows
 /// which are there in all of the bin, times the share of a packet which is application data. Empty without bins, with several
-/// bottlenecks, in outages, or where access links, or nobody, would take the rest.
+/// bottlenecks, a graph, a walk or an outage. Access links are taken not to limit flows; a bin without flows has 0.
 #[must_use]
 pub fn fair_bps(scenario: &Scenario) -> Vec<f64> {
     let [link] = &scenario.links[..] else { return Vec::new() };

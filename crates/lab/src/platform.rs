@@ -108,8 +108,8 @@ pub struct SideBySide {
     pub refusals: Vec<String>,
 }
 
-/// `runs` of the plan `source`, expanded for the simulator, on each of `platforms`. What one of them cannot run is left out
-/// there, and said.
+/// `runs` of the plan `source`, expanded for the simulator, on each of `platforms`. Series that one of them cannot run are
+/// left out there, with a sentence in `refusals`.
 #[must_use]
 pub fn side_by_side(source: &Source, runs: &[Run], platforms: &[&dyn Platform]) -> SideBySide {
     let engines: Vec<Engine> = platforms.iter().map(|platform| platform.engine().clone()).collect();

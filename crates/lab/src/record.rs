@@ -74,7 +74,7 @@ pub enum RecordError {
     Io {
         /// Path of the file.
         path: String,
-        /// Why.
+        /// Reason.
         error: io::Error,
     },
     /// Its content.
@@ -84,7 +84,7 @@ pub enum RecordError {
         path: String,
         /// Counted from 1.
         line: usize,
-        /// Why.
+        /// Reason.
         error: serde_json::Error,
     },
 }

@@ -39,7 +39,7 @@ pub enum RunError {
     Measure {
         /// Id of the run.
         run: String,
-        /// Why.
+        /// Reason.
         error: MeasureError,
     },
 }

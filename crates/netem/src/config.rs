@@ -77,7 +77,7 @@ pub struct LinkConfig {
     /// Packets arrive in batches: each at the next multiple of this time. Zero for none. A radio which aggregates frames and
     /// an interface which joins what it receives look like that.
     pub batch: Duration,
-    /// Drops what exceeds a rate before it can wait; `None` for nothing. What it drops counts as the queue's.
+    /// Drops what exceeds a rate before it can wait; `None` for nothing. Its drops count as the queue's.
     pub policer: Option<Policer>,
     /// Losses of packets after they have used the bottleneck.
     pub loss: Loss,
@@ -95,7 +95,7 @@ pub struct LinkConfig {
     /// Probability that a packet arrives with one bit flipped, drawn for each copy.
     pub corrupt: f64,
     /// Times `(start, end)`, `end` excluded, in ascending order and apart: a packet whose last bit leaves the
-    /// transmitter within one is gone. What is travelling already arrives.
+    /// transmitter within one is gone. Packets travelling already arrive.
     pub blackouts: Vec<(Time, Time)>,
     /// Bound on all bytes in the link, waiting and travelling; what comes beyond it is dropped as if the queue were
     /// full. Only to keep memory finite on links without a rate.

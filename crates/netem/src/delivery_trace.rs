@@ -16,7 +16,7 @@ pub const TRACE_LINES_MAX: usize = 16_000_000;
 /// change for every few packets.
 pub const TRACE_BIN_DEFAULT: Duration = Duration::from_millis(20);
 
-/// The rate of a bin in which so many packets may leave, bit/s. Nothing leaves at 1 bit/s, which stands for no rate at all.
+/// The rate of a bin in which `packets` may leave, bit/s. Nothing leaves at 1 bit/s, which stands for no rate at all.
 #[must_use]
 pub fn binned_rate_bps(packets: u64, packet_bits: f64, bin: Duration) -> u64 {
     let per_packet_bps = packet_bits * 1e9 / duration_ns(bin).max(1) as f64;

@@ -87,7 +87,7 @@ impl<P: Packet> Link<P> {
         })
     }
 
-    /// Offers a packet at `now`. What the link does with it shows in [`stats`](Self::stats) and [`pop`](Self::pop).
+    /// Offers a packet at `now`. Its fate shows in [`stats`](Self::stats) and [`pop`](Self::pop).
     pub fn push(&mut self, now: Time, packet: P) {
         self.advance(now);
         let size_bytes = packet.size_bytes();

@@ -54,7 +54,7 @@ pub fn source_hash(variable: &str, sources: &[&str]) {
 }
 
 fn tell(out: &str) {
-    // Without a reader there is no cargo, and no build.
+    // A failed write means that cargo is gone, and the build with it.
     let _ = std::io::stdout().write_all(out.as_bytes());
 }
 

@@ -51,7 +51,7 @@ impl Demand {
         (active_ns * u128::from(self.rate_bps) / (8 * NS_PER_S)) as u64
     }
 
-    /// The time after which so many have come, ns; `None` if never.
+    /// The time after which `bytes` have come, ns; `None` if never.
     fn time_of(self, bytes: u64) -> Option<u128> {
         let active_ns = (u128::from(bytes) * 8 * NS_PER_S).checked_next_multiple_of(self.rate_bps.into())?
             / u128::from(self.rate_bps);
@@ -108,7 +108,7 @@ impl Meter {
     }
 }
 
-/// A clock which is faster or slower than it should be, by so many millionths.
+/// A clock which is faster or slower than it should be, by `ppm` millionths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     ppm: i32,

@@ -42,8 +42,8 @@ pub struct Captured {
     pub full_at: Option<Time>,
 }
 
-/// Writes packets with their times in nanoseconds. What is not modelled (data of TCP, symbols which are only counted) is
-/// cut off, as a capture with a snap length does.
+/// Writes packets with their times in nanoseconds. Bytes that are not modelled (data of TCP, symbols which are only
+/// counted) are cut off, as in a capture with a snap length.
 #[derive(Debug)]
 pub struct Pcapng<W> {
     to: W,

@@ -172,7 +172,7 @@ fn thirty_automatic_rates_become_equal_and_do_not_take_each_other_for_tcp() {
         println!("{rtt_ms} ms: Jain {:.2}, {} ms, {} dropped", got.jain(), got.queue_ms, got.dropped);
         assert!(got.used(0.0) > 0.95 && got.dropped < 0.02, "{rtt_ms} ms: {}, {}", got.used(0.0), got.dropped);
         assert!(got.queue_ms < most_ms, "{rtt_ms} ms: {} ms", got.queue_ms);
-        // Late comers find a queue, which they took for a part of the path if nobody let it drain: 0.2 to 0.75 then.
+        // Late comers find a queue. If no flow let it drain, they took it for a part of the path: 0.2 to 0.75 then.
         assert!(got.jain() > 0.8, "{rtt_ms} ms: {:?}", got.mbps);
     }
 }
@@ -188,7 +188,7 @@ fn share_beside(congestion: tcp::Congestion, rtt_ms: u64, bdp: f64, start_ms: u6
 
 #[test]
 fn beside_cubic_neither_starves() {
-    // Both starting together or one after the other, which decides who has the queue at first.
+    // Both start together or one after the other, which decides which flow has the queue at first.
     for (rtt_ms, bdp) in [(20, 1.0), (20, 4.0), (100, 1.0), (100, 4.0), (40, 0.5)] {
         for start_ms in [0, 130, 3_000] {
             let share = share_beside(tcp::Congestion::Cubic, rtt_ms, bdp, start_ms);

@@ -129,7 +129,7 @@ fn without_agreement_nothing_is_ect_and_dctcp_is_reno() {
         assert_eq!(first_after(with_ecn(Congestion::Cubic), flags).1.ecn, Ecn::NotEct);
         let (mut sender, first) = first_after(dctcp(), flags);
         assert_eq!(first.ecn, Ecn::NotEct);
-        // An echo nobody agreed on is nothing.
+        // An echo without agreement on ECN is ignored.
         let echo =
             Segment { flags: Flags { ack: true, ece: true, ..Flags::default() }, ack: 1 + MSS, ..data(0, Ecn::NotEct) };
         sender.on_segment(at(20), &Segment { len_bytes: 0, seq: 1, ..echo });
@@ -411,7 +411,7 @@ fn dctcp_keeps_the_queue_at_its_threshold() {
         assert!((low..high).contains(&outcome.queue_packets), "{flows}: {}", outcome.queue_packets);
         // RED marks what arrives: some of it waits or travels.
         assert!(outcome.stats.ce_marked.packets - outcome.received_ce <= 300, "{flows}");
-        // Told as it was, but for what is on its way.
+        // Reported exactly, except for marks on their way.
         let off = outcome.delivered_ce.abs_diff(outcome.received_ce);
         assert!(off <= 400, "{flows}: {} of {}", outcome.delivered_ce, outcome.received_ce);
     }

@@ -77,7 +77,7 @@ pub enum Answer {
     Refused {
         /// The session.
         session: u64,
-        /// Why.
+        /// Reason.
         reason: Reason,
     },
     /// A challenge of another version: the two cannot talk to each other.

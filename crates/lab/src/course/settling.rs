@@ -7,7 +7,7 @@ use crate::scenario::Scenario;
 
 /// Share of the capacity that counts as used.
 const SHARE: f64 = 0.9;
-/// A window is not shorter than so many packets last: those which are sent at once to begin with must not fill it.
+/// A window lasts at least as long as this many packets: those which are sent at once to begin with must not fill it.
 const WINDOW_PACKETS: u64 = 32;
 const PACKET_BITS: u64 = 1500 * 8;
 

@@ -16,7 +16,7 @@ use crate::metrics::{METRICS, is_metric};
 /// More would be a mistake.
 const VALUES_MAX: usize = 1_000;
 const SEEDS_MAX: u32 = 1_000;
-/// Of more nobody sees what they show.
+/// More axes would make a figure unreadable.
 const AXES_MAX: usize = 4;
 /// Fastest link of a small form, Mbit/s: every platform can run it.
 const FASTEST_MBPS_MAX: f64 = 200.0;

@@ -42,7 +42,7 @@ pub struct Claim {
     pub factor: Option<f64>,
     /// `below`: and so much more is forgiven. Default 0.
     pub plus: Option<f64>,
-    /// `value` of `in_time_percent`: the lower end is lower by so many standard errors of a share of as many messages as there were.
+    /// `value` of `in_time_percent`: the lower end is lower by this many standard errors of that share, for the messages measured.
     pub standard_errors: Option<f64>,
     /// `flat`: (max − min) / max at most; `monotone`: steps back by this share are forgiven; `equal`: (max − min) / mean of
     /// the flows at most, in each run, of which the middle counts; `unequal`: at least, by more than chance explains.

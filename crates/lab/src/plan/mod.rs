@@ -67,9 +67,9 @@ pub enum ReadError {
     /// A file or directory.
     #[error("cannot read {path}: {error}; check the path given with --plans")]
     Io {
-        /// Path of the file.
+        /// Path of the file or directory.
         path: String,
-        /// Why.
+        /// Reason.
         error: std::io::Error,
     },
     /// Its content.

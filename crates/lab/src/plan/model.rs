@@ -121,7 +121,7 @@ pub enum Shape {
     Random,
 }
 
-/// `[topology]`. What is said of bottlenecks here holds for each of `bottlenecks` and `links` which says nothing else.
+/// `[topology]`. Fields of bottlenecks hold for each of `bottlenecks` and `links` which gives no other value.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
@@ -202,7 +202,7 @@ pub struct Impairments {
     /// Longest random delay behind the transmitter, ms, evenly distributed; packets keep their order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter_ms: Option<f64>,
-    /// Packets leave in batches, one in each interval of so many ms, as from a radio which aggregates frames.
+    /// Packets leave in batches, one in each interval of this length, ms, as from a radio which aggregates frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_ms: Option<f64>,
     /// Share of packets which arrive later by `reorder_ms`, so that others overtake them.
@@ -240,7 +240,7 @@ impl Impairments {
 pub struct Bottleneck {
     /// Mbit/s.
     pub rate_mbps: Option<f64>,
-    /// Up, Mbit/s. Where `rate_mbps` is given and this is not, it is the same.
+    /// Up, Mbit/s. Absent: `rate_mbps`, if that is given.
     pub up_mbps: Option<f64>,
     /// Addition to the round-trip time of packets that cross it, ms. Default 0.
     pub rtt_ms: Option<f64>,

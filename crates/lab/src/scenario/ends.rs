@@ -32,7 +32,7 @@ fn behaviour(ends: &Ends) -> Behaviour {
 impl FlowSpec {
     /// Its carrier, with coded symbols where they cannot be only counted: encryption needs the bytes.
     fn carrier(&self) -> Carrier {
-        // Without encryption nobody believes a new address of DFCP's (\[path-2\] of the specification).
+        // Without encryption no peer accepts a new address of DFCP's (\[path-2\] of the specification).
         let is_encrypted = self.transport.kind.is_dfcp() && !self.rebinds_ns.is_empty();
         Carrier { codec: if is_encrypted { Some(true) } else { self.transport.codec }, ..self.transport.clone() }
     }

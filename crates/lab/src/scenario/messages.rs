@@ -21,7 +21,7 @@ pub struct MessageSpec {
     pub every_ns: u64,
     /// From handing over until a message is worth nothing, ns.
     pub deadline_ns: u64,
-    /// The share that shall come in time.
+    /// The share that should come in time.
     pub target: f64,
     /// A stream is written without end, beside them.
     pub beside_stream: bool,

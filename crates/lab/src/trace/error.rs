@@ -27,7 +27,7 @@ pub enum TraceError {
     Io {
         /// Path of the file.
         path: String,
-        /// Why.
+        /// Reason.
         error: io::Error,
     },
     /// A file would seem to belong to this trace.

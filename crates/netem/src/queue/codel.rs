@@ -1,5 +1,5 @@
-//! Controlled delay, RFC 8289: drops from the head of one queue once its packets have waited too long for too long. Where it
-//! is told to, it marks packets whose ends see that instead, by the rules of Linux (`codel_dequeue`): a mark takes the place
+//! Controlled delay, RFC 8289: drops from the head of one queue once its packets have waited too long for too long. If told
+//! to, it marks packets whose ends see that instead, by the rules of Linux (`codel_dequeue`): a mark takes the place
 //! of a drop, and sends the packet, so that of several signals which are overdue one is given with each packet.
 
 use std::time::Duration;

@@ -10,7 +10,7 @@ use super::{Messages, Received, Schedule, Sent, Tally};
 pub(crate) enum MessageApplication {
     /// Hands them over.
     Sends(Schedule),
-    /// Counts those which come, each of so many bytes.
+    /// Counts those which come, each of `bytes`.
     Receives { tally: Tally, bytes: u32 },
 }
 

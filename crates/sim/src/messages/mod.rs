@@ -47,7 +47,7 @@ pub struct Messages {
     pub every: Duration,
     /// From handing over until a message is worth nothing.
     pub deadline: Duration,
-    /// The share which shall come in time; models do not ask.
+    /// The share which should come in time; models ignore it.
     pub target: f64,
     /// The flow's stream is written without end, beside them; DFCP alone.
     pub beside_stream: bool,

@@ -142,7 +142,7 @@ impl Scoreboard {
         self.lost
     }
 
-    /// Duplicate acknowledgements: segments that arrived, nobody knows which.
+    /// Duplicate acknowledgements: segments that arrived, but not known which.
     pub(crate) fn duplicates(&self) -> u64 {
         self.duplicates
     }
@@ -226,7 +226,7 @@ impl Scoreboard {
         fresh
     }
 
-    /// Without selective acknowledgements: one more segment arrived, nobody knows which.
+    /// Without selective acknowledgements: one more segment arrived, but not known which.
     pub(crate) fn add_duplicate(&mut self) {
         if self.duplicates + self.lost < self.outstanding() {
             self.duplicates += 1;
