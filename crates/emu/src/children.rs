@@ -99,10 +99,9 @@ pub(crate) fn start(command: &[OsString], network: &Network, is_server: bool) ->
     command.env("DFCP_NEAR", near.ipv4.to_string()).env("DFCP_FAR", far.ipv4.to_string());
     command.env("DFCP_NEAR6", near.ipv6.to_string()).env("DFCP_FAR6", far.ipv6.to_string());
     if is_server {
-        // Standard input and output are the command's alone: the server reads nothing, and prints to the error
-        // output.
+        // Standard input and output are the command's alone: the server reads nothing, and prints to stderr.
         let error_output = io::stderr().as_fd().try_clone_to_owned().map_err(Error::system("share standard error"))?;
-        // A group of its own keeps Ctrl-C from it: that is for the command, after which the server is asked to end.
+        // A group of its own keeps Ctrl-C from it: the command gets that, and then the server is asked to end.
         command.stdin(Stdio::null()).stdout(error_output).process_group(0);
     }
     let child = keeping(INSIDE, || command.spawn())?;

@@ -80,7 +80,7 @@ pub struct PathConfig {
 pub struct Emulation {
     /// Program and arguments, run at the near end. The emulation ends when it does.
     pub command: Vec<OsString>,
-    /// The far end.
+    /// Network behind the path.
     pub far: FarEnd,
     /// From near to far.
     pub forward: PathConfig,

@@ -37,7 +37,7 @@ pub enum RunError {
     /// A run cannot be made.
     #[error("{run}: {error}")]
     Measure {
-        /// Id of the run.
+        /// Plan and label of the run.
         run: String,
         /// Reason.
         error: MeasureError,

@@ -120,7 +120,7 @@ impl Client {
     }
 
     /// Takes a datagram that came from the server's address. `counter_bytes` is how many bytes of IP packets had arrived at this host
-    /// then, the datagram included, since any time in the past. A datagram that is none of the server's changes nothing (\[estimate-11\]).
+    /// then, the datagram included, since any time in the past. Datagrams not of the server change nothing (\[estimate-11\]).
     ///
     /// # Errors
     /// The server refuses.

@@ -161,7 +161,7 @@ fn em(character: char) -> f64 {
     }
 }
 
-/// `text` in at most `lines` lines no wider than `room`, broken between words. A text that does not fit ends with `…`.
+/// `text` in at most `lines` lines no wider than `room`, broken between words. A longer text ends with `…`.
 pub(super) fn wrapped(text: &str, size: f64, room: f64, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for word in words(text) {
