@@ -142,7 +142,7 @@ pub trait Hosts {
     fn address(&self, host: Node) -> Ipv4Addr;
 }
 
-/// Environment of the flows.
+/// Hosts and clocks of the flows.
 #[derive(Debug)]
 pub struct Surroundings<'run, H> {
     /// Their hosts.

@@ -43,7 +43,7 @@ impl Engine {
     }
 }
 
-/// Maker of runs.
+/// The simulator, a kernel or the testbed, as a maker of runs.
 pub trait Platform: Send + Sync + std::fmt::Debug {
     /// Engine named in its records.
     fn engine(&self) -> &Engine;

@@ -140,7 +140,7 @@ impl<W: Write> Pcapng<W> {
         self.carriers[flow.index()] = Carrier::of(sender);
     }
 
-    /// Counts up to now.
+    /// Packets captured and left out up to now.
     #[must_use]
     pub fn captured(&self) -> Captured {
         self.captured

@@ -146,7 +146,7 @@ impl WebSender {
         &self.config.tcp
     }
 
-    /// Counters.
+    /// Sums over all connections up to now, open ones included.
     #[must_use]
     pub fn stats(&self) -> WebStats {
         let stats = WebStats { opened: self.opened as u64, ..self.finished };

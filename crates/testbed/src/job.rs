@@ -13,7 +13,7 @@ pub(crate) struct Job {
     pub(crate) seed: u64,
 }
 
-/// Result of the task.
+/// Answer of a run's process: measurements, or the reason of a failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {

@@ -11,7 +11,7 @@ use super::datagram::{Answer, Datagram, ProbeDatagram, Reason, Request};
 use super::places::Places;
 use crate::limits::{CLIENTS_DEFAULT, COOKIE_STEP, LEASE, SERVER_INTERVAL_MAX, SERVER_INTERVAL_MIN};
 
-/// Limits of a server.
+/// Limits that a server sets for its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Clients which get test packets at the same time. Past that, the address with most of them makes room for others.

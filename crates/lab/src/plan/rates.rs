@@ -26,7 +26,7 @@ pub struct Rates {
     pub way: Way,
     /// For so long, ms, the rate is the mean of what the trace lets through meanwhile. Default 20.
     pub bin_ms: Option<f64>,
-    /// Contents of the file.
+    /// Trace in the file; `None` until it is read.
     #[serde(skip)]
     pub trace: Option<DeliveryTrace>,
 }

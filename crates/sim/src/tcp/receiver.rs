@@ -195,7 +195,7 @@ impl Receiver {
         }
     }
 
-    /// Counters.
+    /// Counters since the start.
     #[must_use]
     pub fn stats(&self) -> ReceiverStats {
         self.stats

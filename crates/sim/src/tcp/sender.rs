@@ -240,7 +240,7 @@ impl Sender {
         &self.config
     }
 
-    /// Counters.
+    /// Counters since the start.
     #[must_use]
     pub fn stats(&self) -> SenderStats {
         self.stats
