@@ -1,6 +1,6 @@
 //! Tells the program from which commit it was built, and a hash of the code which decides what a run gives, for its records.
 
-/// Where the code is which runs are made of.
+/// Sources of the code that makes runs.
 const ENGINE: [&str; 16] = [
     "../time/src",
     "../fountain/src",

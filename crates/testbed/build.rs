@@ -1,6 +1,6 @@
 //! Tells the program a hash of the code which decides what a run gives on this platform, for its records.
 
-/// What DFCP consists of, the emulated links, and what runs flows over them.
+/// Sources of DFCP, of the emulated links, and of the code that runs flows over them.
 const TESTBED: [&str; 14] = [
     "../time/src",
     "../fountain/src",

@@ -99,9 +99,9 @@ pub(crate) fn start(command: &[OsString], network: &Network, is_server: bool) ->
     command.env("DFCP_NEAR", near.ipv4.to_string()).env("DFCP_FAR", far.ipv4.to_string());
     command.env("DFCP_NEAR6", near.ipv6.to_string()).env("DFCP_FAR6", far.ipv6.to_string());
     if is_server {
-        // What the command prints is not to be mixed with anything, and what it is told is for it alone.
+        // Standard input and output are the command's alone: the server reads nothing, and prints to stderr.
         let error_output = io::stderr().as_fd().try_clone_to_owned().map_err(Error::system("share standard error"))?;
-        // Nor is what is typed at the terminal: Ctrl-C is for the command, after which the server is asked to end.
+        // A group of its own keeps Ctrl-C from it: the command gets that, and then the server is asked to end.
         command.stdin(Stdio::null()).stdout(error_output).process_group(0);
     }
     let child = keeping(INSIDE, || command.spawn())?;
@@ -115,7 +115,7 @@ fn split(command: &[OsString]) -> Result<(&OsString, &[OsString]), Error> {
 
 /// Sends a signal to a process that may have ended.
 pub(crate) fn signal(child: &Child, signal: Signal) {
-    // While it has not been waited for, its number is nobody else's.
+    // Until it has been waited for, no other process gets its number.
     let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     if let Some(Err(error)) = pid.map(|pid| kill_process(pid, signal)) {
         tracing::debug!(%error, ?signal, "not delivered");
@@ -128,7 +128,7 @@ pub(crate) async fn end(child: &mut Child) -> Option<ExitStatus> {
     within(GRACE, child).await
 }
 
-/// How a process ended, if it did so in time.
+/// Exit status of a process, if it ended in time.
 pub(crate) async fn within(time: Duration, child: &mut Child) -> Option<ExitStatus> {
     tokio::time::timeout(time, child.wait()).await.ok().and_then(Result::ok)
 }

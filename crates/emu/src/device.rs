@@ -24,12 +24,12 @@ pub struct Place {
     pub ipv6: Ipv6Addr,
 }
 
-/// Where the command runs. The addresses are from the blocks for tests of network devices (RFC 2544, RFC 5180), which no
-/// other network uses.
+/// Place of the command. The addresses are from the blocks for tests of network devices (RFC 2544, RFC 5180), which no other network
+/// uses.
 pub const NEAR: Place =
     Place { device: "near", ipv4: Ipv4Addr::new(198, 18, 0, 1), ipv6: Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1) };
 
-/// Where the server runs.
+/// Place of the server.
 pub const FAR: Place =
     Place { device: "far", ipv4: Ipv4Addr::new(198, 18, 0, 2), ipv6: Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2) };
 
@@ -71,7 +71,7 @@ impl Device {
     pub(crate) fn open(place: Place) -> Result<Self, Error> {
         Self::open_with(place.device, |netlink, index| {
             netlink.add_ipv4(index, place.ipv4, IPV4_PREFIX)?;
-            // Where it is switched off, IPv4 is what there is.
+            // With IPv6 switched off, the device has IPv4 alone.
             if let Err(error) = netlink.add_ipv6(index, place.ipv6, IPV6_PREFIX) {
                 tracing::debug!(%error, "no IPv6");
             }
@@ -155,7 +155,8 @@ impl AsFd for Device {
     }
 }
 
-/// What the kernel tells of a network namespace, from outside of it: the files stay those of the namespace in which they were opened.
+/// The kernel's tables of a network namespace, read from outside of it: the files stay those of the namespace in which they were
+/// opened.
 #[derive(Debug)]
 pub(crate) struct HostTables {
     devices: File,
@@ -176,7 +177,7 @@ impl HostTables {
         Ok(sent_drops(&contents(&mut self.devices)?, device).unwrap_or_default())
     }
 
-    /// Whether anybody waits for connections or datagrams.
+    /// True if a socket waits for connections or datagrams.
     pub(crate) fn has_listener(&mut self) -> bool {
         self.sockets.iter_mut().any(|file| contents(file).is_ok_and(|table| lists_listener(&table)))
     }
@@ -195,7 +196,7 @@ fn sent_drops(table: &str, device: &str) -> Option<u64> {
     columns.split_whitespace().nth(8 + 3)?.parse().ok()
 }
 
-/// Whether a table such as `/proc/net/tcp` has a socket which listens (state 0A) or is bound and not connected (07, UDP).
+/// True if a table such as `/proc/net/tcp` has a socket which listens (state 0A) or is bound and not connected (07, UDP).
 fn lists_listener(table: &str) -> bool {
     table.lines().skip(1).any(|line| line.split_whitespace().nth(3).is_some_and(|state| matches!(state, "0A" | "07")))
 }

@@ -14,7 +14,7 @@ use crate::links::{LinkReading, Links};
 use crate::nat::Nat;
 use crate::packet::{Flows, Frame, Run, Segment};
 
-/// What became of the packets of one direction.
+/// Fate of the packets of one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DirectionReport {
     /// Counted by each link.
@@ -33,7 +33,7 @@ pub struct DirectionReport {
     pub local_packets: u64,
     /// Writes by which the delivered packets left: superpackets are one each.
     pub writes: u64,
-    /// How late the packets left.
+    /// Delay of the packets' departures beyond their due times.
     pub lateness: Lateness,
 }
 
@@ -106,7 +106,7 @@ impl Direction {
         }
     }
 
-    /// When to release next.
+    /// Time of the next release.
     pub(crate) fn next_time(&self) -> Option<Time> {
         self.links.next_time(self.patience)
     }
@@ -154,12 +154,12 @@ impl Direction {
         self.links.change(now, link, change)
     }
 
-    /// How a link stands.
+    /// State of a link.
     pub(crate) fn reading(&mut self, now: Time, link: usize) -> LinkReading {
         self.links.reading(now, link)
     }
 
-    /// What has left the last link, for each route.
+    /// Packets that have left the last link, for each route.
     pub(crate) fn delivered(&self) -> &[Count] {
         self.links.delivered()
     }

@@ -29,9 +29,9 @@ pub enum Error {
     /// Something that an administrator may do was refused.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The attempt, as a verb phrase.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The outside is for administrators.
@@ -53,7 +53,7 @@ pub enum Error {
     Device {
         /// Its name.
         device: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         reason: io::Error,
     },
     /// A program could not be started.
@@ -65,7 +65,7 @@ pub enum Error {
     Program {
         /// Its name.
         program: OsString,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The process which ends all others did not start.
@@ -79,7 +79,7 @@ pub enum Error {
     DeviceLost {
         /// Its name.
         device: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

@@ -20,7 +20,7 @@ pub fn run() -> io::Result<()> {
     if std::process::id() != 1 {
         return Err(io::Error::other("this is a part of `dfcp emulate`, which calls it by itself"));
     }
-    // Where the kernel permits it only to programs that see all of /proc, as in some containers, programs see the numbers of
+    // If the kernel reserves this mount for programs that see all of /proc, as in some containers, programs see the numbers of
     // processes outside. They cannot reach these.
     let proc = mount_proc();
     let mut children = SigSet::empty();

@@ -1,4 +1,4 @@
-//! How late packets leave.
+//! Delay of packets beyond their due times.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::limits::LATENESS_MAX;
 
-/// How much later than its link said each packet was handed to the kernel. It is never negative.
+/// Delay of each packet handed to the kernel, beyond its link's time. It is never negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Lateness {
     /// Packets counted.

@@ -66,27 +66,27 @@ use namespace::{Network, allow_ping, gain_rights, has_rights};
 use outside::Translation;
 use pump::{Pumps, Watched};
 
-/// How packets go one way.
+/// Path of packets in one direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathConfig {
-    /// What happens to them.
+    /// Link that they cross.
     pub link: LinkConfig,
     /// A packet waits up to this long for others which are due shortly after it, so that they leave together.
     pub patience: Duration,
 }
 
-/// What is to be run, and behind which path.
+/// Command to run, and the path before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Emulation {
     /// Program and arguments, run at the near end. The emulation ends when it does.
     pub command: Vec<OsString>,
-    /// What is there.
+    /// Network behind the path.
     pub far: FarEnd,
     /// From near to far.
     pub forward: PathConfig,
     /// And back.
     pub backward: PathConfig,
-    /// What happens to the path while the command runs, from its start on. New addresses are the near end's.
+    /// Events of the path while the command runs, from its start on. New addresses are the near end's.
     pub schedule: Schedule,
     /// Decides every random event; the two directions draw differently.
     pub seed: u64,
@@ -103,14 +103,14 @@ pub enum FarEnd {
     Outside,
 }
 
-/// How it went.
+/// Result of an emulation.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Of the command.
     pub status: ExitStatus,
     /// Of the server, if it had ended before the command.
     pub server_status: Option<ExitStatus>,
-    /// How long the command ran.
+    /// Running time of the command.
     pub elapsed: Duration,
     /// From near to far.
     pub forward: DirectionReport,
@@ -261,7 +261,7 @@ async fn until(instant: Option<Instant>) {
     }
 }
 
-/// What is known when the command has ended.
+/// Results at the end of the command.
 struct Served {
     status: ExitStatus,
     server_status: Option<ExitStatus>,
@@ -303,7 +303,7 @@ impl Requests {
         }
     }
 
-    /// Whether this process and the command, being of one group, get what is typed at the terminal.
+    /// True if this process and the command, being of one group, get the signals typed at the terminal.
     fn are_from_terminal() -> bool {
         let foreground = File::open("/dev/tty").ok().and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok());
         foreground == Some(rustix::process::getpgrp())

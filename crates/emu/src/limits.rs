@@ -25,22 +25,22 @@ pub(crate) const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 /// Pairs of hosts at the ends of one network: the last 16 bits of an address number them, from 1.
 pub const PAIRS_MAX: u16 = 1_000;
 
-/// How old a reading of links may be while packets cross them.
+/// Greatest age of a reading of links while packets cross them.
 pub(crate) const READING_AGE_MAX: Duration = Duration::from_micros(500);
 
 /// Lateness above this counts as this.
 pub(crate) const LATENESS_MAX: Duration = Duration::from_secs(60);
 
-/// How long `COMMAND` is delayed for a server that does not listen yet.
+/// Longest delay of `COMMAND` for a server that does not listen yet.
 pub(crate) const SERVER_START_MAX: Duration = Duration::from_secs(2);
 
-/// How often it is asked.
+/// Interval between checks of the server's sockets.
 pub(crate) const SERVER_START_STEP: Duration = Duration::from_millis(5);
 
-/// How often it is looked whether a process that was killed has ended.
+/// Interval between checks that a killed process has ended.
 pub(crate) const KILLED_STEP: Duration = Duration::from_millis(1);
 
-/// How long processes get to end after they were asked to.
+/// Time that processes get to end after they were asked to.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// Size of an address's socket table in `/proc` that is read: 150 bytes for each socket.

@@ -9,10 +9,10 @@ use crate::error::Error;
 use crate::limits::HELD_BYTES_MAX;
 use crate::packet::{Frame, Segment};
 
-/// How packets go one way: links, and which of them lie on whose way.
+/// Links of one direction, and the route of each pair over them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Way {
-    /// What each link does to packets.
+    /// Configuration of each link.
     pub links: Vec<LinkConfig>,
     /// Links that the packets of each pair of hosts cross, in order. A link is the last one of all routes that it is on, or of none.
     pub routes: Vec<Vec<usize>>,
@@ -30,7 +30,7 @@ impl Way {
 pub struct LinkReading {
     /// Packets waiting, without the one being sent.
     pub waiting_packets: usize,
-    /// What it counted.
+    /// Its counters.
     pub stats: LinkStats,
 }
 
@@ -71,9 +71,9 @@ impl Packet for Traveller {
 pub(crate) struct Links {
     links: Vec<Link<Traveller>>,
     routes: Vec<Vec<usize>>,
-    /// Whether routes end with the link.
+    /// Routes end with the link.
     is_last: Vec<bool>,
-    /// What left the last link, for each route.
+    /// Packets that left the last link, for each route.
     delivered: Vec<Count>,
 }
 
@@ -136,7 +136,7 @@ impl Links {
         }
     }
 
-    /// When to call [`pop`](Self::pop) next, for packets which leave within `patience` to come together.
+    /// Time of the next [`pop`](Self::pop), for packets which leave within `patience` to come together.
     pub(crate) fn next_time(&self, patience: Duration) -> Option<Time> {
         let times = self.links.iter().enumerate().filter_map(|(place, link)| {
             if self.is_last[place] {
@@ -158,7 +158,7 @@ impl Links {
         Ok(self.links.get_mut(link).ok_or(Error::Route)?.change(now, change)?)
     }
 
-    /// How `link` stands at `now`; nothing of one that does not exist.
+    /// State of `link` at `now`; empty for one that does not exist.
     pub(crate) fn reading(&mut self, now: Time, link: usize) -> LinkReading {
         self.carry(now);
         let Some(link) = self.links.get_mut(link) else { return LinkReading::default() };
@@ -178,7 +178,7 @@ impl Links {
         })
     }
 
-    /// What has left the last link, for each route.
+    /// Packets that have left the last link, for each route.
     pub(crate) fn delivered(&self) -> &[Count] {
         &self.delivered
     }

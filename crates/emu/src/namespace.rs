@@ -9,14 +9,14 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabiliti
 
 use crate::error::Error;
 
-/// What an administrator of networks needs who starts programs.
+/// Capabilities of a network administrator that starts programs.
 const NEEDED: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::NET_ADMIN);
 
-/// What programs inside may do to the networks there: show and change them, use raw sockets and ports below 1024.
+/// Capabilities of programs inside over the networks there: show and change them, use raw sockets and ports below 1024.
 pub(crate) const INSIDE: CapabilitySet =
     CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::NET_BIND_SERVICE);
 
-/// Whether this process may change the networks of this machine.
+/// True if this process may change the networks of this machine.
 pub(crate) fn has_rights() -> bool {
     capabilities(None).is_ok_and(|own| own.effective.contains(NEEDED))
 }
@@ -29,7 +29,7 @@ pub(crate) fn gain_rights() -> Result<(), Error> {
     }
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     unshare(CloneFlags::CLONE_NEWUSER).map_err(|error| Error::UserNamespaces(error.into()))?;
-    // Without this nobody but an administrator may say which groups there are (user_namespaces(7)).
+    // Without this only an administrator may map groups (user_namespaces(7)).
     let write = |file: &str, text: String| fs::write(format!("/proc/self/{file}"), text);
     write("setgroups", "deny".to_owned())
         .and_then(|()| write("uid_map", format!("{user} {user} 1")))
@@ -92,7 +92,7 @@ pub(crate) fn allow_ping() {
 pub(crate) fn keeping<T>(rights: CapabilitySet, start: impl FnOnce() -> T) -> Result<T, Error> {
     let failed = |error: rustix::io::Errno| Error::system("pass on rights")(error.into());
     let own = capabilities(None).map_err(failed)?;
-    // What this process does not have it cannot pass on: root without some of them.
+    // A process cannot pass on capabilities that it lacks: root may be without some of them.
     let rights = rights.intersection(own.permitted);
     set_capabilities(None, CapabilitySets { inheritable: rights, ..own }).map_err(failed)?;
     for right in rights.iter() {

@@ -6,14 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::packet::{Frame, TCP};
 
-/// How far ports move each time: so far that new ones are not the old ones of neighbours.
+/// Shift of the ports each time: so far that new ones are not the old ones of neighbours.
 const STEP: u32 = 10_007;
 /// Ports from 1 on.
 const PORTS: u32 = 65_535;
 /// 64 ports each.
 const WORDS: usize = 1 << 10;
 
-/// What a packet was translated for, to be looked at again where the NAT is.
+/// Mapping that translated a packet, checked again at the NAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Binding {
     route: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Binding {
 /// The ports of a host.
 #[derive(Clone, Debug)]
 struct Ports {
-    /// How often they were forgotten.
+    /// Times that they were forgotten.
     generation: u32,
     /// From which something was sent since then: of UDP, of TCP.
     used: [Box<[u64; WORDS]>; 2],
@@ -36,7 +36,7 @@ impl Ports {
         Self { generation, used: [Box::new([0; WORDS]), Box::new([0; WORDS])] }
     }
 
-    /// What `port` is to the far end. Nothing is ever sent from port 0.
+    /// Port that the far end sees for `port`. Nothing is ever sent from port 0.
     fn outer(&self, port: u16) -> u16 {
         let shift = self.shift();
         port.checked_sub(1).map_or(0, |port| ((u32::from(port) + shift) % PORTS + 1) as u16)
@@ -59,7 +59,7 @@ impl Ports {
 /// The hosts whose ports were forgotten, by route.
 #[derive(Debug, Default)]
 pub(crate) struct Nat {
-    /// Until something is forgotten, nobody has to ask.
+    /// False until a host's mappings are first forgotten: packets then need no look-up.
     is_active: AtomicBool,
     hosts: Mutex<BTreeMap<usize, Ports>>,
 }
@@ -102,7 +102,7 @@ impl Nat {
         frame.set_destination_port(inner);
     }
 
-    /// Whether what arrives at the NAT with this binding goes on to its host.
+    /// True if a packet that arrives at the NAT with this binding goes on to its host.
     pub(crate) fn admits(&self, binding: Option<Binding>) -> bool {
         let (Some(binding), Some(hosts)) = (binding, self.hosts()) else { return true };
         let generation = hosts.get(&binding.route).map_or(0, |ports| ports.generation);
@@ -141,7 +141,7 @@ mod tests {
             nat.answer(0, &mut back);
             assert_eq!(back.ports().unwrap().1[1], port);
             assert!(nat.admits(back.binding));
-            // What goes to a port of before is lost.
+            // Packets to an earlier port are lost.
             for &old in &seen {
                 let mut stale = answer(old);
                 nat.answer(0, &mut stale);

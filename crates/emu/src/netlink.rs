@@ -31,7 +31,8 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::SetLink(message), 0)
     }
 
-    /// How many packets may wait for a device. (The older way, by `ioctl`, is closed to user namespaces.)
+    /// Sets the packets that may wait for a device. (The older way, by `ioctl`, is closed to user
+    /// namespaces.)
     pub(crate) fn set_queue(&mut self, device: u32, packets: u32) -> io::Result<()> {
         let message = LinkMessageBuilder::<LinkUnspec>::new().index(device).txqueuelen(packets).build();
         self.ask(RouteNetlinkMessage::SetLink(message), 0)

@@ -61,7 +61,7 @@ fn rules() -> String {
     )
 }
 
-/// Whether this machine passes packets on at all.
+/// True if this machine forwards packets.
 #[must_use]
 pub fn is_forwarding() -> bool {
     fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|text| text.trim() == "1")

@@ -51,7 +51,7 @@ impl PairNetwork {
         let count = u16::try_from(pairs).ok().filter(|pairs| (1..=PAIRS_MAX).contains(pairs));
         let count = count.ok_or(Error::Pairs(pairs))?;
         gain_rights()?;
-        // Of its own: with rights in a user namespace alone nobody comes back to the one outside.
+        // A home of its own: a process with rights in a user namespace alone cannot return to the network outside.
         let home = Network::enter_new()?;
         let near = Host::with(|| Device::open_for_pairs(Side::Near, count))?;
         let far = Host::with(|| Device::open_for_pairs(Side::Far, count))?;
@@ -74,7 +74,7 @@ impl PairNetwork {
         Ok(f())
     }
 
-    /// How the links from near to far, and what arrived at the far hosts, stood less than a millisecond ago.
+    /// State, less than a millisecond old, of the links from near to far, and of the packets that arrived at the far hosts.
     #[must_use]
     pub fn forward(&self) -> Readings {
         self.pumps.controls[0].readings()

@@ -25,7 +25,7 @@ use crate::links::{LinkReading, Links, Way};
 use crate::nat::Nat;
 use crate::packet::VNET_BYTES;
 
-/// How exactly sleeping threads are woken, ns: by default the kernel may be 50 us late to wake several at once.
+/// Precision of waking sleeping threads, ns: by default the kernel may be 50 us late to wake several at once.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
 /// The least `nice` value: the most that there is without real-time priority.
@@ -35,22 +35,22 @@ const HIGHEST_PRIORITY: i32 = -20;
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) way: Way,
-    /// Links that are told of, and what arrives; `None` if nobody asks.
+    /// Links that are reported, with the packets that arrive; `None` for no reports.
     pub(crate) links: Option<Vec<usize>>,
     /// See [`PathConfig::patience`](crate::PathConfig::patience).
     pub(crate) patience: Duration,
 }
 
-/// What a direction tells while it works.
+/// Readings of a direction at work.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Readings {
     /// The links that are watched, in the order in which they were asked for.
     pub links: Vec<LinkReading>,
-    /// What arrived at the host of each pair.
+    /// Packets that arrived at the host of each pair.
     pub delivered: Vec<Count>,
 }
 
-/// How a direction is spoken to while it works.
+/// Control of a direction at work.
 #[derive(Debug)]
 pub(crate) struct Control {
     /// Written to when something is asked for.
@@ -191,12 +191,12 @@ struct Pump {
     from: Arc<Device>,
     to: Arc<Device>,
     control: Arc<Control>,
-    /// Links that are told of, and what arrives; `None` if nobody asks.
+    /// Links that are reported, with the packets that arrive; `None` for no reports.
     watched: Option<Vec<usize>>,
     clock: Clock,
 }
 
-/// What ended a wait.
+/// Events that ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ready {
     can_read: bool,
@@ -208,7 +208,7 @@ impl Pump {
         wake_in_time();
         let lost = |source| Error::DeviceLost { device: self.from.name, source };
         let mut buffer = vec![0; VNET_BYTES + PACKET_BYTES_MAX];
-        // When to tell of the links, if something has happened on them since they were told of.
+        // Time of the next report on the links, if something has happened on them since the last.
         let mut tell_at: Option<Time> = None;
         loop {
             let due = direction.next_time();
@@ -226,7 +226,7 @@ impl Pump {
                 for _ in 0..READS_PER_TURN {
                     let Some(bytes) = self.from.read(&mut buffer).map_err(lost)? else { break };
                     direction.accept(self.clock.now(), &buffer[..bytes]);
-                    // What has become due must not wait for the next 63 reads.
+                    // Packets that have become due must not wait for the next 63 reads.
                     self.release(&mut direction);
                 }
             }

@@ -18,7 +18,7 @@ use rand_pcg::Pcg64Mcg;
 #[derive(Debug, Parser)]
 #[command(after_help = "Example: web --seconds 3600 --tcp 2008")]
 struct Args {
-    /// How long
+    /// Length of the run
     #[arg(long, default_value_t = 3_600)]
     seconds: u64,
     /// The user's TCP: 2008 for CUBIC of Linux 2.6.26, which leaves slow start by loss alone; modern for CUBIC with HyStart of Linux 6.12
@@ -30,7 +30,7 @@ struct Args {
     /// A recording of mahimahi to take the rate from, in place of the walk
     #[arg(long)]
     trace: Option<std::path::PathBuf>,
-    /// What pages and the walk are drawn from
+    /// Seed of the pages and of the walk
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -142,7 +142,7 @@ fn simulate(args: &Args, rates_bps: &[u64], random: &mut Pcg64Mcg) -> Result<Wat
     simulation.observer_mut().take().ok_or_else(|| "nobody watched".into())
 }
 
-/// What the link could have carried in a busy period over what it is found to have, by the rates of its bins.
+/// Rate that the link could have carried in a busy period, bit/s, by the rates of its bins.
 fn could_bps(rates_bps: &[u64], period: &BusyPeriod) -> f64 {
     let bin_ns = BIN.as_nanos() as u64;
     let (start, end) = (period.start.as_ns(), period.end.as_ns());

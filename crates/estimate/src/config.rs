@@ -20,7 +20,7 @@ pub const THRESHOLD_DEFAULT: Duration = Duration::from_millis(20);
 /// The shortest gap unless told otherwise: 500 kB that join the queue at once keep a test packet for so long at 4 Mbit/s.
 const GAP_MIN_DEFAULT: Duration = Duration::from_secs(1);
 
-/// How the queue is modelled (thesis group 5: `d`, `th` and `gap` of its algorithm, and what it leaves open).
+/// Model of the queue (thesis group 5: `d`, `th` and `gap` of its algorithm, and parameters that it leaves open).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// `d`: from one test packet to the next when they are sent.
@@ -31,11 +31,10 @@ pub struct Config {
     /// one joins it. Below, the queue may have been empty between two test packets, and the busy period's rate is then too low, but by
     /// little. The higher it is, the fewer busy periods are found (thesis 5.2), and the more of them at times when the link is slow.
     pub threshold: Duration,
-    /// `gap`: the longest time from one test packet to the next that the model survives. What joins the queue within one interval
+    /// `gap`: the longest time from one test packet to the next that the model survives. Data that joins the queue within one interval
     /// may not take longer than this, less the interval; a hole in the radio link, in which nothing is served, must.
     pub gap: Duration,
-    /// How far two spacings may be apart and still count as equal. The algorithm compares them exactly, which no real clock
-    /// satisfies.
+    /// Greatest difference of two spacings that count as equal. The algorithm compares them exactly, which no real clock satisfies.
     pub tolerance: Duration,
     /// A model and a busy period each hold for this long at the most, since the drift of two clocks adds to the modelled
     /// queue.
@@ -116,9 +115,9 @@ impl Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the {name} is {value:?}, but must be from {min:?} to {max:?}")]
 pub struct ConfigError {
-    /// Which one.
+    /// Name of the parameter.
     pub name: &'static str,
-    /// What it was.
+    /// Value given.
     pub value: Duration,
     /// The least that is possible.
     pub min: Duration,

@@ -14,10 +14,10 @@ pub struct Probe {
     /// Its number: each that is sent has the next one. A caller without numbers counts those which arrive, and configures
     /// [`Config::unnumbered`].
     pub number: u64,
-    /// When it left, by the sender's clock, if that is known. Spacings are then those of these times, so that a sender which
-    /// is not punctual is not taken for a queue; else they are [`Config::interval`] for each number.
+    /// Time at which it left, by the sender's clock, if that is known. Spacings are then those of these times, so that an unpunctual sender
+    /// is not taken for a queue; else they are [`Config::interval`] for each number.
     pub sent: Option<Time>,
-    /// When it arrived, by the receiver's clock. The two clocks need no common epoch.
+    /// Time at which it arrived, by the receiver's clock. The two clocks need no common epoch.
     pub at: Time,
     /// Bytes of its IP packet, which are part of what the queue served; 0 if [`Estimator::traffic`] has them.
     pub size_bytes: u32,
@@ -50,7 +50,7 @@ impl BusyPeriod {
     }
 }
 
-/// What was seen, and what came of it.
+/// Packets and periods counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Test packets that arrived, in order.
@@ -233,7 +233,7 @@ impl Estimator {
         Some(BusyPeriod { start: busy.start, end: busy.end, bytes, is_cut })
     }
 
-    /// How far apart the two were when they were sent.
+    /// Spacing of the two at the sender, ns.
     fn spacing_sent_ns(&self, last: &Probe, probe: &Probe) -> u64 {
         match (last.sent, probe.sent) {
             (Some(earlier), Some(later)) => later.as_ns().saturating_sub(earlier.as_ns()),
@@ -265,13 +265,13 @@ impl Estimator {
         &self.config
     }
 
-    /// What all busy periods say so far.
+    /// Summary of all busy periods so far.
     #[must_use]
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// What was seen so far.
+    /// Counts so far.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts

@@ -1,7 +1,7 @@
-//! How fast the bottleneck serves one user, estimated from that user's own traffic and a few test packets, sans I/O.
+//! Rate at which the bottleneck serves one user, estimated from that user's own traffic and a few test packets, sans I/O.
 //!
 //! In a mobile network every user has a queue of their own. A small test packet joins it every `d` (100 ms), so it costs
-//! next to nothing (4.8 kbit/s). How much later than the others a test packet arrives says how long the queue was when it joined. While the
+//! next to nothing (4.8 kbit/s). Its delay beyond that of the others gives the length of the queue that it joined. While the
 //! queue is not empty it is served at its full rate, which is what arrived in that time, divided by the time. The estimate is the
 //! mean over these *busy periods* (Móczár and Molnár, PIMRC 2014; Móczár's dissertation summary, thesis group 5).
 //!

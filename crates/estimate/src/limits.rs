@@ -17,14 +17,14 @@ pub const THRESHOLD_MAX: Duration = Duration::from_secs(60);
 /// Clocks may differ by this much, in millionths, before drift is taken for a queue. Crystals differ by up to 100.
 pub const DRIFT_PPM_MAX: u64 = 200;
 
-/// How long one model holds at the most, whatever the threshold would permit.
+/// Longest time that one model holds, whatever the threshold would permit.
 pub const MODEL_MAX: Duration = Duration::from_secs(60);
 
 /// A model holds for at least this many intervals, or small thresholds would leave nothing of it.
 pub const MODEL_INTERVALS_MIN: u32 = 20;
 
-/// How far time may go back from one observation to the next: captures of several receive queues are not sorted to the
-/// last microsecond. Such a packet counts as one of the latest time.
+/// Greatest step back in time from one observation to the next: captures of several receive queues are not sorted to the last
+/// microsecond. Such a packet counts as one of the latest time.
 pub const BACKWARDS_MAX: Duration = Duration::from_millis(10);
 
 /// Clients to which a server sends test packets at once unless told otherwise: 0.3 Mbit/s at the default interval, and 3 Mbit/s at the
@@ -37,20 +37,20 @@ pub const SERVER_INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// The longest one, which is what the estimator can use.
 pub const SERVER_INTERVAL_MAX: Duration = INTERVAL_MAX;
 
-/// How long a cookie's time step is; it holds in the next one too. As in the protocol's handshakes.
+/// Length of a cookie's time step; it holds in the next one too. As in the protocol's handshakes.
 pub const COOKIE_STEP: Duration = Duration::from_secs(15);
 
 /// For how long a client gets test packets after it has asked for them (`spec/estimation.md` \[estimate-7\]).
 pub const LEASE: Duration = Duration::from_secs(10);
 
-/// How often it asks: four may be lost in a row.
+/// Interval of its requests: four may be lost in a row.
 pub const RENEWAL: Duration = Duration::from_secs(2);
 
-/// How often a client calls before it gives up, from [`CALL_FIRST`] on and each time after twice as long.
+/// Calls of a client before it gives up; the first wait is [`CALL_FIRST`], and each later one twice as long.
 pub const CALLS_MAX: u32 = 5;
 
-/// How long a client waits for an answer at first.
+/// A client's first wait for an answer.
 pub const CALL_FIRST: Duration = Duration::from_millis(500);
 
-/// How long a client waits for test packets before it gives up: what a queue may delay them, and a lease beyond.
+/// Time that a client waits for test packets before it gives up: their longest delay in a queue, and a lease beyond.
 pub const SILENCE_MAX: Duration = Duration::from_secs(30);

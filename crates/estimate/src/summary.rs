@@ -1,4 +1,4 @@
-//! What busy periods say together, and how sure that is.
+//! Mean and confidence interval over all busy periods.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Summary {
         self.busy = self.busy.saturating_add(period.duration());
     }
 
-    /// How many busy periods it is about.
+    /// Number of busy periods in it.
     #[must_use]
     pub fn busy_periods(&self) -> u64 {
         self.busy_periods
@@ -67,7 +67,7 @@ impl Summary {
         (self.busy_periods > 1).then(|| (self.squares / (self.busy_periods - 1) as f64).sqrt())
     }
 
-    /// Where the mean lies with a confidence of 95 %, by Student's distribution, if busy periods are independent of each
+    /// Interval of the mean with a confidence of 95 %, by Student's distribution, if busy periods are independent of each
     /// other and alike; `None` with fewer than two. A rate that changes widens it like any other spread.
     #[must_use]
     pub fn confidence_95(&self) -> Option<Interval> {

@@ -1,4 +1,4 @@
-//! What strangers, forgers and peers that misbehave can draw from a server of test packets (`spec/estimation.md` §2).
+//! Answers that strangers, forgers and peers that misbehave can draw from a server of test packets (`spec/estimation.md` §2).
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ fn address(host: u8, port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(192, 0, 2, host), port))
 }
 
-/// What the server answers, decoded.
+/// The server's answer, decoded.
 fn ask(server: &mut Server, now: Time, from: SocketAddr, request: Request) -> Option<Answer> {
     let answer = server.receive(now, from, request.encode().as_ref()).answer;
     answer.map(|answer| Answer::decode(answer.as_ref()).unwrap())
@@ -42,7 +42,7 @@ fn begin(server: &mut Server, now: Time, from: SocketAddr, session: u64) {
     assert_eq!(ask(server, now, from, start(session, cookie)), None);
 }
 
-/// What is sent until `end`, by address.
+/// Test packets sent until `end`, by address.
 fn sent(server: &mut Server, end: Time) -> BTreeMap<SocketAddr, usize> {
     let mut probes = BTreeMap::new();
     while let Some(next) = server.next_time().filter(|&next| next <= end) {
@@ -210,7 +210,7 @@ fn the_client_which_has_been_silent_for_the_longest_makes_room_and_the_server_sa
 
 #[test]
 fn a_session_is_prolonged_only_by_who_still_receives_at_its_address() {
-    // [estimate-6]: an attacker was at an address, has begun a session there, and prolongs it in the name of who is there now.
+    // [estimate-6]: an attacker was at an address, has begun a session there, and prolongs it in the name of a later host.
     let mut server = server();
     let victim = address(1, 1_000);
     let stolen = cookie(&mut server, Time::ZERO, victim, 7);

@@ -1,4 +1,4 @@
-//! What holds for every trace: the estimator is the algorithm as it is written down, and finds the rate of a queue.
+//! Properties of every trace: the estimator is the algorithm as it is written down, and finds the rate of a queue.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use dfcp_netem::{Link, LinkConfig, QueueLimit};
 use dfcp_time::{Time, duration_ns};
 use proptest::prelude::*;
 
-/// What arrived, in order.
+/// Arrivals, in order.
 #[derive(Clone, Copy, Debug)]
 enum Arrival {
     Traffic { at_ns: u64, bytes: u64 },

@@ -1,4 +1,4 @@
-//! What the kernel counts of TCP, for each namespace.
+//! The kernel's TCP counters, for each namespace.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! When the first packets of data leave and arrive, whatever carries them.
+//! Times at which the first packets of data leave and arrive, whatever carries them.
 
 use std::cell::Cell;
 use std::io;

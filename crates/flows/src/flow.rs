@@ -21,13 +21,13 @@ use crate::clock::Clock;
 use crate::quic;
 use crate::{dfcp, first_data, tcp};
 
-/// Where receivers listen: each has a host of its own.
+/// Port of all receivers: each has a host of its own.
 const PORT: u16 = 4_433;
 
-/// What is written or read at once.
+/// Bytes written or read at once.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// What the ends of a flow tell while a run lasts.
+/// Progress that the ends of a flow report while a run lasts.
 #[derive(Debug)]
 pub struct Told {
     pub(crate) clock: Clock,
@@ -42,7 +42,7 @@ pub struct Told {
     views: Views,
 }
 
-/// What ends add to a line of a trace.
+/// Columns that ends add to a line of a trace.
 type View = Box<dyn Fn(FlowColumns) -> FlowColumns>;
 
 #[derive(Default)]
@@ -70,7 +70,7 @@ impl Told {
         }
     }
 
-    /// How the flow stands now, as far as its ends know.
+    /// Present state of the flow, as far as its ends know.
     #[must_use]
     pub fn look(&self) -> FlowColumns {
         let row = FlowColumns { delivered_bytes: self.delivered_bytes.get(), ..FlowColumns::default() };
@@ -88,13 +88,13 @@ impl Told {
         self.delivered_bytes.get()
     }
 
-    /// Whether nothing more comes.
+    /// True once the flow is confirmed or has failed: nothing more comes.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.confirmed_ns.get().is_some() || self.failure.borrow().is_some()
     }
 
-    /// What is known of the flow; the host of its receiver got `received_bytes` of IP packets.
+    /// Results of the flow; the host of its receiver got `received_bytes` of IP packets.
     #[must_use]
     pub fn reading(&self, received_bytes: u64) -> FlowReading {
         FlowReading {
@@ -142,17 +142,17 @@ pub trait Hosts {
     fn address(&self, host: Node) -> Ipv4Addr;
 }
 
-/// Where flows run.
+/// Hosts and clocks of the flows.
 #[derive(Debug)]
 pub struct Surroundings<'run, H> {
     /// Their hosts.
     pub hosts: &'run H,
     /// Its time 0 is the start of the run.
     pub clock: Clock,
-    /// What DFCP's endpoints read the time by.
+    /// Clock of DFCP's endpoints.
     pub now: fn() -> Instant,
-    /// Whether a sender's network device takes no more than its access link carries, and lets sockets wait. Where it does not, TCP is
-    /// told that rate (`SO_MAX_PACING_RATE`), and DFCP which sends at the rate of its line, too: no host can send faster than its device.
+    /// A sender's network device takes no more than its access link carries, and lets sockets wait. Without such devices, TCP is told
+    /// that rate (`SO_MAX_PACING_RATE`), and DFCP which sends at the rate of its line, too: no host can send faster than its device.
     pub has_devices: bool,
 }
 
@@ -168,7 +168,7 @@ pub(crate) struct Ends<'run, H> {
 }
 
 impl<H: Hosts> Ends<'_, H> {
-    /// What `make` makes at `host`: sockets, which stay there.
+    /// Calls `make`, which makes sockets, at `host`, where they stay.
     pub(crate) fn at<T>(&self, host: Node, what: &str, make: impl FnOnce() -> io::Result<T>) -> Result<T, String> {
         let made = self.surroundings.hosts.enter(host, make)?;
         made.map_err(|error| format!("cannot set up {what}: {error}"))
@@ -238,7 +238,7 @@ pub fn start<H: Hosts>(
     Ok(told)
 }
 
-/// What carries a flow: as in the simulator, but with symbols which are really coded.
+/// Transport of a flow: as in the simulator, but with symbols which are really coded.
 ///
 /// # Errors
 /// One sentence about an option which the transport does not have.

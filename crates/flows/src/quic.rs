@@ -11,7 +11,8 @@ use quinn::{Endpoint, EndpointConfig, TokioRuntime};
 
 use crate::flow::{Ends, Hosts, read, write};
 
-/// What an application, which always has more, may write before it is acknowledged: what 200 Mbit/s need over 2 s.
+/// Bytes that an application, which always has more, may write before they are acknowledged: 200 Mbit/s need them
+/// over 2 s.
 const SEND_WINDOW_BYTES: u64 = 64 << 20;
 
 pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: QuicConfig) -> Result<(), String> {

@@ -16,7 +16,7 @@ use crate::flow::{Ends, Hosts, read, write};
 /// Of a full packet, 1448 of 1500 bytes.
 const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
 
-/// What the kernel calls the one whose both ends need it.
+/// The kernel's name for the algorithm that both ends must have.
 const DCTCP: &str = "dctcp";
 
 /// The most bytes per second that a socket sends, with a timer of its own: no queue discipline is needed for it.
@@ -25,7 +25,7 @@ struct MaxPacingRate;
 
 nix::setsockopt_impl!(MaxPacingRate, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u32, SetStruct<'_, u32>);
 
-/// What the kernel calls an algorithm; `None` for those which it does not have.
+/// The kernel's name for an algorithm; `None` for those which it does not have.
 #[must_use]
 pub fn congestion(config: &Config) -> Option<&'static str> {
     match config.congestion {

@@ -1,4 +1,4 @@
-//! What the kernel's TCP is told by its settings.
+//! Settings of the kernel's TCP.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Whether platforms agree: the same points on both, as sure as the comparison needs them.
+//! Agreement of platforms: the same points on both, as sure as the comparison needs them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::platform::Engine;
 use crate::record::Record;
 use crate::table::{Cell, Table};
 
-/// How far two means may be apart where nothing is lost at random, as a share of the reference.
+/// Greatest difference of two means if nothing is lost at random, as a share of the reference.
 pub const TOLERANCE: f64 = 0.05;
 
 /// The same where something is.
@@ -39,13 +39,13 @@ pub struct Estimate {
     pub mean_mbps: f64,
     /// Of the mean, Mbit/s; `None` of a single run.
     pub standard_error_mbps: Option<f64>,
-    /// How many runs there are.
+    /// Number of runs.
     pub runs: usize,
-    /// How many of them were too late ([`Lateness::is_late`](crate::Lateness::is_late)): the network was not the plan's.
+    /// Runs of these that were too late ([`Lateness::is_late`](crate::Lateness::is_late)): the network was not the plan's.
     pub late_runs: usize,
 }
 
-/// What became of a point.
+/// Outcome of a point's comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -64,18 +64,18 @@ pub struct Pair {
     pub plan: String,
     /// Label of the series.
     pub series: String,
-    /// Where.
+    /// Values of the swept parameters.
     #[serde(serialize_with = "as_text")]
     pub point: Point,
-    /// Whether packets can be lost at random there.
+    /// Packets can be lost at random there.
     pub has_loss: bool,
-    /// How far the means may be apart, as a share of the reference's.
+    /// Greatest difference of the means, as a share of the reference's.
     pub tolerance: f64,
     /// The simulator's.
     pub ours: Estimate,
     /// The other platform's.
     pub reference: Estimate,
-    /// What became of it.
+    /// Outcome of the comparison.
     pub outcome: Outcome,
 }
 
@@ -84,7 +84,7 @@ fn as_text<S: serde::Serializer>(point: &Point, serializer: S) -> Result<S::Ok, 
 }
 
 impl Pair {
-    /// How many times the reference's mean ours is; 1 where both are nothing.
+    /// Our mean divided by the reference's; 1 if both are 0.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         let (ours, reference) = (self.ours.mean_mbps, self.reference.mean_mbps);
@@ -92,7 +92,7 @@ impl Pair {
     }
 }
 
-/// Whether packets of `run` can be lost at random.
+/// True if packets of `run` can be lost at random.
 fn has_loss(run: &Run) -> bool {
     (0..run.scenario.links.len()).any(|link| run.scenario.can_lose(link))
 }
@@ -145,7 +145,7 @@ impl Sample {
     }
 }
 
-/// Whether a mean is as sure as `tolerance` needs it, and of the network that the plan says.
+/// True if a mean is as sure as `tolerance` needs it, and of the network that the plan says.
 fn is_sure(estimate: &Estimate, tolerance: f64) -> bool {
     let allowed_mbps = SURE * tolerance * estimate.mean_mbps;
     estimate.late_runs == 0 && estimate.standard_error_mbps.is_some_and(|error| error <= allowed_mbps)
@@ -260,7 +260,7 @@ fn told(pairs: &[Pair], agree: usize, sure: usize, not_sure: usize) -> String {
     format!("at {agree} of {sure} points; {} to {} times as much{rest}", digits(low), digits(high))
 }
 
-/// What became of points, counted.
+/// Points by their outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
     /// Those that agree.
@@ -279,7 +279,7 @@ impl Count {
         Self { agree: count(Outcome::Agrees), differ: count(Outcome::Differs), not_sure: count(Outcome::NotSure) }
     }
 
-    /// Whether as large a share of the sure points agrees as is asked for.
+    /// True if the required share of the sure points agrees.
     #[must_use]
     pub fn is_reached(&self, has_loss: bool) -> bool {
         let share = if has_loss { SHARE_WITH_LOSS } else { SHARE };

@@ -26,30 +26,30 @@ pub enum ArchiveError {
     /// The file system, or what is compressed.
     #[error("cannot use the archive {path}: {error}")]
     Io {
-        /// Which file.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Reason.
         error: io::Error,
     },
     /// Its content.
     #[error("{path}, line {line} is not a record: {error}; make the archive anew with `dfcp lab archive`")]
     Line {
-        /// Which file.
+        /// Path of the file.
         path: String,
         /// Counted from 1.
         line: usize,
-        /// Why.
+        /// Reason.
         error: serde_json::Error,
     },
     /// It does not end.
     #[error("the archive {path} has more than {} MiB, or a record of more than {}, which no plan has", ARCHIVE_BYTES_MAX >> 20, RECORD_BYTES_MAX >> 20)]
     TooLong {
-        /// Which file.
+        /// Path of the file.
         path: String,
     },
 }
 
-/// What was put into an archive.
+/// Contents of an archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
     /// Records.
@@ -93,7 +93,7 @@ pub fn pack(
         Ok(Packed { records: count, bytes: file.metadata()?.len() })
     };
     write().map_err(|error| {
-        // What is half written helps nobody; that it cannot be removed either says nothing new.
+        // A half-written file is useless; a failure to remove it adds nothing to the error returned.
         let _ = fs::remove_file(&fresh);
         io_error(&path, error)
     })

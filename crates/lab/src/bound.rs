@@ -5,7 +5,7 @@ use dfcp_sim::messages::{Bound, Least, Losses, MODEL_HEADER_BYTES};
 use crate::metrics::{FlowMeasured, Measured, MessagesMeasured};
 use crate::scenario::Scenario;
 
-/// What can be done in `scenario`, if it asks for the bound: its one flow has messages, and crosses bottlenecks in a row.
+/// Bound of a `scenario` that asks for it: its one flow has messages, and crosses bottlenecks in a row.
 pub(crate) fn bound(scenario: &Scenario) -> Option<Measured> {
     let flow = scenario.flows.first().filter(|_| scenario.is_bound())?;
     let messages = flow.messages?;

@@ -13,7 +13,7 @@ use crate::plan::{Because, Claim, ClaimKind, FlowName, JudgeBy, Plan, Tag};
 use crate::platform::SIM;
 use crate::table::{Cell, Table, level};
 
-/// What became of a claim.
+/// Outcome of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -28,7 +28,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether it does not hold here, and nobody said why.
+    /// True if it does not hold here, and no reason is given.
     #[must_use]
     pub fn differs(&self) -> bool {
         *self == Self::Differs
@@ -51,21 +51,21 @@ impl Verdict {
 pub struct Judged {
     /// The claim's name.
     pub id: String,
-    /// What the document says.
+    /// Claim of the document.
     pub says: String,
-    /// Where it comes from.
+    /// Origin of the claim.
     pub tag: Tag,
     /// On which platform it was measured.
     pub platform: String,
-    /// What was measured, in words.
+    /// Measured result, in words.
     pub measured: String,
-    /// What became of it.
+    /// Outcome of the claim.
     pub verdict: Verdict,
-    /// What it would be without a fifth of the runs, where that is something else.
+    /// Verdicts without a fifth of the runs, if they differ.
     pub changes: Vec<Change>,
 }
 
-/// Whether a claim holds, and the numbers which say so.
+/// Result of a claim's test, with its numbers.
 struct Finding {
     holds: bool,
     measured: String,
@@ -76,7 +76,7 @@ struct Finding {
 /// By how much a claim of the kind monotone must change at least, unless it says something else.
 const CHANGE_DEFAULT: f64 = 0.02;
 
-/// How far off the straight line a claim of the kind curved must lie, unless it says something else.
+/// Least deviation from a straight line for a claim of the kind curved, unless it gives another.
 const BEND_DEFAULT: f64 = 0.05;
 
 /// As many standard errors are more than chance.
@@ -140,7 +140,7 @@ struct Claimed<'plan> {
 }
 
 impl Claimed<'_> {
-    /// What of the repetitions of a cell counts.
+    /// Mean or median of a cell's repetitions, as the plan says.
     fn middle(&self, cell: &Cell, metric: &str, flow: Option<usize>) -> Option<f64> {
         match self.judge_by {
             JudgeBy::Mean => self.table.mean(cell, metric, flow),
@@ -164,7 +164,7 @@ impl Claimed<'_> {
         (!values.is_empty()).then_some(values)
     }
 
-    /// What it is compared with.
+    /// Series and flow of the comparison.
     fn other(&self) -> (&str, Option<usize>) {
         let series = self.claim.to.as_ref().unwrap_or(&self.claim.series);
         (series, self.to_flow.or(self.flow))
@@ -222,8 +222,8 @@ impl Claimed<'_> {
         Some(self.all(&self.ratios()?, "×", |ratio| (low..=high).contains(&ratio)))
     }
 
-    /// A share of messages: its lower end is lower by `errors` standard errors of a share as low, of as many messages. What is
-    /// told is what did not come in time, of which three digits say more.
+    /// A share of messages: its lower end is lower by `errors` standard errors of a share as low, of as many messages. The
+    /// numbers printed are the shares that did not come in time, of which three digits say more.
     fn share_of_messages(&self, (low, high): (f64, f64), errors: f64) -> Option<Finding> {
         let share = low / 100.0;
         let least = |cell: &Cell| {
@@ -252,7 +252,7 @@ impl Claimed<'_> {
         Some(self.judged(judged.collect(), "×"))
     }
 
-    /// What `of` makes of all runs of the series and of the other, at each point.
+    /// Results of `of` for all runs of the series and of the other, at each point.
     fn joined_runs(&self, of: impl Fn(&[f64], &[f64]) -> bool) -> Vec<bool> {
         let (other, other_flow) = self.other();
         let join = |cell: &Cell| {
@@ -267,7 +267,7 @@ impl Claimed<'_> {
         // One point has no spread.
         let values = self.values().filter(|values| values.len() > 1)?;
         let (low, high) = extremes(values.iter().map(|(_, value)| *value));
-        // What never delivers anything is not flat, it is nothing.
+        // A constant zero is not flat: nothing was delivered.
         let spread = if high > 0.0 { (high - low) / high } else { f64::INFINITY };
         let measured = format!("{} to {}, a spread of {} %", digits(low), digits(high), one_decimal(100.0 * spread));
         Some(Finding { holds: spread <= self.claim.tolerance?, measured, off: vec![100.0 * spread] })
@@ -397,7 +397,7 @@ impl Claimed<'_> {
         (!spreads.is_empty()).then_some(spreads)
     }
 
-    /// Whether it holds everywhere, or at as many points as the claim asks for; the numbers, those first where it does not.
+    /// Finding for a claim that holds everywhere, or at as many points as it asks for; the numbers where it fails come first.
     fn all(&self, values: &[(String, f64)], unit: &str, holds: impl Fn(f64) -> bool) -> Finding {
         self.judged(values.iter().map(|(at, value)| (at.clone(), *value, holds(*value))).collect(), unit)
     }
@@ -420,7 +420,7 @@ impl Claimed<'_> {
     }
 }
 
-/// Whether the one is above the other by more than chance explains.
+/// True if the mean of `own` is above that of `others` by more than chance explains.
 fn lead(own: &[f64], others: &[f64]) -> bool {
     let (Some((own_mean, own_sd)), Some((mean, sd))) = (mean_and_sd(own), mean_and_sd(others)) else { return false };
     let chance = BEYOND_CHANCE * (squared_error(own_sd, own.len()) + squared_error(sd, others.len())).sqrt();
@@ -440,7 +440,7 @@ fn extremes(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// How many numbers a sentence may have; of more, the least and the greatest.
+/// Numbers that a sentence may have; of more, it has only the least and the greatest.
 const LISTED_MAX: usize = 4;
 
 fn list(values: &[(String, f64)], unit: &str) -> String {

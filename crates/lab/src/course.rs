@@ -26,7 +26,7 @@ pub struct LinkReading {
     pub waiting: usize,
     /// Its present rate, bit/s of IP packets.
     pub rate_bps: u64,
-    /// What it can carry now, bit/s: less where a policer stands in front of it, nothing in an outage.
+    /// Present capacity, bit/s: less behind a policer, nothing in an outage.
     pub capacity_bps: u64,
     /// Packets offered.
     pub offered: u64,
@@ -40,7 +40,7 @@ pub struct LinkReading {
     pub carried_bytes: u64,
 }
 
-/// What of a flow counts: from the start of the run on.
+/// A flow's counters from the start of the run on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowBytes {
     /// Application bytes delivered in order.
@@ -69,7 +69,7 @@ pub struct MessageCounts {
 }
 
 impl MessageCounts {
-    /// What of it came about since `warm`; `None` if no deadline was over.
+    /// Difference from `warm`; `None` if no deadline was over.
     fn since(&self, warm: &Self) -> Option<MessagesMeasured> {
         let due = self.due - warm.due;
         let share = |count: u64| count as f64 / due as f64;
@@ -78,7 +78,7 @@ impl MessageCounts {
             due,
             in_time: share(self.in_time - warm.in_time),
             late: Some(share(self.late - warm.late)),
-            // What was sent for messages on their way is in both counts alike.
+            // Datagrams for messages on their way are in both counts alike.
             datagrams_each: Some((self.datagrams - warm.datagrams) as f64 / handed_over),
             ip_bytes_each: Some((self.ip_bytes - warm.ip_bytes) as f64 / handed_over),
         })
@@ -88,17 +88,17 @@ impl MessageCounts {
 /// A flow at the end of a run. Times are from the start of the run, ns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowReading {
-    /// What arrived.
+    /// Bytes that arrived.
     pub bytes: FlowBytes,
-    /// When its connection was opened.
+    /// Time at which its connection was opened.
     pub started_ns: u64,
-    /// When the first packet of data was sent.
+    /// Time at which the first packet of data was sent.
     pub first_sent_ns: Option<u64>,
-    /// When the first packet of data arrived.
+    /// Time at which the first packet of data arrived.
     pub first_received_ns: Option<u64>,
-    /// When all was delivered.
+    /// Time at which all was delivered.
     pub completed_ns: Option<u64>,
-    /// When the sender knew that.
+    /// Time at which the sender knew that.
     pub confirmed_ns: Option<u64>,
     /// Why it ended early.
     pub failure: Option<String>,
@@ -108,7 +108,7 @@ pub struct FlowReading {
     pub timeouts: Option<u64>,
     /// Share of data packets which arrived in vain; DFCP alone.
     pub waste: Option<f64>,
-    /// What was estimated of its bottleneck, if that was asked for.
+    /// Estimates of its bottleneck, if they were asked for.
     pub estimate: Option<EstimateMeasured>,
 }
 
@@ -194,12 +194,12 @@ struct FlowCourse {
     bins_bps: Vec<f64>,
     /// Delivered before the present tick.
     before: u64,
-    /// When something was delivered last, or when goodput began to count, ns.
+    /// Time of the last delivery, or of the start of goodput's count, ns.
     delivered_ns: u64,
     longest_gap_ns: u64,
 }
 
-/// What is written down while a run lasts.
+/// Records of a run in progress.
 #[derive(Clone, Debug)]
 pub struct Course<'run> {
     scenario: &'run Scenario,
@@ -267,7 +267,7 @@ impl<'run> Course<'run> {
         }
     }
 
-    /// Whether goodput counts already.
+    /// True once goodput counts.
     #[must_use]
     pub fn is_warm(&self) -> bool {
         self.warm_ns.is_some()
@@ -344,7 +344,7 @@ fn ms(ns: u64) -> f64 {
 }
 
 impl LinkCourse {
-    /// What it could have delivered since the warm-up, bit/s of IP packets: its mean rate, less what it lost at random.
+    /// Possible delivery since the warm-up, bit/s of IP packets: its mean rate, less its random losses.
     fn possible_bps(&self, end: &LinkReading) -> f64 {
         let seconds = self.queue.samples as f64 * (TICK_NS as f64 / 1e9);
         let passed = (end.offered - self.warm.offered).saturating_sub(end.queue_drops - self.warm.queue_drops);

@@ -1,4 +1,4 @@
-//! How the time of a scenario passes.
+//! Time steps of a scenario.
 
 use dfcp_sim::{FlowId, Observer, Simulation};
 use dfcp_time::Time;
@@ -11,7 +11,7 @@ use crate::scenario::{Built, Scenario};
 /// the time in ns. Returns when it ended.
 ///
 /// # Errors
-/// What `each` returns, or one sentence about a change which makes no sense.
+/// Fails with the error of `each`, or with one sentence about an invalid change.
 pub(crate) fn drive<O: Observer, E: From<String>>(
     simulation: &mut Simulation<O>,
     (scenario, built): (&Scenario, &Built),

@@ -1,14 +1,14 @@
-//! How fast and how well flows follow their ideal fair share: what the documents measure of dynamics.
+//! Accuracy and speed with which flows follow their ideal fair share: the documents' measures of dynamics.
 
 use crate::metrics::{FlowMeasured, Measured, mean_and_sd};
 use crate::scenario::{ChangeSpec, Scenario};
 
-/// What is less off is close.
+/// Deviations below this are close.
 const CLOSE: f64 = 0.1;
 
 /// The ideal goodput of each flow in every bin of `scenario`, bit/s: the first bottleneck's rate as it changes, shared equally by the flows
 /// which are there in all of the bin, times the share of a packet which is application data. Empty without bins, with several
-/// bottlenecks, in outages, or where access links, or nobody, would take the rest.
+/// bottlenecks, a graph, a walk or an outage. Access links are taken not to limit flows; a bin without flows has 0.
 #[must_use]
 pub fn fair_bps(scenario: &Scenario) -> Vec<f64> {
     let [link] = &scenario.links[..] else { return Vec::new() };
@@ -93,7 +93,7 @@ impl Measured {
         Some(self.flows.iter().flat_map(|flow| errors(flow, &self.fair_bps, (first, self.bin_s))).collect())
     }
 
-    /// What the largest flow has more than the smallest, of those that are there from a bin's start: the mean over bins, and the most.
+    /// Difference between the largest and the smallest flow, of those that are there from a bin's start: the mean over bins, and the most.
     pub(crate) fn spread_bps(&self, warm_up_s: f64) -> Option<(f64, f64)> {
         let (first, count) = self.bins_after_warm_up(warm_up_s)?;
         let spread = |bin: usize| {
@@ -108,7 +108,7 @@ impl Measured {
         mean_and_sd(&spreads).map(|(mean, _)| (mean, most))
     }
 
-    /// How much the second of two flows' share of both varies from bin to bin; `None` unless there are two.
+    /// Deviation, from bin to bin, of the second flow's share of two; `None` unless there are two.
     pub(crate) fn ratio_sd(&self, warm_up_s: f64) -> Option<f64> {
         let [first, second] = &self.flows[..] else { return None };
         let (from, count) = self.bins_after_warm_up(warm_up_s)?;

@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::scenario::{Built, FlowSpec, LinkState, Scenario};
 
-/// What was estimated of a flow's bottleneck, after the warm-up.
+/// Estimates of a flow's bottleneck, after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EstimateMeasured {
-    /// How long each busy period lasted, s, in order of time.
+    /// Lengths of the busy periods, s, in order of time.
     pub busy_s: Vec<f64>,
     /// The estimate: the mean of their rates, bit/s of IP packets.
     pub estimate_bps: Option<f64>,
     /// All bytes of busy periods over all their time, bit/s of IP packets.
     pub weighted_bps: Option<f64>,
-    /// What the bottleneck could have carried on average, bit/s.
+    /// Mean capacity of the bottleneck, bit/s.
     pub link_bps: f64,
     /// Mean of |r − c| / c over busy periods: r is the rate of one, and c what the bottleneck could carry meanwhile.
     pub error_mean: Option<f64>,
     /// The largest of these.
     pub error_worst: Option<f64>,
-    /// What test packets took of it: those which arrived, bit/s of IP packets.
+    /// Load by test packets: those which arrived, bit/s of IP packets.
     pub probes_bps: f64,
 }
 
@@ -108,7 +108,7 @@ impl Estimators {
         }
     }
 
-    /// What is known of the flow at `place` of `scenario`, whose number is `flow`, when the run has ended at `end_ns`.
+    /// Estimates for the flow at `place` of `scenario`, whose number is `flow`, after a run that has ended at `end_ns`.
     pub(crate) fn measured(
         &self,
         scenario: &Scenario,
@@ -124,10 +124,10 @@ impl Estimators {
     }
 }
 
-/// What `periods` say of the bottleneck of `flow`.
+/// Estimates for the bottleneck of `flow` from `periods`.
 fn measured(scenario: &Scenario, flow: &FlowSpec, periods: &[BusyPeriod], end_ns: u64) -> EstimateMeasured {
     let capacity = Capacity::of(scenario, flow.over.0);
-    // What arrives has left the bottleneck so much earlier: the delay of its link, and of the receiver's access link.
+    // A packet leaves the bottleneck this much before it arrives: the delay of its link, and of the receiver's access link.
     let later_ns = scenario.links.get(flow.over.0).map_or(0, |link| link.delay_ns) + flow.rtt_ns / 4;
     let left_ns = |at: Time| at.as_ns().saturating_sub(later_ns);
     let counted = periods.iter().filter(|period| period.start.as_ns() >= scenario.warm_up_ns);
@@ -150,7 +150,7 @@ fn measured(scenario: &Scenario, flow: &FlowSpec, periods: &[BusyPeriod], end_ns
     }
 }
 
-/// What a bottleneck can carry, as its rate changes.
+/// Capacity of a bottleneck, as its rate changes.
 struct Capacity {
     /// From when on which rate holds, bit/s, and bits which could be carried before.
     steps: Vec<(u64, f64, f64)>,

@@ -15,7 +15,7 @@ pub const SCHEMA: u32 = 5;
 /// The fastest link of a plan's small form, bit/s: what a kernel in virtual time carries in acceptable time.
 const SMALL_BPS_MAX: u64 = 200_000_000;
 
-/// What faster plans come down to in it.
+/// Fastest rate of the small form of a faster plan.
 const SMALL_BPS: f64 = 1e8;
 
 /// Forms of a plan.
@@ -25,7 +25,7 @@ pub enum Form {
     /// As the documents have it.
     #[default]
     Full,
-    /// What `[quick]` says: shorter, at fewer points.
+    /// The form of `[quick]`: shorter, at fewer points.
     Quick,
     /// The quick form, with what `[small]` says, and with no link above 200 Mbit/s, which every platform can run: where a plan
     /// has a faster one, all its rates come down so that the fastest has 100 Mbit/s, or what the plan says, and buffers,
@@ -33,10 +33,10 @@ pub enum Form {
     Small,
 }
 
-/// What the user chose about all plans.
+/// The user's choice for all plans.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice {
-    /// Which form.
+    /// Form of the plans.
     pub form: Form,
     /// Runs of every point, instead of the plan's number.
     pub seeds: Option<u32>,
@@ -86,19 +86,19 @@ pub struct Run {
     pub plan: String,
     /// Label of the series.
     pub series: String,
-    /// Where.
+    /// Values of the swept parameters.
     pub point: Point,
-    /// Which repetition, from 1.
+    /// Number of the repetition, from 1.
     pub repetition: u32,
     /// Seed of the simulation: the same for all series of a point.
     pub seed: u64,
-    /// What happens in it.
+    /// Scenario of the run.
     pub scenario: Scenario,
-    /// What its rates were multiplied with: 1, but in the small form of a plan with fast links.
+    /// Factor of its rates: 1, except in the small form of a plan with fast links.
     pub scale: f64,
-    /// What its plan says of [`Agreement::tolerance_with_loss`](crate::plan::Agreement::tolerance_with_loss).
+    /// The plan's [`Agreement::tolerance_with_loss`](crate::plan::Agreement::tolerance_with_loss).
     pub tolerance_with_loss: Option<f64>,
-    /// What makes it.
+    /// Platform that makes it.
     pub engine: Engine,
     /// Of all that decides its figures.
     pub hash: String,
@@ -135,7 +135,7 @@ impl Run {
         Self { hash: run.key(), ..run }
     }
 
-    /// What its series is called where platforms stand side by side.
+    /// Label of its series beside other platforms.
     #[must_use]
     pub fn label(&self) -> String {
         self.engine.label(&self.series)
@@ -154,7 +154,7 @@ impl Run {
 /// All runs of a plan on the simulator: points in the order of the sweep, for each the series, for each the repetitions.
 ///
 /// # Errors
-/// What makes no sense, with the line at fault.
+/// Fails if a plan is invalid, with the line at fault.
 pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
     let mut base = source.plan.clone();
     if choice.form != Form::Full {
@@ -191,7 +191,7 @@ pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
     Ok(runs)
 }
 
-/// What the rates of a plan's small form are multiplied with: the same at all its points, or they could not be compared.
+/// Factor of the rates in a plan's small form: the same at all its points, or they could not be compared.
 fn small<'run>(scenarios: impl Iterator<Item = &'run Scenario>, fastest_mbps: Option<f64>) -> f64 {
     let fastest_bps = scenarios.map(Scenario::fastest_bps).max().unwrap_or(0);
     let becomes_bps = fastest_mbps.map_or(SMALL_BPS, |mbps| mbps * 1e6);
@@ -226,7 +226,7 @@ fn points(plan: &Plan, form: Form) -> Vec<Vec<(Axis, Value)>> {
     points
 }
 
-/// Whether a series is run at a point.
+/// True if a series is run at a point.
 fn is_run_at(plan: &Plan, index: usize, point: &[(Axis, Value)]) -> bool {
     let at = &plan.series[index].get_ref().at;
     point.iter().all(|(axis, value)| at.get(&axis.parameter).is_none_or(|levels| levels.has(&Level::of(value))))

@@ -289,7 +289,7 @@ impl Draw<'_> {
         role(flow.and_then(|flow| own.nth(flow)).flatten().unwrap_or(&series.transport))
     }
 
-    /// What the first run of each series has over time.
+    /// Courses over time of the first run of each series.
     fn over_time(&self) -> Vec<report::Panel> {
         let queue_step_s = self.plan.metrics.queue_trace_ms.unwrap_or(0.0) / 1e3;
         let steps = (queue_step_s, self.plan.axes.average_s);
@@ -385,7 +385,7 @@ fn drawn(panel: report::Panel) -> Option<report::Panel> {
     panel.series.iter().any(|series| !series.points.is_empty()).then_some(panel)
 }
 
-/// What is the same for the whole plan, from its first run.
+/// Parameters of the whole plan, from its first run.
 fn parameters(runs: &[Run]) -> Vec<(String, String)> {
     let Some(first) = runs.first() else { return Vec::new() };
     let scenario = &first.scenario;

@@ -22,7 +22,7 @@ pub struct Job {
     /// Values of the swept parameters.
     #[serde(default)]
     pub point: Point,
-    /// What makes it.
+    /// Platform that makes it.
     #[serde(default)]
     pub platform: String,
     /// Simulated seconds times Gbit/s, which its CPU time grows with.
@@ -48,10 +48,10 @@ pub enum JobError {
         plan: String,
         /// Of all that decides a run's figures.
         hash: String,
-        /// Where it was looked for.
+        /// Platforms searched.
         platforms: String,
     },
-    /// What it says of its run is not what this program knows.
+    /// Its record of the run has other settings than this program's.
     #[error("the record of {0} has other settings than that run; make it again")]
     Alien(String),
     /// The plan makes no sense.
@@ -62,7 +62,7 @@ pub enum JobError {
     Measure(#[from] MeasureError),
 }
 
-/// What an id says.
+/// Parts of an id.
 struct Id<'id> {
     plan: &'id str,
     form: Form,
@@ -149,7 +149,8 @@ pub fn make(id: &str, sources: &[Source], platforms: &[&dyn Platform]) -> Result
     Ok(one(&run, form, platform, &Origin::here())?)
 }
 
-/// Whether a record from elsewhere is of a run of `sources` on one of `platforms`, with the settings which this program would have written.
+/// Checks that a record from elsewhere is of a run of `sources` on one of `platforms`, with the settings which this program would have
+/// written.
 ///
 /// # Errors
 /// It is not.

@@ -1,4 +1,4 @@
-//! How late a platform in real time was.
+//! Lateness of a platform in real time.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,8 @@ pub const ENDS_BUSY: f64 = 0.9;
 /// Share of a run above which ends that had none waited too long: what they lacked others had.
 pub const ENDS_WAITED: f64 = 0.1;
 
-/// How much later than its links say packets left the emulated network of a run, in the direction in which they were later, and how
-/// much the ends of its flows had of a processor.
+/// Delay of packets in the emulated network of a run beyond that of its links, in the direction in which it was greater, and the share of a
+/// processor that the ends of its flows had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     /// Median, ms.
@@ -29,11 +29,10 @@ pub struct Lateness {
     pub ends_ran: f64,
     /// Share of the run in which it could have run, and others had the processor; 0 where the kernel does not tell.
     pub ends_waited: f64,
-    /// Whether the machine was too busy with other things: `p99_ms` above [`LATE_P99_MS`], packets lost in front of the network, or busy ends
-    /// with `ends_waited` above [`ENDS_WAITED`].
+    /// The machine was too busy with other things: `p99_ms` above [`LATE_P99_MS`], packets lost in front of the network, or busy ends with
+    /// `ends_waited` above [`ENDS_WAITED`].
     pub is_late: bool,
-    /// Whether `ends_ran` and `ends_waited` together are above [`ENDS_BUSY`]: the ends deliver what their processor can do, whatever the
-    /// network carries.
+    /// `ends_ran` and `ends_waited` together are above [`ENDS_BUSY`]: the processor, and not the network, limits what the ends deliver.
     pub is_busy: bool,
 }
 
@@ -48,13 +47,13 @@ impl Lateness {
 }
 
 impl Measured {
-    /// Whether this was a run in real time which was too late.
+    /// True for a run in real time which was too late.
     pub(crate) fn is_late(&self) -> bool {
         self.lateness.is_some_and(|lateness| lateness.is_late)
     }
 }
 
-/// What is to be said of runs in real time, if there are any: how many were too late, and of how many the ends were busy.
+/// Sentences on runs in real time, if there are any: the number that were too late, and the number whose ends were busy.
 pub(crate) fn sentences<'run>(series: &str, runs: impl Iterator<Item = &'run Measured>) -> Vec<String> {
     let all: Vec<Lateness> = runs.filter_map(|run| run.lateness).collect();
     late(series, &all).into_iter().chain(busy(series, &all)).collect()

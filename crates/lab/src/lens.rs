@@ -2,7 +2,7 @@
 
 use crate::metrics::{FlowMeasured, Measured, mean_and_sd};
 
-/// What can be seen so: metrics that are made of bins.
+/// Metrics that a lens can show: those that are made of bins.
 pub(crate) const SEEN: [&str; 17] = [
     "goodput_mbps",
     "goodput_cov",
@@ -31,12 +31,12 @@ pub(crate) struct Lens {
 }
 
 impl Lens {
-    /// Whether nothing looks different through it.
+    /// True for a lens that changes nothing.
     pub(crate) fn is_clear(self) -> bool {
         self == Self::default()
     }
 
-    /// What is wrong with it in a plan with bins of `bin_s` and runs of `duration_s`.
+    /// Error of the lens in a plan with bins of `bin_s` and runs of `duration_s`.
     pub(crate) fn fault(self, bin_s: Option<f64>, duration_s: f64) -> Option<String> {
         let Some(bin_s) = bin_s else {
             return Some("`window_s` and `bin_s` of a claim need `bin_s` in [metrics]".to_owned());
@@ -55,8 +55,8 @@ impl Lens {
         None
     }
 
-    /// What is seen of a run whose goodput counts from `warm_up_s` on; from its own time 0, without a warm-up. `None` of a run
-    /// that is too short.
+    /// View of a run whose goodput counts from `warm_up_s` on; from its own time 0, without a warm-up. `None` of a run that is
+    /// too short.
     pub(crate) fn see(self, run: &Measured, warm_up_s: f64) -> Option<Measured> {
         let all = run.flows.iter().map(|flow| flow.bins_bps.len()).min().filter(|_| run.bin_s > 0.0)?;
         let wide = self.bin_s.map_or(1, |wide_s| (wide_s / run.bin_s).round().max(1.0) as usize);

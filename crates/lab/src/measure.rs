@@ -20,7 +20,7 @@ pub enum MeasureError {
     /// The scenario makes no sense.
     #[error("a run is impossible: {0}; fix the plan")]
     Impossible(String),
-    /// What makes the run failed.
+    /// Reason for which the run failed.
     #[error("{0}")]
     Failed(String),
 }
@@ -28,7 +28,7 @@ pub enum MeasureError {
 /// Simulates `scenario` and measures it, or computes it if it is the bound of messages.
 ///
 /// # Errors
-/// When the scenario makes no sense.
+/// Fails if the scenario is invalid.
 pub fn measure(scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError> {
     let scenario = &scenario.drawn(seed);
     if let Some(computed) = bound(scenario) {
@@ -85,7 +85,7 @@ fn rate_bps(link: &Link<Packet>) -> u64 {
     link.rate_bps.or_else(|| link.policer.map(|policer| policer.rate_bps)).unwrap_or(0)
 }
 
-/// What a link carries at most now.
+/// Present capacity of a link, bit/s.
 fn capacity_bps(link: &Link<Packet>) -> u64 {
     if link.is_out() {
         return 0;

@@ -1,4 +1,4 @@
-//! What is measured in a run, and what of it has a name.
+//! Measurements of a run, and the metrics with names among them.
 
 mod names;
 
@@ -36,7 +36,7 @@ pub struct Measured {
     /// Packets of all flows which the bottlenecks' loss models took while goodput counted. `None` where nothing can be lost
     /// at random.
     pub random_losses: Option<u64>,
-    /// Whether losses did not follow the seed: those of kernels whose netem takes none, as 6.1.
+    /// Losses did not follow the seed: those of kernels whose netem takes none, as 6.1.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unseeded: bool,
     /// Of a platform in real time.
@@ -57,12 +57,12 @@ pub struct FlowMeasured {
     pub longest_gap_ms: Option<f64>,
     /// Application bytes delivered, the warm-up included.
     pub delivered_bytes: u64,
-    /// When the connection was opened, s.
+    /// Time at which the connection was opened, s.
     pub started_s: f64,
-    /// When its hosts were switched off, s.
+    /// Time at which its hosts were switched off, s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_s: Option<f64>,
-    /// Whether it goes the other way: it is no part of what flows have together.
+    /// It goes the other way: it does not count in the flows' sums.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_back: bool,
     /// From the first packet of data sent to the last byte delivered, s.
@@ -73,7 +73,7 @@ pub struct FlowMeasured {
     pub fct_confirmed_s: Option<f64>,
     /// From the first packet of data received to the last byte delivered, s.
     pub fct_receive_s: Option<f64>,
-    /// Whether the times are extrapolated from the goodput, because the run ended before the flow.
+    /// The times are extrapolated from the goodput, because the run ended before the flow.
     pub is_extrapolated: bool,
     /// Share of data packets which arrived in vain; DFCP alone.
     pub waste: Option<f64>,
@@ -83,10 +83,10 @@ pub struct FlowMeasured {
     pub timeouts: Option<u64>,
     /// Goodput in bins from time 0, bit/s.
     pub bins_bps: Vec<f64>,
-    /// What came of its messages, if it has some.
+    /// Results of its messages, if it has some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<MessagesMeasured>,
-    /// What was estimated of its bottleneck, if that was asked for.
+    /// Estimates of its bottleneck, if they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<EstimateMeasured>,
     /// Why it ended early.
@@ -96,7 +96,7 @@ pub struct FlowMeasured {
 /// Messages of a flow after the warm-up, or what the bound says of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MessagesMeasured {
-    /// How many the shares are of: those whose deadline was over; none of the bound.
+    /// Messages that the shares are of: those whose deadline was over; none of the bound.
     pub due: u64,
     /// The share which came in time.
     pub in_time: f64,
@@ -120,7 +120,7 @@ pub struct LinkMeasured {
     pub queue_range_packets: Option<usize>,
     /// Mean time that what waits takes to be sent, ms, counted by full packets.
     pub queue_mean_ms: f64,
-    /// What it was at most for 95 % of the time.
+    /// Upper limit for 95 % of the time, ms.
     pub queue_p95_ms: f64,
     /// Packets which may wait.
     pub queue_limit_packets: usize,
@@ -141,7 +141,7 @@ pub struct LinkMeasured {
     pub offered: u64,
     /// Variance of the packets offered in 1 ms, over their mean.
     pub dispersion: Option<f64>,
-    /// When the queue first dropped one, s.
+    /// Time at which the queue first dropped one, s.
     pub first_drop_s: Option<f64>,
     /// Packets waiting, from time 0.
     pub queue_trace: Vec<usize>,
@@ -184,7 +184,7 @@ const OF_FLOWS: [&str; 28] = [
     "probe_load_percent",
 ];
 
-/// Whether there is a metric of this name.
+/// True if there is a metric of this name.
 #[must_use]
 pub fn is_metric(name: &str) -> bool {
     METRICS.iter().any(|(metric, _)| *metric == name)
@@ -203,7 +203,7 @@ pub fn label_and_unit(metric: &str) -> (String, String) {
     (text.to_owned(), String::new())
 }
 
-/// Whether every flow has its own.
+/// True if every flow has its own.
 #[must_use]
 pub fn is_of_flows(name: &str) -> bool {
     OF_FLOWS.contains(&name)
@@ -237,7 +237,7 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 impl LinkMeasured {
-    /// How much of the buffer the queue went through.
+    /// Range of the queue, in percent of the buffer.
     fn range_percent(&self) -> Option<f64> {
         self.queue_range_packets.map(|packets| 100.0 * packets as f64 / self.queue_limit_packets.max(1) as f64)
     }
@@ -258,7 +258,7 @@ impl MessagesMeasured {
 }
 
 impl Measured {
-    /// Whether both runs went the same way, packet for packet as far as this tells.
+    /// True if both runs went the same way, packet for packet as far as this tells.
     #[must_use]
     pub fn went_as(&self, other: &Self) -> bool {
         let without_cost = |run: &Self| Self { cpu_s: None, ..run.clone() };

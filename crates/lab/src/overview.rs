@@ -12,7 +12,7 @@ use crate::table::{Cell, Table};
 pub struct Overview {
     /// Name of the metric.
     pub metric: String,
-    /// What it is.
+    /// Its label, as printed.
     pub label: String,
     /// Its unit; empty for plain numbers.
     pub unit: String,
@@ -37,19 +37,19 @@ pub struct Row {
     pub cells: Vec<Option<Summary>>,
 }
 
-/// What the repetitions of a run gave.
+/// Summary of a run's repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Their mean.
     pub mean: f64,
     /// Their sample standard deviation; `None` of one.
     pub sd: Option<f64>,
-    /// How many there are.
+    /// Number of runs.
     pub runs: usize,
     /// Packets lost at random in the run which met the fewest, of the flow if the row is that of a flow; `None` where nothing
     /// can be lost at random.
     pub random_losses: Option<u64>,
-    /// Whether these are too few to rely on the result.
+    /// They are too few to rely on the result.
     pub has_few_losses: bool,
 }
 
@@ -173,7 +173,7 @@ mod tests {
         let few = Summary { mean: 8.0, sd: None, runs: 1, random_losses: Some(29), has_few_losses: true };
         let enough = Summary { mean: 4.0, sd: Some(0.0), runs: 2, random_losses: Some(30), has_few_losses: false };
         assert_eq!(goodput.rows[2].cells, [Some(few), Some(enough)]);
-        // What is of all flows hangs on the losses of all of them.
+        // A result for all flows hangs on the losses of all of them.
         assert_eq!(found[1].rows.len(), 2);
         let losses: Vec<_> = found[1].rows[1].cells.iter().flatten().map(|all| all.random_losses).collect();
         assert_eq!(losses, [Some(59), Some(60)]);

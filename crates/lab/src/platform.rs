@@ -1,4 +1,4 @@
-//! What makes runs: the simulator, or another platform which is told the same scenarios.
+//! Platforms that make runs: the simulator, and others which are told the same scenarios.
 
 use std::num::NonZeroUsize;
 
@@ -30,28 +30,28 @@ impl Engine {
         Self { platform: SIM.to_owned(), hash: env!("DFCP_ENGINE").to_owned() }
     }
 
-    /// Whether it is the simulator's.
+    /// True for the simulator.
     #[must_use]
     pub fn is_sim(&self) -> bool {
         self.platform == SIM
     }
 
-    /// What a series is called where platforms stand side by side: the simulator's has the plan's label.
+    /// Label of a series beside other platforms: the simulator's has the plan's label.
     #[must_use]
     pub fn label(&self, series: &str) -> String {
         if self.is_sim() { series.to_owned() } else { format!("{series}, {}", self.platform) }
     }
 }
 
-/// What makes runs.
+/// The simulator, a kernel or the testbed, as a maker of runs.
 pub trait Platform: Send + Sync + std::fmt::Debug {
-    /// What its records are known by.
+    /// Engine named in its records.
     fn engine(&self) -> &Engine;
 
     /// Why it cannot make the runs of `scenario`, in a sentence; `None` if it can.
     fn refusal(&self, scenario: &Scenario) -> Option<String>;
 
-    /// How many runs it can make at the same time; `None` if it does not matter.
+    /// Runs that it can make at the same time; `None` for any number.
     fn runs_at_a_time(&self) -> Option<NonZeroUsize> {
         None
     }
@@ -104,12 +104,12 @@ pub struct SideBySide {
     pub source: Source,
     /// Its runs, in the order of the plan.
     pub runs: Vec<Run>,
-    /// What a platform cannot run, and why: a sentence for each series.
+    /// Runs that a platform cannot make, with the reason: a sentence for each series.
     pub refusals: Vec<String>,
 }
 
-/// `runs` of the plan `source`, expanded for the simulator, on each of `platforms`. What one of them cannot run is left out
-/// there, and said.
+/// `runs` of the plan `source`, expanded for the simulator, on each of `platforms`. Series that one of them cannot run are
+/// left out there, with a sentence in `refusals`.
 #[must_use]
 pub fn side_by_side(source: &Source, runs: &[Run], platforms: &[&dyn Platform]) -> SideBySide {
     let engines: Vec<Engine> = platforms.iter().map(|platform| platform.engine().clone()).collect();

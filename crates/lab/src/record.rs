@@ -11,20 +11,20 @@ use crate::expand::{Form, Point, Run, SCHEMA};
 use crate::host;
 use crate::metrics::{METRICS, Measured, is_of_flows};
 
-/// What is known of a run when it has ended.
+/// Record of a run that has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Version of this format.
     pub schema: u32,
     /// Id of the plan.
     pub plan: String,
-    /// Which form of the plan it is of.
+    /// Form of the plan.
     pub form: Form,
     /// Label of the series.
     pub series: String,
     /// Values of the swept parameters.
     pub point: Point,
-    /// Which repetition.
+    /// Number of the repetition.
     pub repetition: u32,
     /// Seed of the simulation.
     pub seed: u64,
@@ -32,13 +32,13 @@ pub struct Record {
     pub hash: String,
     /// Every setting, resolved.
     pub scenario: serde_json::Value,
-    /// What was measured.
+    /// Measurements.
     pub measured: Measured,
     /// Of the program.
     pub version: String,
     /// Of its source; empty where it was not built in a repository.
     pub commit: String,
-    /// What ran it: `sim`, the simulator, a kernel such as `kernel-6.12.117`, or the testbed with its kernel, `testbed-6.18.44`.
+    /// Platform: `sim`, the simulator, a kernel such as `kernel-6.12.117`, or the testbed with its kernel, `testbed-6.18.44`.
     pub platform: String,
     /// The machine: name, processor, memory, system.
     pub host: String,
@@ -46,7 +46,7 @@ pub struct Record {
     pub wall_s: f64,
 }
 
-/// What is the same for all records of a program's run.
+/// Fields common to all records of a program's run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Of the program.
@@ -72,19 +72,19 @@ pub enum RecordError {
     /// The file system.
     #[error("cannot use {path}: {error}; check the directory given with --results")]
     Io {
-        /// Which file.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Reason.
         error: io::Error,
     },
     /// Its content.
     #[error("{path}, line {line} is not a record: {error}; remove the line, and its run is made again")]
     Line {
-        /// Which file.
+        /// Path of the file.
         path: String,
         /// Counted from 1.
         line: usize,
-        /// Why.
+        /// Reason.
         error: serde_json::Error,
     },
 }

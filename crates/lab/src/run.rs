@@ -13,16 +13,16 @@ use crate::measure::MeasureError;
 use crate::platform::Platform;
 use crate::record::{Log, Origin, Record, RecordError, read};
 
-/// How far a batch is. Costs are simulated seconds times Gbit/s.
+/// Progress of a batch. Costs are simulated seconds times Gbit/s.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Runs made, those included which were there already.
     pub done: usize,
     /// Runs in all.
     pub total: usize,
-    /// What the runs made now have cost.
+    /// Cost of the runs made so far.
     pub cost_done: f64,
-    /// What all runs to be made now cost.
+    /// Cost of all runs to be made.
     pub cost_total: f64,
     /// The run which ended last: its plan and series.
     pub last: String,
@@ -37,21 +37,21 @@ pub enum RunError {
     /// A run cannot be made.
     #[error("{run}: {error}")]
     Measure {
-        /// Which.
+        /// Plan and label of the run.
         run: String,
-        /// Why.
+        /// Reason.
         error: MeasureError,
     },
 }
 
-/// How a batch is run.
+/// Settings of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'batch> {
-    /// What makes the runs, all of which are of its engine.
+    /// Platform of the runs, all of which are of its engine.
     pub platform: &'batch dyn Platform,
-    /// Where records go.
+    /// Directory of the records.
     pub results: &'batch Path,
-    /// Which form of their plans the runs are of.
+    /// Form of the runs' plans.
     pub form: Form,
     /// Runs at a time, or fewer where the platform is limited to fewer.
     pub jobs: NonZeroUsize,

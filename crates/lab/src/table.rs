@@ -24,13 +24,13 @@ pub(crate) const FLOWS_APART_MAX: usize = 4;
 pub struct Cell {
     /// Label of the series.
     pub series: String,
-    /// Where.
+    /// Values of the swept parameters.
     pub point: Point,
     /// From when on goodput counts in these runs.
     pub warm_up_s: f64,
-    /// What the plan's rates were multiplied with.
+    /// Factor of the plan's rates.
     pub scale: f64,
-    /// What was measured, in order of repetitions; those without a record are left out.
+    /// Measurements, in order of repetitions; those without a record are left out.
     pub measured: Vec<Measured>,
 }
 
@@ -46,7 +46,7 @@ impl Cell {
     /// can be lost at random.
     #[must_use]
     pub fn fewest_losses(&self, of_one_flow: bool) -> Option<u64> {
-        // Which flow each packet was of is not recorded: the flows share the bottlenecks, so each is taken to meet as many.
+        // The flow of each lost packet is not recorded: the flows share the bottlenecks, so each is taken to meet as many.
         let share = |run: &Measured| if of_one_flow { run.flows.len().max(1) as u64 } else { 1 };
         self.measured.iter().filter_map(|run| Some(run.random_losses? / share(run))).min()
     }
@@ -57,7 +57,7 @@ impl Cell {
         self.fewest_losses(of_one_flow).filter(|&losses| losses < FEW_LOSSES)
     }
 
-    /// Whether several runs went the same way.
+    /// True if several runs went the same way.
     fn has_idle_seeds(&self) -> bool {
         self.measured.len() > 1 && self.measured.windows(2).all(|two| two[0].went_as(&two[1]))
     }
@@ -70,7 +70,7 @@ impl Table {
         flows.filter(|flows| is_of_flows(metric) && (2..=FLOWS_APART_MAX).contains(flows))
     }
 
-    /// Which flows ended before their time, and why: a sentence for each reason of a cell.
+    /// Flows that ended early, with the reason: a sentence for each reason of a cell.
     #[must_use]
     pub fn failures(&self) -> Vec<String> {
         let mut sentences = Vec::new();
@@ -83,7 +83,7 @@ impl Table {
         sentences
     }
 
-    /// Which series have runs in real time that were too late, or whose ends were busy: a sentence for each.
+    /// Series with runs in real time that were too late, or whose ends were busy: a sentence for each.
     #[must_use]
     pub fn late(&self) -> Vec<String> {
         let series: BTreeSet<&str> = self.cells.iter().map(|cell| cell.series.as_str()).collect();
@@ -116,14 +116,14 @@ impl Table {
         })
     }
 
-    /// Whether one of `metrics` is shown flow by flow.
+    /// True if one of `metrics` is shown flow by flow.
     #[must_use]
     pub fn shows_flows<'name>(&self, mut metrics: impl Iterator<Item = &'name str>) -> bool {
         metrics.any(|metric| Self::flows_apart(self.cells.iter(), metric).is_some())
     }
 
-    /// Where a result, which may be that `of_one_flow`, hangs on few random losses: for each series with such points, how many
-    /// at which.
+    /// Results that hang on few random losses, which may be those `of_one_flow`: for each series with such points, the losses
+    /// at each.
     #[must_use]
     pub fn few_losses(&self, of_one_flow: bool) -> Vec<(&str, Vec<(u64, &Point)>)> {
         let mut found: Vec<(&str, Vec<(u64, &Point)>)> = Vec::new();
@@ -157,7 +157,7 @@ impl Table {
         Self { cells }
     }
 
-    /// What is seen of all runs through a lens; of runs that are too short nothing.
+    /// View of all runs through a lens; empty for runs that are too short.
     pub(crate) fn seen(&self, lens: Lens) -> Self {
         let seen = |cell: &Cell| {
             let measured: Option<_> = cell.measured.iter().map(|run| lens.see(run, cell.warm_up_s)).collect();

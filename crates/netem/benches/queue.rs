@@ -1,4 +1,4 @@
-//! What a packet costs each queue discipline on one core: `cargo bench -p dfcp-netem [-- --quick]`.
+//! Cost of a packet in each queue discipline on one core: `cargo bench -p dfcp-netem [-- --quick]`.
 //!
 //! Flows of equal rate overload a link ten times over, so that nine in ten packets are dropped: the queue alone, and a
 //! whole link with it. Disciplines take turns in short runs; each figure is the median of its runs, in millions of packets
@@ -71,7 +71,7 @@ fn main() -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// When packet `number` comes, and of which flow.
+/// Arrival time and flow of packet `number`.
 fn offer(number: u64, flows: u64) -> (Time, Small) {
     (Time::from_ns(number * u64::from(PACKET_BYTES) / OVERLOAD), Small { flow: number % flows })
 }

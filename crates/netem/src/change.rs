@@ -11,7 +11,7 @@ pub struct LinkChange {
     pub rate_bps: Option<u64>,
     /// One way, for packets which leave the transmitter from now on. They do not overtake those already travelling.
     pub delay: Option<Duration>,
-    /// Which packets are lost of those which leave the transmitter from now on.
+    /// Loss model of packets that leave the transmitter from now on.
     pub loss: Option<Loss>,
     /// An outage begins (`true`) or ends: what leaves the transmitter meanwhile is gone.
     pub outage: Option<bool>,

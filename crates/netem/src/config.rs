@@ -1,4 +1,4 @@
-//! What a link does to packets.
+//! Configuration of a link: its rate, delay, queue and impairments.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::queue::Discipline;
 /// Packets that may wait unless told otherwise: 15 MB of full-sized ones, 120 ms at 1 Gbit/s.
 pub const QUEUE_PACKETS_DEFAULT: usize = 10_000;
 
-/// What a link may hold altogether unless told otherwise, bytes: 1 GiB, 8 s at 1 Gbit/s.
+/// Default limit of everything that a link holds, bytes: 1 GiB, 8 s at 1 Gbit/s.
 pub const HELD_BYTES_MAX_DEFAULT: u64 = 1 << 30;
 
 /// A full packet, by which a policer's bucket is counted, bytes.
 pub const FULL_PACKET_BYTES: u32 = 1_500;
 
-/// How much later a reordered packet arrives unless told otherwise: 17 full-sized packets at 100 Mbit/s.
+/// Default extra delay of a reordered packet: 17 full-sized packets at 100 Mbit/s.
 pub const REORDER_DELAY_DEFAULT: Duration = Duration::from_millis(2);
 
-/// How much may wait for the transmitter. The packet being sent does not count, so a limit of zero packets is a link
+/// Limit of packets waiting for the transmitter. The packet being sent does not count, so a limit of zero packets is a link
 /// without a queue: a packet that finds the transmitter busy is dropped. A link without a rate never queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimit {
@@ -44,12 +44,12 @@ impl QueueLimit {
         Self { packets: None, bytes: Some(bytes) }
     }
 
-    /// Whether `packets` of altogether `bytes` may wait.
+    /// True if `packets` of altogether `bytes` may wait.
     pub(crate) fn allows(self, packets: usize, bytes: u64) -> bool {
         self.packets.is_none_or(|limit| packets <= limit) && self.bytes.is_none_or(|limit| bytes <= limit)
     }
 
-    /// Whether one more packet of `size_bytes` may join `packets` of altogether `bytes`.
+    /// True if one more packet of `size_bytes` may join `packets` of altogether `bytes`.
     pub(crate) fn admits(self, packets: usize, bytes: u64, size_bytes: u32) -> bool {
         self.allows(packets.saturating_add(1), bytes.saturating_add(u64::from(size_bytes)))
     }
@@ -77,11 +77,11 @@ pub struct LinkConfig {
     /// Packets arrive in batches: each at the next multiple of this time. Zero for none. A radio which aggregates frames and
     /// an interface which joins what it receives look like that.
     pub batch: Duration,
-    /// Drops what exceeds a rate before it can wait; `None` for nothing. What it drops counts as the queue's.
+    /// Drops what exceeds a rate before it can wait; `None` for nothing. Its drops count as the queue's.
     pub policer: Option<Policer>,
-    /// Which packets are lost, after they have used the bottleneck.
+    /// Losses of packets after they have used the bottleneck.
     pub loss: Loss,
-    /// How much may wait for the bottleneck; beyond it packets are dropped.
+    /// Limit of packets waiting for the bottleneck; beyond it packets are dropped.
     pub queue: QueueLimit,
     /// In which order they are sent, and which are dropped.
     pub discipline: Discipline,
@@ -95,7 +95,7 @@ pub struct LinkConfig {
     /// Probability that a packet arrives with one bit flipped, drawn for each copy.
     pub corrupt: f64,
     /// Times `(start, end)`, `end` excluded, in ascending order and apart: a packet whose last bit leaves the
-    /// transmitter within one is gone. What is travelling already arrives.
+    /// transmitter within one is gone. Packets travelling already arrive.
     pub blackouts: Vec<(Time, Time)>,
     /// Bound on all bytes in the link, waiting and travelling; what comes beyond it is dropped as if the queue were
     /// full. Only to keep memory finite on links without a rate.
@@ -229,7 +229,7 @@ impl LinkConfig {
         self
     }
 
-    /// Whether nothing can happen to a packet behind the transmitter but that it arrives after the delay.
+    /// True if every packet behind the transmitter arrives after the delay, and nothing else can happen to it.
     pub(crate) fn is_clean(&self) -> bool {
         let never = self.reorder == 0.0 && self.duplicate == 0.0 && self.corrupt == 0.0 && self.jitter.is_zero();
         never && self.batch.is_zero() && self.loss == Loss::None && self.blackouts.is_empty()
@@ -265,9 +265,9 @@ pub enum ConfigError {
     /// A probability outside 0 to 1, or not a number.
     #[error("{name} is {value}, but a probability lies between 0 and 1")]
     Probability {
-        /// Which one.
+        /// Name of the probability.
         name: &'static str,
-        /// What it was.
+        /// Value given.
         value: f64,
     },
     /// A rate of zero.
@@ -305,9 +305,9 @@ pub enum ConfigError {
     /// A parameter of a queue discipline outside its range.
     #[error("{name} is {value}, but must be {min} to {max}")]
     OutOfRange {
-        /// Which one.
+        /// Name of the parameter.
         name: &'static str,
-        /// What it was.
+        /// Value given.
         value: u64,
         /// The least that is possible.
         min: u64,
@@ -320,7 +320,7 @@ pub enum ConfigError {
     /// A time of zero where something would happen without end.
     #[error("{name} must be above zero")]
     ZeroDuration {
-        /// Which one.
+        /// Name of the parameter.
         name: &'static str,
     },
     /// RED's thresholds are equal or the wrong way round.

@@ -16,14 +16,14 @@ pub const TRACE_LINES_MAX: usize = 16_000_000;
 /// change for every few packets.
 pub const TRACE_BIN_DEFAULT: Duration = Duration::from_millis(20);
 
-/// The rate of a bin in which so many packets may leave, bit/s. Nothing leaves at 1 bit/s, which stands for no rate at all.
+/// The rate of a bin in which `packets` may leave, bit/s. Nothing leaves at 1 bit/s, which stands for no rate at all.
 #[must_use]
 pub fn binned_rate_bps(packets: u64, packet_bits: f64, bin: Duration) -> u64 {
     let per_packet_bps = packet_bits * 1e9 / duration_ns(bin).max(1) as f64;
     (packets as f64 * per_packet_bps).round().max(1.0) as u64
 }
 
-/// When packets of [`OPPORTUNITY_BYTES`] may leave. At the last of these times it begins again.
+/// Times at which packets of [`OPPORTUNITY_BYTES`] may leave. At the last of these times it begins again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryTrace {
     /// In order; the last is above 0.
@@ -97,7 +97,7 @@ impl DeliveryTrace {
         self.times_ms.len() as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0 / self.period().as_secs_f64()
     }
 
-    /// How many packets may leave before `time`.
+    /// Packets that may leave before `time`.
     fn before(&self, time_ns: u64) -> u64 {
         let period_ns = self.period_ms() * 1_000_000;
         let (round, rest_ns) = (time_ns / period_ns, time_ns % period_ns);
@@ -114,13 +114,13 @@ impl DeliveryTrace {
         binned_rate_bps(self.in_bin(duration_ns(bin), number), f64::from(OPPORTUNITY_BYTES) * 8.0, bin)
     }
 
-    /// How many packets may leave in the interval of this number.
+    /// Packets that may leave in the interval of this number.
     fn in_bin(&self, bin_ns: u64, number: u64) -> u64 {
         let start_ns = number.saturating_mul(bin_ns);
         self.before(start_ns.saturating_add(bin_ns)) - self.before(start_ns)
     }
 
-    /// How many packets may leave in each interval of the length `bin`, from the beginning until `end`. A `bin` of zero has none.
+    /// Packets that may leave in each interval of the length `bin`, from the beginning until `end`. A `bin` of zero has none.
     pub fn bins(&self, bin: Duration, end: Duration) -> impl Iterator<Item = u64> + '_ {
         let bin_ns = duration_ns(bin);
         let count = if bin_ns > 0 { duration_ns(end).div_ceil(bin_ns) } else { 0 };

@@ -36,7 +36,7 @@ impl Ecn {
         self as u8
     }
 
-    /// Whether a queue may mark the packet instead of dropping it. A packet that another queue has marked may be.
+    /// True if a queue may mark the packet instead of dropping it, or has marked it.
     #[must_use]
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
@@ -62,7 +62,7 @@ impl Marker {
         true
     }
 
-    /// What was marked up to now.
+    /// Packets and bytes marked up to now.
     pub(crate) fn marked(&self) -> Count {
         self.marked
     }

@@ -56,7 +56,7 @@ impl<P> Flight<P> {
         Self { in_order: VecDeque::new(), held_back: BinaryHeap::new(), last_arrival: Time::ZERO, next_number: 0 }
     }
 
-    /// When a packet that would arrive at `arrival` does so without overtaking those in order before it.
+    /// Arrival of a packet due at `arrival`, such that it does not overtake those in order before it.
     pub(crate) fn in_order_arrival(&self, arrival: Time) -> Time {
         arrival.max(self.last_arrival)
     }
@@ -90,7 +90,7 @@ impl<P> Flight<P> {
         self.in_order.get(arrived.checked_sub(1)?).map(|traveller| traveller.arrival)
     }
 
-    /// Whether one in order arrives after `end`.
+    /// True if one in order arrives after `end`.
     pub(crate) fn has_arrival_after(&self, end: Time) -> bool {
         self.in_order.back().is_some_and(|last| last.arrival > end)
     }

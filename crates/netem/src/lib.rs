@@ -17,7 +17,7 @@
 //!   nanosecond left by one packet is carried to the next.
 //! * **Order is kept** unless reordering is asked for: jitter never lets a packet overtake another.
 //! * **Congestion may be told by marks** (ECN): RED and CoDel mark packets whose ends see it, where they are told to, and drop
-//!   the others. What happens behind the queue keeps a packet's mark.
+//!   the others. Impairments behind the queue keep a packet's mark.
 //! * **The queue's order is a choice**: DropTail, or a [`Discipline`] that is fair to flows or drops early. A [`Queue`] may
 //!   also be used without a link.
 //! * **Each impairment draws from its own generator**, so switching jitter on does not change which packets are lost.

@@ -30,16 +30,16 @@ pub struct Link<P> {
     policer: Option<Box<TokenBucket>>,
     /// Of the configuration.
     delay: Duration,
-    /// Whether every packet which is sent arrives, once, after the delay and as it was.
+    /// Every packet which is sent arrives, once, after the delay and as it was.
     is_clean: bool,
-    /// Whether an outage lasts which a change has begun.
+    /// An outage lasts which a change has begun.
     is_out: bool,
     /// Apart, because a simulator has hundreds of links most of which are clean, and a cache has little room.
     config: Box<LinkConfig>,
     impairments: Box<Impairments>,
 }
 
-/// What can happen to packets behind the transmitter.
+/// Impairments of packets behind the transmitter.
 #[derive(Clone, Debug)]
 struct Impairments {
     loss: LossProcess,
@@ -68,7 +68,7 @@ impl<P: Packet> Link<P> {
     /// A link at rest. `seed` decides every random event.
     ///
     /// # Errors
-    /// When a field of `config` makes no sense: see [`ConfigError`].
+    /// Fails if a field of `config` is invalid: see [`ConfigError`].
     pub fn new(config: LinkConfig, seed: u64) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
@@ -87,7 +87,7 @@ impl<P: Packet> Link<P> {
         })
     }
 
-    /// Offers a packet at `now`. What the link does with it shows in [`stats`](Self::stats) and [`pop`](Self::pop).
+    /// Offers a packet at `now`. Its fate shows in [`stats`](Self::stats) and [`pop`](Self::pop).
     pub fn push(&mut self, now: Time, packet: P) {
         self.advance(now);
         let size_bytes = packet.size_bytes();
@@ -122,8 +122,8 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// When to [`pop`](Self::pop) so that packets which arrive within `patience` after the next one come together with it: a
-    /// caller for which each wake-up is dear waits that long. A packet that no other one follows closely is not kept waiting.
+    /// Time to [`pop`](Self::pop) so that packets which arrive within `patience` after the next one come together with it: a
+    /// caller with expensive wake-ups waits that long. A packet that no other one follows closely is not kept waiting.
     #[must_use]
     pub fn next_time_together(&self, patience: Duration) -> Option<Time> {
         let next = self.next_time()?;
@@ -132,8 +132,8 @@ impl<P: Packet> Link<P> {
         if self.flight.has_arrival_after(end) {
             return Some(together);
         }
-        // What travels is not all: the packet being sent may follow within `end`, and so may those which wait behind it. These
-        // are taken to be of its size: their own times are known only when they are sent.
+        // The packet being sent may follow within `end` as well, and so may those which wait behind it. These are taken to be
+        // of its size: their own times are known only when they are sent.
         let sent = self.transmitter.finish_time().map(|finish| finish + self.delay);
         let Some(sent) = sent.filter(|&sent| sent <= end) else { return Some(together) };
         let each_ns = duration_ns(self.transmitter.job_duration());
@@ -142,7 +142,7 @@ impl<P: Packet> Link<P> {
         Some(together.max(sent + Duration::from_nanos(each_ns * following)))
     }
 
-    /// When the packet being sent will have left; `None` while none is.
+    /// End of the present packet's transmission; `None` while none is being sent.
     #[must_use]
     pub fn sent_at(&self) -> Option<Time> {
         self.transmitter.finish_time()
@@ -179,7 +179,7 @@ impl<P: Packet> Link<P> {
     /// Changes the rate from `now` on, for the packet being sent as well.
     ///
     /// # Errors
-    /// When the rate is zero; the link is then unchanged.
+    /// Fails if the rate is zero; the link is then unchanged.
     pub fn set_rate_bps(&mut self, now: Time, rate_bps: Option<u64>) -> Result<(), ConfigError> {
         let rate = checked_rate(rate_bps)?;
         self.advance(now);
@@ -202,7 +202,7 @@ impl<P: Packet> Link<P> {
     /// Changes the loss model for packets which leave the transmitter after `now`.
     ///
     /// # Errors
-    /// When the model makes no sense; the link is then unchanged.
+    /// Fails if the model is invalid; the link is then unchanged.
     pub fn set_loss(&mut self, now: Time, loss: Loss) -> Result<(), ConfigError> {
         loss.validate()?;
         self.advance(now);
@@ -222,7 +222,7 @@ impl<P: Packet> Link<P> {
     /// Makes a change happen at `now`.
     ///
     /// # Errors
-    /// When its rate or loss makes no sense; the link is then unchanged.
+    /// Fails if its rate or loss is invalid; the link is then unchanged.
     pub fn change(&mut self, now: Time, change: &LinkChange) -> Result<(), ConfigError> {
         checked_rate(change.rate_bps)?;
         change.loss.as_ref().map_or(Ok(()), Loss::validate)?;
@@ -241,13 +241,13 @@ impl<P: Packet> Link<P> {
         Ok(())
     }
 
-    /// What the link is set to now.
+    /// Present settings of the link.
     #[must_use]
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// Whether an outage lasts which a change has begun.
+    /// True during an outage which a change has begun.
     #[must_use]
     pub fn is_out(&self) -> bool {
         self.is_out
@@ -334,7 +334,7 @@ impl<P: Packet> Link<P> {
     }
 }
 
-/// When a batch arrives which has a packet of the time `at`.
+/// Arrival of the batch that has a packet of the time `at`.
 fn next_multiple(at: Time, batch: Duration) -> Time {
     match duration_ns(batch) {
         0 => at,

@@ -1,4 +1,4 @@
-//! Which packets the link loses.
+//! Loss models of a link.
 
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ impl Loss {
     /// 1 / (1 − `mean_loss`) gives independent losses again.
     ///
     /// # Errors
-    /// When `mean_loss` is not in 0 ≤ `mean_loss` < 1, or no such process exists: bursts are shorter than one packet or
-    /// than `mean_loss` / (1 − `mean_loss`), the least that fits when each gap is a single packet.
+    /// Fails unless 0 ≤ `mean_loss` < 1, or if no such process exists: bursts are shorter than one packet or than
+    /// `mean_loss` / (1 − `mean_loss`), the least that fits when each gap is a single packet.
     pub fn bursts(mean_loss: f64, mean_burst_packets: f64) -> Result<Self, ConfigError> {
         checked_probability("mean loss", mean_loss)?;
         if mean_loss >= 1.0 {

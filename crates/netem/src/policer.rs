@@ -8,13 +8,13 @@ use crate::config::ConfigError;
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// What a policer lets through: a packet for which the bucket has tokens passes at once, any other is dropped (the
+/// A policer's rate and bucket: a packet for which the bucket has tokens passes at once, any other is dropped (the
 /// single-rate two-colour form of RFC 2697, whose red packets are dropped).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
     /// The rate at which the bucket fills, bit/s.
     pub rate_bps: u64,
-    /// What it holds, bytes; at the start it is full. A packet which is larger never passes.
+    /// Capacity of the bucket, bytes; at the start it is full. A packet which is larger never passes.
     pub bucket_bytes: u32,
 }
 
@@ -38,7 +38,7 @@ impl Policer {
 pub(crate) struct TokenBucket {
     policer: Policer,
     tokens: u128,
-    /// When `tokens` was true.
+    /// Time of the last update of `tokens`.
     at: Time,
 }
 
@@ -47,7 +47,7 @@ impl TokenBucket {
         Self { policer, tokens: policer.full(), at: Time::ZERO }
     }
 
-    /// Whether a packet passes at `now`.
+    /// True if a packet passes at `now`.
     pub(crate) fn passes(&mut self, now: Time, size_bytes: u32) -> bool {
         let elapsed_ns = now.as_ns().saturating_sub(self.at.as_ns());
         self.at = self.at.max(now);

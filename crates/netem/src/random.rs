@@ -12,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 #[derive(Clone, Debug)]
 pub(crate) struct Random(Pcg64Mcg);
 
-/// What a stream belongs to. The numbers enter the seed and must never change.
+/// Purpose of a stream. The numbers enter the seed and must never change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stream {
     Loss = 1,

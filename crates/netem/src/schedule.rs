@@ -1,4 +1,4 @@
-//! What happens to a path at given times: outages, recorded rates, new addresses.
+//! Events of a path at given times: outages, recorded rates, new addresses.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl Schedule {
         self.events.insert(place, (at, event));
     }
 
-    /// When the next event is due; `None` if there are no more.
+    /// Time of the next event; `None` if there are no more.
     #[must_use]
     pub fn next_at(&self) -> Option<Duration> {
         let rates = self.traces.iter().flatten().map(Replay::next_at);

@@ -1,4 +1,4 @@
-//! What a link counted.
+//! Counters of a link.
 
 use std::ops::AddAssign;
 

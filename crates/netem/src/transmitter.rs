@@ -21,10 +21,11 @@ pub(crate) struct Transmitter<P> {
 #[derive(Clone, Debug)]
 struct Job<P> {
     packet: P,
-    /// When `work_left` was true.
+    /// Time of the last update of `work_left`.
     since: Time,
     work_left: u128,
-    /// When it will have been done. Asked for several times per packet, and costs a division.
+    /// Time at which it will have been done. Kept, because it is asked for several times per packet and costs a
+    /// division.
     finish: Time,
 }
 
@@ -37,7 +38,7 @@ impl<P> Transmitter<P> {
         self.job.is_none()
     }
 
-    /// Whether it sends everything in no time.
+    /// True if it sends everything in no time.
     pub(crate) fn is_infinite(&self) -> bool {
         self.rate_bps.is_none()
     }
@@ -57,12 +58,12 @@ impl<P> Transmitter<P> {
         self.job = Some(Job { packet, since: now, work_left, finish });
     }
 
-    /// When the packet being sent will have left.
+    /// Time at which the packet being sent will have left.
     pub(crate) fn finish_time(&self) -> Option<Time> {
         self.job.as_ref().map(|job| job.finish)
     }
 
-    /// How long the packet being sent takes, from its start or the latest change of the rate.
+    /// Transmission time of the packet being sent, from its start or the latest change of the rate.
     pub(crate) fn job_duration(&self) -> Duration {
         self.job.as_ref().map_or(Duration::ZERO, |job| job.finish - job.since)
     }

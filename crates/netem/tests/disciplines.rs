@@ -148,7 +148,7 @@ fn a_round_robin_schedule_worked_out_by_hand() {
     }
 }
 
-/// What CoDel drops when a packet is taken out counts as an early drop, and is no longer held.
+/// CoDel's drops on the way out count as early drops, and their packets are no longer held.
 #[test]
 fn drops_on_the_way_out_are_counted() {
     let config =

@@ -1,4 +1,4 @@
-//! What holds for every link and every sequence of calls.
+//! Properties of every link under every sequence of calls.
 
 use std::time::Duration;
 
@@ -110,8 +110,8 @@ fn run(config: &LinkConfig, seed: u64, offers: &[Offer]) -> Result<Trace, TestCa
     Ok((arrived, link.stats()))
 }
 
-/// When each offer would arrive at a link that only queues and sends: `None` where the queue is full. Every busy period
-/// is worked out from its start with the total of its bits, so nothing can accumulate.
+/// Arrival of each offer at a link that only queues and sends: `None` if the queue is full. Every busy period is worked
+/// out from its start with the total of its bits, so nothing can accumulate.
 fn reference(rate_bps: u64, delay: Duration, queue_packets: usize, offers: &[Offer]) -> Vec<Option<Time>> {
     let mut departures: Vec<u64> = Vec::new();
     let (mut busy_since, mut busy_bits) = (0u64, 0u128);

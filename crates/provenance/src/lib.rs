@@ -17,10 +17,10 @@ use std::process::Command;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// What cargo writes into each package that it makes of a repository.
+/// File that cargo writes into each package of a repository.
 const PACKAGED_FROM: &str = ".cargo_vcs_info.json";
 
-/// How many digits of a commit are told: as many as `git rev-parse --short=12` prints where they are unambiguous.
+/// Digits of a commit: as many as `git rev-parse --short=12` prints where they are unambiguous.
 const COMMIT_DIGITS: usize = 12;
 
 /// Sets `variable` to the commit from which the package is built: the one which it was packaged from, else that of the
@@ -54,7 +54,7 @@ pub fn source_hash(variable: &str, sources: &[&str]) {
 }
 
 fn tell(out: &str) {
-    // Without a reader there is no cargo, and no build.
+    // A failed write means that cargo is gone, and the build with it.
     let _ = std::io::stdout().write_all(out.as_bytes());
 }
 

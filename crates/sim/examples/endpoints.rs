@@ -1,5 +1,5 @@
-//! What sender and receiver together cost per data segment, without a network between them: a ring of segments, of which
-//! a part is lost.
+//! Cost of sender and receiver per data segment, without a network between them: a ring of segments, some of which are
+//! lost.
 
 #![expect(
     clippy::unwrap_used,

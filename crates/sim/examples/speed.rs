@@ -1,4 +1,4 @@
-//! What simulating costs: `cargo run --release -p dfcp-sim --example speed -- --transport quic --flows 10`. Many flows
+//! Cost of simulating: `cargo run --release -p dfcp-sim --example speed -- --transport quic --flows 10`. Many flows
 //! over one bottleneck, each end counted.
 
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a program for developers, which takes the time")]
@@ -53,13 +53,13 @@ enum Order {
     Sfq,
 }
 
-/// What simulating flows over one bottleneck costs.
+/// Measures the cost of simulating flows over one bottleneck.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// What carries the flows.
+    /// Transport of the flows.
     #[arg(long, value_enum, default_value = "cubic")]
     transport: Carrier,
-    /// How many flows.
+    /// Number of flows.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     flows: u64,
     /// Rate of the bottleneck in Mbit/s.
@@ -182,7 +182,7 @@ fn main() {
     let (start, cpu_start) = (Instant::now(), cpu_time());
     dumbbell.simulation.run_until(Time::from_s(arguments.seconds));
     let wall = start.elapsed();
-    // Where the CPU's time cannot be had, the clock's does: nothing here waits.
+    // Without a CPU clock the wall clock serves: nothing here waits.
     let cpu_s = cpu_time().zip(cpu_start).map_or(wall, |(end, start)| end - start).as_secs_f64();
     let (packets, hops) = dumbbell.simulation.packets_and_hops();
     let bits: u64 = dumbbell.delivered_bytes().iter().sum::<u64>() * 8;

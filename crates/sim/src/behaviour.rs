@@ -1,4 +1,4 @@
-//! What the ends of a DFCP flow do that others do not: applications with little to send or slow to read, and clocks that drift.
+//! Ends of a DFCP flow that differ from the others: applications with little to send or slow to read, and clocks that drift.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ const PIECE_BYTES_MIN: u64 = 1_420;
 /// Ends which are not as fast as the path permits. The default is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Behaviour {
-    /// What the sending application has to send; `None` for as much as is taken.
+    /// Data that the sending application has; `None` for as much as is taken.
     pub demand: Option<Demand>,
-    /// How fast the receiving application reads, bit/s; `None` for at once.
+    /// Rate at which the receiving application reads, bit/s; `None` for at once.
     pub read_bps: Option<u64>,
     /// By how many millionths the receiver's clock is faster than it should be; slower if negative.
     pub clock_ppm: i32,
-    /// What the receiver lies about.
+    /// Lie in the receiver's reports.
     pub lie: Option<Lie>,
 }
 
 /// Bytes which an application has to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// How fast they come while they come, bit/s.
+    /// Rate while data comes, bit/s.
     pub rate_bps: u64,
     /// They come for so long at a time; zero for always.
     pub on: Duration,
@@ -51,7 +51,7 @@ impl Demand {
         (active_ns * u128::from(self.rate_bps) / (8 * NS_PER_S)) as u64
     }
 
-    /// The time after which so many have come, ns; `None` if never.
+    /// The time after which `bytes` have come, ns; `None` if never.
     fn time_of(self, bytes: u64) -> Option<u128> {
         let active_ns = (u128::from(bytes) * 8 * NS_PER_S).checked_next_multiple_of(self.rate_bps.into())?
             / u128::from(self.rate_bps);
@@ -71,11 +71,11 @@ impl Demand {
     }
 }
 
-/// Which bytes an application may write or read by now.
+/// Counts the bytes that an application may write or read by now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meter {
     demand: Demand,
-    /// When the first of them came.
+    /// Time of the first of them.
     since: Option<Time>,
     used: u64,
 }
@@ -89,7 +89,7 @@ impl Meter {
         Self::new(Demand::constant(rate_bps))
     }
 
-    /// How many there are at `now`; the first call begins.
+    /// Bytes left at `now`; the first call starts the count.
     pub(crate) fn left(&mut self, now: Time) -> u64 {
         let since = *self.since.get_or_insert(now);
         let elapsed_ns = now.as_ns().saturating_sub(since.as_ns());
@@ -100,7 +100,7 @@ impl Meter {
         self.used += bytes;
     }
 
-    /// When there is another piece; `None` if never, or if it has not begun.
+    /// Time of the next piece; `None` if never, or before the start.
     pub(crate) fn next(&self) -> Option<Time> {
         let after_ns = self.demand.time_of(self.used + self.demand.piece_bytes())?;
         let at_ns = u128::from(self.since?.as_ns()) + after_ns;
@@ -108,7 +108,7 @@ impl Meter {
     }
 }
 
-/// A clock which is faster or slower than it should be, by so many millionths.
+/// A clock which is faster or slower than it should be, by `ppm` millionths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     ppm: i32,
@@ -121,7 +121,7 @@ impl Clock {
         Self { ppm }
     }
 
-    /// What it shows at `now`.
+    /// Time that the clock shows at `now`.
     pub(crate) fn shows(self, now: Time) -> Time {
         let ns = i128::from(now.as_ns());
         let shown = ns + ns * i128::from(self.ppm) / MILLION;

@@ -25,7 +25,7 @@ pub struct DfcpConfig {
     pub sender: Config,
     /// Of the receiver; its profile must be the sender's.
     pub receiver: Config,
-    /// What else the ends do.
+    /// Applications, clocks and lies of the ends.
     pub behaviour: Behaviour,
     /// Messages which are sent instead of a stream, or beside it.
     pub messages: Option<Messages>,
@@ -53,7 +53,7 @@ impl DfcpConfig {
     }
 }
 
-/// What the application of an end does.
+/// Task of an end's application.
 #[derive(Debug)]
 enum Application {
     /// Writes this many bytes (`None`: without end), then shuts down.
@@ -228,7 +228,7 @@ impl DfcpEnd {
         Some((length, length as u32 + elided_bytes + self.overhead_bytes, ecn))
     }
 
-    /// Which address of the other end the datagram goes to that was polled last.
+    /// Number of the other end's address that the last polled datagram goes to.
     pub(crate) fn sends_to(&self) -> u16 {
         self.sends_to
     }
@@ -244,7 +244,7 @@ impl DfcpEnd {
         next.map(|at| self.clock.time_of(at)).into_iter().chain(next_message).min()
     }
 
-    /// When an application which is not as fast as the connection has the next piece to write, or reads it.
+    /// Time of the next piece to write or read, for an application slower than the connection.
     fn next_piece(&self, connection: &Connection) -> Option<Time> {
         match self.application {
             Application::Write { left, is_writable, demand } => {

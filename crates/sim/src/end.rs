@@ -11,7 +11,7 @@ use crate::quic::QuicEnd;
 use crate::tcp;
 use crate::web::{self, WebReceiver, WebSender};
 
-/// What is written or read at once.
+/// Bytes written or read at once.
 pub(crate) const SCRATCH_BYTES: usize = 1 << 16;
 
 /// Room which all ends use in turn, so that it stays in the cache.
@@ -156,7 +156,7 @@ impl End {
         }
     }
 
-    /// Which address of the other end the packet goes to that was polled last.
+    /// Number of the other end's address that the last polled packet goes to.
     pub(crate) fn sends_to(&self) -> u16 {
         match self {
             Self::Dfcp(end) => end.sends_to(),
@@ -177,7 +177,7 @@ impl End {
         }
     }
 
-    /// When an end whose interface has no room wants to be asked again, or to handle a timer.
+    /// Time of the next poll, or timer, of an end whose interface has no room.
     pub(crate) fn asks_again(&self, now: Time) -> Option<Time> {
         match self {
             // It knows whether it has a packet only once it has made it.
@@ -194,9 +194,9 @@ impl End {
         }
     }
 
-    /// Whether it sends as fast as its interface takes packets, and so must not be asked for more than that. QUIC is held up by its
-    /// socket, which is full long before its window is: without that a path without loss has a queue as long as the window,
-    /// which then grows for ever.
+    /// True if it sends as fast as its interface takes packets, and must be asked only while there is room. QUIC is held up by its
+    /// socket, which is full long before its window is: without that, a path without loss has a queue as long as the window, which
+    /// then grows for ever.
     pub(crate) fn waits_for_uplink(&self) -> bool {
         match self {
             Self::Quic(_) => true,
@@ -205,12 +205,12 @@ impl End {
         }
     }
 
-    /// Whether it wants to know what waits in its interface before it is asked for another packet.
+    /// True if it must know the packets queued in its interface before it is asked for another.
     pub(crate) fn minds_uplink(&self) -> bool {
         matches!(self, Self::TcpSender(_) | Self::WebSender(_))
     }
 
-    /// So many packets wait there.
+    /// This many packets wait there.
     pub(crate) fn note_uplink(&mut self, packets: usize) {
         match self {
             Self::TcpSender(sender) => sender.note_device_queue(packets),
@@ -219,7 +219,7 @@ impl End {
         }
     }
 
-    /// Whether it has more to send when the next packet has left its interface.
+    /// True if it has more to send when the next packet has left its interface.
     pub(crate) fn resumes_by_uplink(&self) -> bool {
         match self {
             Self::TcpSender(sender) => sender.waits_for_device(),
@@ -240,7 +240,7 @@ impl End {
         }
     }
 
-    /// Whether this end knows that the other has got all.
+    /// True once this end knows that the other has received everything.
     pub(crate) fn is_confirmed(&self) -> bool {
         match self {
             Self::TcpSender(sender) => sender.is_finished(),

@@ -21,7 +21,7 @@ const NEVER: Key = Key::MAX;
 pub(crate) struct EventQueue {
     /// One for every slot, and [`NEVER`] up to a power of two.
     keys: Vec<Key>,
-    /// Which slot wins at every node: the children of `n` are `2n` and `2n + 1`, the last half is one leaf for every key.
+    /// Winning slot at every node: the children of `n` are `2n` and `2n + 1`, the last half is one leaf for every key.
     winners: Vec<u32>,
     slots: usize,
     entered: u64,

@@ -11,7 +11,7 @@ use crate::simulation::LinkId;
 use crate::tcp;
 use crate::web::{WebConfig, WebError};
 
-/// What carries a flow.
+/// Transport of a flow.
 #[derive(Clone, Debug)]
 pub enum Transport {
     /// A model of TCP.
@@ -29,12 +29,12 @@ pub enum Transport {
 /// A transfer in one direction.
 #[derive(Clone, Debug)]
 pub struct FlowConfig {
-    /// When the sender opens the connection.
+    /// Time at which the sender opens the connection.
     pub start: Time,
     /// From then on both ends are silent, as if their hosts had been switched off.
     pub stop: Option<Time>,
-    /// When its sender gets another address, as behind a NAT which has forgotten it, in order: what goes to the one before is lost.
-    /// DFCP and QUIC go on by a validated path; TCP's connection ends.
+    /// Times at which its sender gets another address, in order, as behind a NAT whose mapping has expired: packets to the address before
+    /// are lost. DFCP and QUIC go on by a validated path; TCP's connection ends.
     pub rebinds: Vec<Time>,
     /// Application bytes to be sent, or `None` for as many as the time permits.
     pub bytes: Option<u64>,
@@ -42,7 +42,7 @@ pub struct FlowConfig {
     pub forward: Vec<LinkId>,
     /// The links back, at least one.
     pub back: Vec<LinkId>,
-    /// What carries it.
+    /// Transport of the flow.
     pub transport: Transport,
 }
 
@@ -76,20 +76,20 @@ pub enum FlowError {
     Web(#[from] WebError),
 }
 
-/// How a flow has fared up to now.
+/// Results of a flow up to now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowReport {
-    /// When its sender opened the connection.
+    /// Time at which its sender opened the connection.
     pub started_at: Time,
-    /// When the receiver had the first byte.
+    /// Time of the first byte at the receiver.
     pub first_byte_at: Option<Time>,
-    /// When the receiver had the last byte; only of a flow with a size.
+    /// Time of the last byte at the receiver; only of a flow with a size.
     pub completed_at: Option<Time>,
-    /// When the sender knew of that.
+    /// Time at which the sender knew of that.
     pub confirmed_at: Option<Time>,
     /// Application bytes which the receiver has been given: those of streams in order, those of messages in time.
     pub delivered_bytes: u64,
-    /// What has come of its messages, if it has some.
+    /// Results of its messages, if it has some.
     pub messages: Option<MessageReport>,
     /// Why it ended early.
     pub failure: Option<String>,
@@ -134,18 +134,18 @@ impl Flow {
         })
     }
 
-    /// Whether its ends are silent.
+    /// True once its ends are silent.
     pub(crate) fn is_stopped(&self, now: Time) -> bool {
         self.stop.is_some_and(|stop| now >= stop)
     }
 
-    /// Which address its sender has.
+    /// Number of its sender's present address.
     pub(crate) fn address(&self, now: Time) -> u16 {
         self.rebinds.partition_point(|&at| at <= now) as u16
     }
 
-    /// Whether what arrives from the sender's address number `address` belongs to its connection. TCP's is bound to the address which it was
-    /// opened from: from another one the receiver resets it, which ends the flow.
+    /// True if packets from the sender's address number `address` belong to its connection. TCP's is bound to the address that opened it:
+    /// the receiver resets it for any other, which ends the flow.
     pub(crate) fn admits(&mut self, now: Time, address: u16) -> bool {
         let is_tcp = matches!(self.ends[0], End::TcpSender(_));
         if !is_tcp || address == self.address(self.started_at) {

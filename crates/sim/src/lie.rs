@@ -4,7 +4,7 @@ use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter, decode};
 use dfcp_wire::segment::{Address, Received, Segment};
 use dfcp_wire::{DatagramBuffer, Unverified};
 
-/// What a receiver lies about.
+/// Lie in a receiver's reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
     /// Everything arrives four times as fast as it does.

@@ -1,4 +1,4 @@
-//! What links carry.
+//! Packets on links.
 
 use std::ops::{Deref, DerefMut};
 
@@ -14,11 +14,11 @@ pub struct Packet {
     pub id: u64,
     /// The flow it belongs to.
     pub flow: u32,
-    /// Whether it goes from the flow's receiver to its sender.
+    /// It goes from the flow's receiver to its sender.
     pub is_back: bool,
-    /// Which link of its route it is on.
+    /// Index of its link in the route.
     pub(crate) leg: u16,
-    /// Which address of the flow's sender it comes from, or goes to: counted from 0.
+    /// Number, from 0, of the sender's address that it comes from, or goes to.
     pub(crate) address: u16,
     /// Bytes of the IP packet.
     pub size_bytes: u32,
@@ -26,11 +26,11 @@ pub struct Packet {
     pub ecn: Ecn,
     /// A bit of it has been flipped, and its checksum does not fit.
     pub(crate) is_damaged: bool,
-    /// What the receiving end gets.
+    /// Content for the receiving end.
     pub body: Body,
 }
 
-/// What a packet says.
+/// Content of a packet.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// A segment of a TCP model.
@@ -43,14 +43,14 @@ pub enum Body {
     Model(ModelSegment),
     /// A segment of one of the connections of web traffic.
     Web {
-        /// Which, counted from 0 in the order in which they open.
+        /// Number of the connection, from 0 in the order in which they open.
         connection: u32,
-        /// What it says.
+        /// Segment of that connection.
         segment: Box<Segment>,
     },
 }
 
-/// What fits beside its length without making [`Body`] larger.
+/// Longest content that fits beside its length without making [`Body`] larger.
 const SHORT_BYTES_MAX: usize = 38;
 
 /// The bytes of a datagram. Short ones lie in the packet itself: most of those whose symbols are only counted. Of these a

@@ -22,7 +22,7 @@ const ENHANCED_PACKET: u32 = 6;
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
 
-/// Where packets are seen.
+/// Point at which packets are captured.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     /// At the entrance of a link.
@@ -31,24 +31,24 @@ enum Place {
     Senders,
 }
 
-/// What a capture has, and what it lacks.
+/// Packets in a capture, and those left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
     /// Packets in it.
     pub packets: u64,
     /// Packets left out, because it had reached its limit.
     pub left_out: u64,
-    /// When the first of these came.
+    /// Time of the first packet left out.
     pub full_at: Option<Time>,
 }
 
-/// Writes packets with their times in nanoseconds. What is not modelled (data of TCP, symbols which are only counted) is
-/// cut off, as a capture with a snap length does.
+/// Writes packets with their times in nanoseconds. Bytes that are not modelled (data of TCP, symbols which are only
+/// counted) are cut off, as in a capture with a snap length.
 #[derive(Debug)]
 pub struct Pcapng<W> {
     to: W,
     place: Place,
-    /// What is known of each flow.
+    /// Transports of the flows.
     carriers: Vec<Carrier>,
     limit_bytes: u64,
     written_bytes: u64,
@@ -82,7 +82,7 @@ impl<W: Write> Pcapng<W> {
     /// A capture of what comes to the entrance of `link`.
     ///
     /// # Errors
-    /// When `to` fails.
+    /// Fails if `to` does.
     pub fn new(to: W, link: LinkId) -> io::Result<Self> {
         Self::begin(to, Place::Link(link), &[format!("link{}", link.index() + 1)])
     }
@@ -91,7 +91,7 @@ impl<W: Write> Pcapng<W> {
     /// interface of its own: `flow1`, `flow2` and so on.
     ///
     /// # Errors
-    /// When `to` fails.
+    /// Fails if `to` does.
     pub fn at_senders(to: W, flows: usize) -> io::Result<Self> {
         let names: Vec<String> = (1..=flows).map(|flow| format!("flow{flow}")).collect();
         Self::begin(to, Place::Senders, &names)
@@ -140,7 +140,7 @@ impl<W: Write> Pcapng<W> {
         self.carriers[flow.index()] = Carrier::of(sender);
     }
 
-    /// What it has up to now.
+    /// Packets captured and left out up to now.
     #[must_use]
     pub fn captured(&self) -> Captured {
         self.captured

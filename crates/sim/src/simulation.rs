@@ -33,7 +33,7 @@ impl FlowId {
     }
 }
 
-/// Which link or end a slot of the event queue belongs to.
+/// Link or end that owns a slot of the event queue.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Link(u32),
@@ -91,7 +91,7 @@ impl<O: Observer> Simulation<O> {
     /// Adds one direction of a link.
     ///
     /// # Errors
-    /// When a field of `config` makes no sense.
+    /// Fails if a field of `config` is invalid.
     pub fn add_link(&mut self, config: LinkConfig) -> Result<LinkId, ConfigError> {
         let id = LinkId(self.links.len() as u32);
         let link = Link::new(config, self.seed_of(1, id.index()))?;
@@ -103,7 +103,7 @@ impl<O: Observer> Simulation<O> {
     /// Adds a flow, which begins at its start time.
     ///
     /// # Errors
-    /// When its configuration makes no sense, or its routes are empty or lead over links which do not exist.
+    /// Fails if its configuration is invalid, or its routes are empty or lead over links which do not exist.
     pub fn add_flow(&mut self, config: FlowConfig) -> Result<FlowId, FlowError> {
         for route in [&config.forward, &config.back] {
             if route.is_empty() || route.len() > usize::from(u16::MAX) {
@@ -138,7 +138,7 @@ impl<O: Observer> Simulation<O> {
         (0..self.links.len() as u32).map(LinkId)
     }
 
-    /// What happened at `link`, up to now.
+    /// State and counters of `link`, up to now.
     pub fn link(&mut self, link: LinkId) -> &Link<Packet> {
         let link = &mut self.links[link.index()].0;
         link.advance(self.now);
@@ -150,7 +150,7 @@ impl<O: Observer> Simulation<O> {
         self.link(link).stats()
     }
 
-    /// How `flow` has fared.
+    /// Results of `flow` up to now.
     #[must_use]
     pub fn flow(&self, flow: FlowId) -> FlowReport {
         self.flows[flow.index()].report(self.now)
@@ -170,7 +170,7 @@ impl<O: Observer> Simulation<O> {
     /// Changes `link` from now on.
     ///
     /// # Errors
-    /// When its rate or loss makes no sense; the link is then unchanged.
+    /// Fails if its rate or loss is invalid; the link is then unchanged.
     pub fn change(&mut self, link: LinkId, change: &LinkChange) -> Result<(), ConfigError> {
         let (link, slot) = &mut self.links[link.index()];
         link.change(self.now, change)?;
@@ -297,7 +297,7 @@ impl<O: Observer> Simulation<O> {
         self.event_queue.set_again(self.flows[index].slots[side], wake);
     }
 
-    /// Whether `end` of a flow is what it says; for tests and reports which look inside.
+    /// Sender or receiver of a flow; for tests and reports that read its state.
     #[must_use]
     pub fn end(&self, flow: FlowId, is_receiver: bool) -> &End {
         &self.flows[flow.index()].ends[usize::from(is_receiver)]

@@ -59,7 +59,7 @@ impl Graph {
         Node(self.nodes - 1)
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.nodes
@@ -118,7 +118,7 @@ impl Graph {
     /// Puts the links into a simulation.
     ///
     /// # Errors
-    /// When a link's configuration makes no sense.
+    /// Fails if a link's configuration is invalid.
     pub fn build<O: Observer>(self, simulation: &mut Simulation<O>) -> Result<Network, ConfigError> {
         let links = self.edges.iter().map(|edge| simulation.add_link(edge.link.clone())).collect::<Result<_, _>>()?;
         Ok(Network { graph: self, links })
@@ -145,7 +145,7 @@ impl Network {
 pub struct Pair {
     /// Rate of the sender's and the receiver's access link, bit/s; `None` for infinite.
     pub access_bps: Option<u64>,
-    /// What the pair's links add to the round-trip time. A quarter of it is on each of the four.
+    /// Part of the round-trip time on the pair's links. A quarter of it is on each of the four.
     pub rtt: Duration,
     /// Longest random delay of a packet on the sender's link, evenly distributed; packets keep their order. As long as a
     /// packet lasts on the bottleneck, it keeps flows from falling into step (Floyd and Jacobson, "On traffic phase

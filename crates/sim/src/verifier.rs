@@ -19,11 +19,11 @@ struct Entered {
     ecn: Ecn,
 }
 
-/// What a link must obey, and what is on it.
+/// Rules of a link, and the packets on it.
 #[derive(Debug)]
 struct Watched {
     config: LinkConfig,
-    /// What went in and has not come out, by flow and direction, in order.
+    /// Packets that went in and have not come out, by flow and direction, in order.
     inside: BTreeMap<(u32, bool), VecDeque<Entered>>,
     offered: u64,
     arrived: u64,
@@ -67,7 +67,7 @@ impl Verifier {
         }
     }
 
-    /// What was violated up to now, besides what the links' own counters say against this observer's.
+    /// Violations up to now, besides those of the links' own counters against this observer's.
     #[must_use]
     pub fn verdict(simulation: &mut Simulation<Self>) -> Vec<String> {
         Self::verdict_within(simulation, |own| own)
@@ -115,7 +115,7 @@ impl Watched {
         (in_order && self.config.rate_bps.is_some()).then(|| self.serialisation(before) + self.config.delay)
     }
 
-    /// Whether its queue may mark packets.
+    /// True if its queue may mark packets.
     fn marks(&self) -> bool {
         match &self.config.discipline {
             Discipline::FqCodel(fq_codel) => fq_codel.ecn || fq_codel.ce_threshold.is_some(),

@@ -9,7 +9,7 @@ use crate::tcp::{self, Receiver, Segment, Sender};
 /// A connection of web traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WebConnection {
-    /// When it opens.
+    /// Time at which it opens.
     pub start: Time,
     /// Application bytes which the user is sent by it.
     pub bytes: u64,
@@ -18,7 +18,7 @@ pub struct WebConnection {
 /// All connections of a user. They are one flow: queues that tell flows apart give them one place together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WebConfig {
-    /// What carries each of them.
+    /// TCP settings of each of them.
     pub tcp: tcp::Config,
     /// In any order.
     pub connections: Vec<WebConnection>,
@@ -33,7 +33,7 @@ pub enum WebError {
     Sized,
 }
 
-/// What all connections of a sender have counted together.
+/// Sums over all connections of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WebStats {
     /// Connections opened.
@@ -62,11 +62,11 @@ impl WebStats {
 pub struct WebSender {
     config: WebConfig,
     seed: u64,
-    /// How many of the connections, in order of time, were opened.
+    /// Number of connections opened, in order of time.
     opened: usize,
     /// Those which are not finished, by their place in that order.
     open: BTreeMap<u32, Sender>,
-    /// What finished ones have counted.
+    /// Sums over finished ones.
     finished: WebStats,
 }
 
@@ -79,7 +79,7 @@ pub struct WebReceiver {
     /// Those which have everything: they answer what comes once more, as a connection in TIME-WAIT does. Few are asked at every
     /// event, and there may be thousands of these.
     closed: BTreeMap<u32, Receiver>,
-    /// What the closed ones have delivered.
+    /// Bytes delivered by closed ones.
     closed_bytes: u64,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn pair(
 
 impl WebSender {
     pub(crate) fn on_segment(&mut self, now: Time, connection: u32, segment: &Segment) {
-        // What answers a finished connection once more is of no use.
+        // A late answer to a finished connection is ignored.
         let Some(sender) = self.open.get_mut(&connection) else { return };
         sender.on_segment(now, segment);
         if sender.is_finished() {
@@ -140,13 +140,13 @@ impl WebSender {
         self.open.values().any(Sender::waits_for_device)
     }
 
-    /// What its connections were told.
+    /// TCP settings of its connections.
     #[must_use]
     pub fn tcp(&self) -> &tcp::Config {
         &self.config.tcp
     }
 
-    /// What was counted.
+    /// Sums over all connections up to now, open ones included.
     #[must_use]
     pub fn stats(&self) -> WebStats {
         let stats = WebStats { opened: self.opened as u64, ..self.finished };

@@ -34,7 +34,7 @@ fn path(rtt: Duration, bdp: f64, loss: f64) -> Path {
     Path::drop_tail(RATE_BPS, (packets as usize).max(16), loss, 7)
 }
 
-/// What flows got between two times.
+/// Results of flows between two times.
 struct Got {
     mbps: Vec<f64>,
     /// Packets waiting, on average, in milliseconds of the bottleneck.
@@ -125,7 +125,7 @@ fn ten_automatic_rates_share_the_path_and_keep_its_queue_short() {
         let mut dumbbell = Dumbbell::new(path(rtt, 1.0, 0.0), (0..10).map(flow).collect(), Nobody);
         dumbbell.simulation.run_until(Time::from_s(10));
         let early = got_until(&mut dumbbell, 25);
-        // How soon shares become equal depends on the starts; differences fall by e in some 13 s (decision 0025).
+        // The time until shares are equal depends on the starts; differences fall by e in some 13 s (decision 0025).
         let late = got_until(&mut dumbbell, 40);
         for got in [&early, &late] {
             assert!(got.used(0.0) > 0.93, "every {every_ms} ms: {} used", got.used(0.0));
@@ -172,7 +172,7 @@ fn thirty_automatic_rates_become_equal_and_do_not_take_each_other_for_tcp() {
         println!("{rtt_ms} ms: Jain {:.2}, {} ms, {} dropped", got.jain(), got.queue_ms, got.dropped);
         assert!(got.used(0.0) > 0.95 && got.dropped < 0.02, "{rtt_ms} ms: {}, {}", got.used(0.0), got.dropped);
         assert!(got.queue_ms < most_ms, "{rtt_ms} ms: {} ms", got.queue_ms);
-        // Late comers find a queue, which they took for a part of the path if nobody let it drain: 0.2 to 0.75 then.
+        // Late comers find a queue. If no flow let it drain, they took it for a part of the path: 0.2 to 0.75 then.
         assert!(got.jain() > 0.8, "{rtt_ms} ms: {:?}", got.mbps);
     }
 }
@@ -188,7 +188,7 @@ fn share_beside(congestion: tcp::Congestion, rtt_ms: u64, bdp: f64, start_ms: u6
 
 #[test]
 fn beside_cubic_neither_starves() {
-    // Both starting together or one after the other, which decides who has the queue at first.
+    // Both start together or one after the other, which decides which flow has the queue at first.
     for (rtt_ms, bdp) in [(20, 1.0), (20, 4.0), (100, 1.0), (100, 4.0), (40, 0.5)] {
         for start_ms in [0, 130, 3_000] {
             let share = share_beside(tcp::Congestion::Cubic, rtt_ms, bdp, start_ms);
@@ -214,7 +214,8 @@ fn bursts_of_losses_are_no_queue() {
         (path.seed, path.bottleneck.loss) = (seed, Loss::bursts(0.3, 4.0).expect("such bursts exist"));
         let mut dumbbell = Dumbbell::new(path, vec![Flow::new(auto(Policy::Fair), rtt, None)], Nobody);
         dumbbell.simulation.run_until(Time::from_s(2));
-        // What arrives in order within a second is 0.6 to 1.4 of that, by where the bursts are; what the link carries is not.
+        // In-order arrivals within a second are 0.6 to 1.4 of that, depending on the bursts; the share that the link carries
+        // is not.
         soon += u32::from(got_until(&mut dumbbell, 8).carried > 0.97);
         // A flow that loses two first trains in bursts takes the path for a full one, and finds out.
         let late = got_until(&mut dumbbell, 18).used(0.3);

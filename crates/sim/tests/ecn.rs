@@ -108,7 +108,7 @@ fn both_ends_have_to_agree() {
     assert!(answer(dctcp(), ASKING, Ecn::Ect0));
 }
 
-/// What a sender sends first when its SYN was answered with these flags.
+/// A sender, with its first segment after its SYN was answered with these flags.
 fn first_after(config: Config, flags: Flags) -> (Sender, Segment) {
     let mut sender = Sender::new(config, None, 1).unwrap();
     sender.poll_transmit(Time::ZERO).unwrap();
@@ -129,7 +129,7 @@ fn without_agreement_nothing_is_ect_and_dctcp_is_reno() {
         assert_eq!(first_after(with_ecn(Congestion::Cubic), flags).1.ecn, Ecn::NotEct);
         let (mut sender, first) = first_after(dctcp(), flags);
         assert_eq!(first.ecn, Ecn::NotEct);
-        // An echo nobody agreed on is nothing.
+        // An echo without agreement on ECN is ignored.
         let echo =
             Segment { flags: Flags { ack: true, ece: true, ..Flags::default() }, ack: 1 + MSS, ..data(0, Ecn::NotEct) };
         sender.on_segment(at(20), &Segment { len_bytes: 0, seq: 1, ..echo });
@@ -322,7 +322,7 @@ fn dctcp_tells_exactly_which_segments_were_marked() {
 
 const MBIT: u64 = 1_000_000;
 
-/// What flows of one kind did behind a bottleneck of 100 Mbit/s, over 20 ms, from 5 s to 20 s.
+/// Results of flows of one kind behind a bottleneck of 100 Mbit/s, over 20 ms, from 5 s to 20 s.
 struct Outcome {
     share: f64,
     queue_packets: f64,
@@ -411,7 +411,7 @@ fn dctcp_keeps_the_queue_at_its_threshold() {
         assert!((low..high).contains(&outcome.queue_packets), "{flows}: {}", outcome.queue_packets);
         // RED marks what arrives: some of it waits or travels.
         assert!(outcome.stats.ce_marked.packets - outcome.received_ce <= 300, "{flows}");
-        // Told as it was, but for what is on its way.
+        // Reported exactly, except for marks on their way.
         let off = outcome.delivered_ce.abs_diff(outcome.received_ce);
         assert!(off <= 400, "{flows}: {} of {}", outcome.delivered_ce, outcome.received_ce);
     }

@@ -11,7 +11,7 @@ use dfcp_sim::{
 };
 use dfcp_time::Time;
 
-/// What carries the flows of a scenario.
+/// Transport of a scenario's flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Carrier {
     Tcp(Congestion),

@@ -35,7 +35,7 @@ fn goodput_without_loss() {
 fn goodput_with_loss() {
     let points = cheap_points(true);
     assert!(points.len() >= 20, "{}", points.len());
-    // What three runs leave to chance comes on top.
+    // The standard error of three runs comes on top.
     let check = |point: &Point| {
         let (here, error) = point.mean(RUNS);
         off(point, here.goodput_mbps, 0.1 + (error + point.standard_error_mbps) / point.goodput_mbps)

@@ -232,7 +232,7 @@ fn acknowledgements_above_a_gap_are_held_back_from_the_fourth_on() {
     }
     // 5 % of the 20 ms that the handshake took, and the timer's slack.
     assert_eq!(receiver.next_timeout(), Some(Time::from_us(22_100)));
-    // What fills the gap is acknowledged at once, with all.
+    // The segment that fills the gap is acknowledged at once, with all.
     receiver.on_segment(at, &data(first, at, false));
     let ack = receiver.poll_transmit(at).unwrap();
     assert_eq!((ack.ack, ack.sack.len()), (1 + (first + 7) * MSS, 0));

@@ -19,7 +19,7 @@ fn goodput_and_queue_without_loss() {
         .collect();
     assert_eq!(rows.len(), 6);
     for point in rows {
-        // Where a sawtooth takes a second or less, a quarter of the time will do.
+        // With a sawtooth of a second or less, a quarter of the time is enough.
         let (duration_s, warmup_s) =
             if point.rtt_ms[0] <= 10.0 { (20.0, 8.0) } else { (point.duration_s, point.warmup_s) };
         let outcome = point.run_with(point.config(), point.seed, duration_s, warmup_s);

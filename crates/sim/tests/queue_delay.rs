@@ -1,4 +1,4 @@
-//! What a sender of the modern profile knows of the queue in which its datagrams wait, beside what the link itself says.
+//! A modern sender's estimate of the queue in which its datagrams wait, beside the link's own value.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ fn link(rate_bps: u64, packets: usize) -> LinkConfig {
     LinkConfig::default().with_rate_bps(rate_bps).with_queue(QueueLimit::packets(packets))
 }
 
-/// What the sender of an endless stream at `rate_bps` knows after a second and a half, and how long the bottleneck's queue is
-/// then.
+/// Statistics of the sender of an endless stream at `rate_bps` after a second and a half, and the delay of the bottleneck's
+/// queue then.
 fn known(rate_bps: u64, there: LinkConfig, back: LinkConfig) -> (Stats, Duration) {
     let mut row = Row::new([(there.clone(), back)]);
     assert!(row.add_pair(

@@ -40,8 +40,8 @@ fn the_same_seed_gives_the_same_course() {
     }
 }
 
-/// What TLS draws, and BBR, differs from process to process, and must not show. CUBIC is left out: it takes a cube root
-/// from the platform's mathematics library.
+/// Random values of TLS and BBR differ from process to process, and must not show. CUBIC is left out: it takes a cube root from the
+/// platform's mathematics library.
 #[test]
 fn the_course_is_the_same_in_every_process() {
     for (congestion, expected) in

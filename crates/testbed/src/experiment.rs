@@ -118,7 +118,7 @@ impl<'run> Run<'run> {
         }
     }
 
-    /// When the near host of which pair gets other ports, in order.
+    /// Times, in order, at which near hosts get other ports, with the number of the pair.
     fn rebinds(&self) -> Vec<(u64, u16)> {
         let flows = self.scenario.flows.iter().zip(0_u16..);
         let mut rebinds: Vec<_> =

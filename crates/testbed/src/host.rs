@@ -1,4 +1,4 @@
-//! What this machine's kernel has.
+//! TCP of this machine's kernel.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ pub struct Host {
     pub release: String,
     /// Congestion controls which a socket may choose.
     pub congestion: Vec<String>,
-    /// Whether CUBIC leaves slow start by HyStart; `None` where the kernel does not tell.
+    /// CUBIC leaves slow start by HyStart; `None` where the kernel does not tell.
     pub has_hystart: Option<bool>,
     /// Ticks of the kernel's clock per second (`CONFIG_HZ`).
     pub clock_hz: u32,

@@ -1,10 +1,10 @@
-//! What a run's process is told, and what it answers: a line of JSON each.
+//! A run's task and its process's answer: a line of JSON each.
 
 use dfcp_lab::metrics::Measured;
 use dfcp_lab::scenario::Scenario;
 use serde::{Deserialize, Serialize};
 
-/// What to run.
+/// Task of a run's process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Job {
     /// The network, what changes in it, and the flows.
@@ -13,7 +13,7 @@ pub(crate) struct Job {
     pub(crate) seed: u64,
 }
 
-/// What became of it.
+/// Answer of a run's process: measurements, or the reason of a failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {

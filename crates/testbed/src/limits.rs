@@ -12,10 +12,10 @@ pub const FLOWS_MAX: usize = 100;
 /// A packet waits up to this long for others which are due shortly after it, as `dfcp emulate` has it.
 pub const COALESCE: Duration = Duration::from_micros(100);
 
-/// What a run may take beyond the scenario's duration: setting up, and ending.
+/// Time that a run may take beyond the scenario's duration: setting up, and ending.
 pub const OVERTIME_MAX: Duration = Duration::from_secs(30);
 
-/// How often it is asked whether a run's process has ended.
+/// Interval between checks that a run's process has ended.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The longest job, bytes: a scenario with many changes.

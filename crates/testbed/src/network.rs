@@ -112,7 +112,7 @@ impl Network {
     }
 
     fn place(&self, host: Node) -> (Side, u16) {
-        // Every host of a flow is in the table, and nobody asks for another.
+        // Every host of a flow is in the table, and no other is asked for.
         self.hosts.get(&host.index()).copied().unwrap_or((Side::Near, u16::MAX))
     }
 }

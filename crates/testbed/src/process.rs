@@ -38,7 +38,7 @@ pub(crate) fn give(program: &Path, argument: &str, job: &Job, limit: Duration) -
         .map_err(|_| "a run's process ended without an answer; see what it says above".to_owned())
 }
 
-/// Whether it ended in time.
+/// True if it ended in time.
 fn wait(child: &mut Child, limit: Duration) -> io::Result<bool> {
     let started = Instant::now();
     while started.elapsed() < limit {

@@ -1,4 +1,4 @@
-//! What the ends of flows have of a processor.
+//! Share of a processor that the ends of flows have.
 
 use std::fs;
 use std::time::Instant;
@@ -9,7 +9,7 @@ const HIGHEST_PRIORITY: i32 = -20;
 /// Puts this process before those of other sessions, and this thread before others, as far as the user may do that: whatever is refused
 /// makes the ends wait, which is counted.
 ///
-/// Where the kernel groups processes by their sessions (autogroups), `nice` acts within a session alone. Measured beside ten busy
+/// On kernels that group processes by their sessions (autogroups), `nice` acts within a session alone. Measured beside ten busy
 /// sessions: a transfer at 100 Mbit/s had a fifth of the processor, and delivered a fifth.
 pub(crate) fn prefer() {
     // Without a session of its own, which a leader of a group cannot have, this would be about the caller's other programs, too.
@@ -42,7 +42,7 @@ impl Share {
     }
 }
 
-/// How long the thread has run and waited so far, ns; nothing where the kernel does not count that.
+/// Running and waiting times of the thread so far, ns; 0 where the kernel does not count them.
 fn schedule_ns() -> [u64; 2] {
     parse(&fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What the testbed cannot run, in a sentence: nothing is ever changed silently.
+//! Scenarios that the testbed cannot run, each with a sentence: nothing is ever changed silently.
 
 use dfcp_flows::congestion;
 use dfcp_lab::plan::{Carrier, Ends, Kind, Pace};
@@ -33,7 +33,8 @@ fn refusal_of_network(scenario: &Scenario) -> Option<String> {
     })
 }
 
-/// Whether some flows ask for ECN and others do not. They share their network namespaces, and so the kernel's setting; DCTCP does not need it.
+/// True if some flows ask for ECN and others do not. They share their network namespaces, and so the kernel's setting; DCTCP does not need
+/// it.
 fn mixes_ecn(scenario: &Scenario) -> bool {
     let mut asks = scenario.flows.iter().map(|flow| &flow.transport).filter(|carrier| carrier.kind.may_have_ecn());
     let first = asks.next().map(Carrier::has_ecn);

@@ -4,10 +4,10 @@ use dfcp_netem::Ecn;
 
 use super::checksum::Sum;
 
-/// Where the checksum of IPv4's header is.
+/// Offset of the checksum in IPv4's header.
 const CHECKSUM_AT: usize = 10;
 
-/// How far to the left the field's two bits are in the second byte; `None` for what is no IP header.
+/// Shift to the left of the field's two bits in the second byte; `None` without an IP header.
 fn shift(packet: &[u8]) -> Option<u32> {
     match packet.first()? >> 4 {
         4 => Some(0),

@@ -1,4 +1,4 @@
-//! Which flow a packet belongs to, for queues that serve flows in turn.
+//! Flow of a packet, for queues that serve flows in turn.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use dfcp_netem::FLOWS_MAX;
 
 use super::layout::{IpLayout, TCP, UDP};
 
-/// What the packets of a flow have in common: protocol, addresses, and ports where there are any.
+/// Common fields of a flow's packets: protocol, addresses, and ports where there are any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FlowKey {
     protocol: u8,

@@ -1,4 +1,4 @@
-//! What one read from a device brings: a packet, or a superpacket of TCP segments or UDP datagrams that will be cut up later.
+//! Frames read from a device: a packet, or a superpacket of TCP segments or UDP datagrams that will be cut up later.
 
 use std::ops::Range;
 
@@ -41,7 +41,7 @@ pub(crate) struct Frame {
     segments: usize,
     /// See [`dfcp_netem::Packet::flow`].
     pub(crate) flow: u64,
-    /// What a NAT has to know of it when it arrives there.
+    /// Mapping that a NAT checks on its arrival there.
     pub(crate) binding: Option<Binding>,
 }
 
@@ -124,7 +124,7 @@ impl Frame {
         self.ip.is_link_local_multicast(&self.packet)
     }
 
-    /// Which pair of hosts it is of, by the number in its sender's address (see [`crate::pair_address`]).
+    /// Index of its pair of hosts, by the number in its sender's address (see [`crate::pair_address`]).
     pub(crate) fn pair(&self) -> Option<usize> {
         let source = self.ip.addresses(&self.packet).first_chunk::<4>().filter(|_| self.ip.version == Version::V4);
         source.and_then(|source| usize::from(u16::from_be_bytes([source[2], source[3]])).checked_sub(1))
@@ -169,8 +169,8 @@ impl Frame {
         FlowKey::of(self.ip, &self.packet)
     }
 
-    /// What a device is to be given for `count` segments from `first` on: the header of [`VnetHeader`] and all headers, put into
-    /// `headers`, and the payload.
+    /// Bytes for a device, of `count` segments from `first` on: the header of [`VnetHeader`] and all headers, put into `headers`, and
+    /// the payload.
     pub(crate) fn run<'a>(&'a self, first: usize, count: usize, headers: &mut Vec<u8>) -> &'a [u8] {
         headers.clear();
         if first == 0 && count >= self.segments {

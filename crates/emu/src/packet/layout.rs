@@ -1,4 +1,4 @@
-//! Where the headers of an IP packet are. It comes from any program at all, so nothing in it is believed.
+//! Header offsets of an IP packet, which comes from any program at all, so nothing in it is trusted.
 
 use crate::limits::EXTENSION_HEADERS_MAX;
 
@@ -56,7 +56,7 @@ impl IpLayout {
             if !EXTENSIONS.contains(&protocol) {
                 break;
             }
-            // What is cut off is no header, and what comes after it is of no protocol that is known here.
+            // A truncated header is no header, and the bytes after it belong to no protocol known here.
             let Some(&[next, eighths]) = packet.get(transport_at..).and_then(<[u8]>::first_chunk) else { break };
             let end = transport_at + (usize::from(eighths) + 1) * 8;
             if end > packet.len() {
@@ -76,7 +76,7 @@ impl IpLayout {
         packet.get(place).unwrap_or_default()
     }
 
-    /// Whether it is for the neighbours of its sender alone (RFC 5771 §4, RFC 4291 §2.7): no router forwards it.
+    /// True if it is for the neighbours of its sender alone (RFC 5771 §4, RFC 4291 §2.7): no router forwards it.
     pub(crate) fn is_link_local_multicast(self, packet: &[u8]) -> bool {
         match (self.version, self.addresses(packet)) {
             (Version::V4, addresses) => addresses.get(4..7) == Some(&[224, 0, 0]),
@@ -87,7 +87,7 @@ impl IpLayout {
         }
     }
 
-    /// Where TCP's payload starts, or UDP's.
+    /// Offset of TCP's payload, or UDP's.
     pub(crate) fn payload_at(self, packet: &[u8]) -> Option<usize> {
         let transport = packet.get(self.transport_at..)?;
         let header_bytes = match self.protocol {

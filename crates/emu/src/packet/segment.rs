@@ -1,4 +1,4 @@
-//! What the links carry, and what becomes of it at their ends.
+//! Packets on the links, and their last steps at the ends.
 
 use std::rc::Rc;
 
@@ -107,7 +107,7 @@ impl Run {
         (first..first + self.count).map(|index| self.head.frame.size_bytes(index) as u64).sum()
     }
 
-    /// What a device is to be given: `headers`, and the payload behind it.
+    /// Bytes for a device: `headers`, and the payload behind it.
     pub(crate) fn write<'a>(&'a self, headers: &mut Vec<u8>) -> &'a [u8] {
         match &self.head.corrupted {
             None => {

@@ -26,9 +26,9 @@ pub(crate) struct VnetHeader {
     pub(crate) headers_bytes: u16,
     /// Payload of each segment but the last.
     pub(crate) segment_bytes: u16,
-    /// Where summing starts.
+    /// Offset at which summing starts.
     pub(crate) checksum_start: u16,
-    /// Where the checksum is, from `checksum_start`.
+    /// Offset of the checksum, from `checksum_start`.
     pub(crate) checksum_offset: u16,
 }
 

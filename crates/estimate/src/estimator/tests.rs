@@ -11,7 +11,7 @@ fn estimator() -> Estimator {
     Estimator::new(config()).unwrap()
 }
 
-/// What a link of one byte in a microsecond does: `joins` are times in ms and bytes, `probes` the numbers which are sent, one
+/// Emulates a link of one byte in a microsecond: `joins` are times in ms and bytes, `probes` the numbers which are sent, one
 /// every 100 ms from 100 ms on, and not lost. Returns the busy periods.
 fn served(estimator: &mut Estimator, joins: &[(u64, u64)], probes: impl IntoIterator<Item = u64>) -> Vec<BusyPeriod> {
     let mut joins = joins.iter().peekable();
@@ -165,7 +165,7 @@ fn drift_is_no_queue() {
         let (busy, models) = drifting(with(threshold_ms), crate::limits::DRIFT_PPM_MAX);
         assert!(busy == 0 && models > 30, "{threshold_ms} ms: {busy} busy periods of {models} models");
     }
-    // What restarting is for.
+    // Without restarts the drift is taken for busy periods.
     let never = Config { restart_after: Duration::from_secs(60), ..with(5) };
     assert!(drifting(never, crate::limits::DRIFT_PPM_MAX).0 > 0);
 }

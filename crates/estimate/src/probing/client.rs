@@ -44,7 +44,7 @@ pub enum ClientError {
     Time(#[from] TimeError),
 }
 
-/// What a datagram brought.
+/// Effect of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// A test packet, and the busy period that it ended.
@@ -66,13 +66,13 @@ enum Phase {
 pub struct Client {
     session: u64,
     phase: Phase,
-    /// When there is something to send, or calling is given up.
+    /// Time of the next request, or of giving up.
     next: Time,
-    /// When the server was last heard: its test packets, or, before the first of these, its challenge.
+    /// Time of the server's last message: a test packet, or, before the first of these, its challenge.
     heard: Time,
     /// Of the latest test packet.
     number: Option<u32>,
-    /// What the caller's counter said.
+    /// Last value of the caller's counter.
     counter_bytes: Option<u64>,
     estimator: Estimator,
 }
@@ -88,7 +88,7 @@ impl Client {
         Ok(Self { session, phase, next: now, heard: now, number: None, counter_bytes: None, estimator })
     }
 
-    /// When [`poll`](Self::poll) has something to do.
+    /// Time of the next [`poll`](Self::poll).
     #[must_use]
     pub fn next_time(&self) -> Time {
         match self.phase {
@@ -97,7 +97,7 @@ impl Client {
         }
     }
 
-    /// What is to be sent to the server, if its time has come.
+    /// Next datagram to the server, if it is due.
     ///
     /// # Errors
     /// Nothing is heard of the server.
@@ -120,7 +120,7 @@ impl Client {
     }
 
     /// Takes a datagram that came from the server's address. `counter_bytes` is how many bytes of IP packets had arrived at this host
-    /// then, the datagram included, since any time in the past. What is none of the server's changes nothing (\[estimate-11\]).
+    /// then, the datagram included, since any time in the past. Datagrams not of the server change nothing (\[estimate-11\]).
     ///
     /// # Errors
     /// The server refuses.
@@ -191,7 +191,7 @@ impl Client {
         Ok(Some(if is_anew { Progress::Forgotten } else { Progress::Probe(period) }))
     }
 
-    /// What tells the server that no more test packets are wanted.
+    /// Datagram that ends the server's test packets.
     #[must_use]
     pub fn stop(&self) -> Datagram {
         Request::Stop { session: self.session }.encode()

@@ -24,7 +24,7 @@ const PROBE: u8 = 4;
 const STOP: u8 = 5;
 const REFUSED: u8 = 6;
 
-/// What a client says.
+/// Request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Asks for a cookie, in any version of the format.
@@ -57,11 +57,11 @@ pub struct ProbeDatagram {
     pub number: u32,
     /// From one to the next, µs, as far as the server is punctual.
     pub interval_us: u32,
-    /// When it left, by the server's clock.
+    /// Time at which it left, by the server's clock.
     pub sent: Time,
 }
 
-/// What a server says.
+/// Answer of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Send this cookie back.
@@ -77,7 +77,7 @@ pub enum Answer {
     Refused {
         /// The session.
         session: u64,
-        /// Why.
+        /// Reason.
         reason: Reason,
     },
     /// A challenge of another version: the two cannot talk to each other.
@@ -180,7 +180,7 @@ impl Request {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let Parts { version, kind, session, body } = parts(bytes).filter(|_| bytes.len() == REQUEST_BYTES)?;
         if kind == CALL {
-            // What later versions have behind the header is theirs.
+            // Bytes behind the header belong to later versions.
             return (version != VERSION || is_zero(body)).then_some(Self::Call { session });
         }
         match kind {

@@ -11,7 +11,7 @@ use super::datagram::{Answer, Datagram, ProbeDatagram, Reason, Request};
 use super::places::Places;
 use crate::limits::{CLIENTS_DEFAULT, COOKIE_STEP, LEASE, SERVER_INTERVAL_MAX, SERVER_INTERVAL_MIN};
 
-/// What a server permits.
+/// Limits that a server sets for its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Clients which get test packets at the same time. Past that, the address with most of them makes room for others.
@@ -29,14 +29,14 @@ impl Default for ServerConfig {
     }
 }
 
-/// What became of a datagram.
+/// Result of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// What is to be sent back to where it came from.
+    /// Answer to its sender.
     pub answer: Option<Datagram>,
-    /// What it changed.
+    /// Change of a client's session.
     pub change: Option<Change>,
-    /// Who made room for the session that began, and gets no more test packets.
+    /// Client that made room for the session that began, and gets no more test packets.
     pub displaced: Option<SocketAddr>,
 }
 
@@ -55,7 +55,7 @@ pub enum Change {
     Ended,
 }
 
-/// What a server does when time has passed.
+/// Action of a server after time has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Send this datagram there, at once: it has the time of the call.
@@ -70,9 +70,9 @@ struct Client {
     session: u64,
     interval: Duration,
     number: u32,
-    /// When the next one is due, or the lease is over.
+    /// Time of the next one, or of the lease's end.
     next: Time,
-    /// When it last asked, with a cookie that held.
+    /// Time of its last request with a cookie that held.
     heard: Time,
 }
 
@@ -82,7 +82,7 @@ pub struct Server {
     config: ServerConfig,
     jar: CookieJar,
     clients: BTreeMap<SocketAddr, Client>,
-    /// When each has something to do.
+    /// Next time of each client.
     due: BTreeSet<(Time, SocketAddr)>,
     places: Places,
 }
@@ -169,7 +169,7 @@ impl Server {
         }
     }
 
-    /// When [`poll`](Self::poll) has something to do; `None` without clients.
+    /// Time of the next [`poll`](Self::poll); `None` without clients.
     #[must_use]
     pub fn next_time(&self) -> Option<Time> {
         self.due.first().map(|&(next, _)| next)
@@ -199,7 +199,7 @@ impl Server {
         Some(Step::Send(address, Answer::Probe(probe).encode()))
     }
 
-    /// How many get test packets now.
+    /// Clients that get test packets now.
     #[must_use]
     pub fn clients(&self) -> usize {
         self.clients.len()

@@ -9,10 +9,10 @@
 
 use std::fmt::Write as _;
 
-/// What a trace is made of.
+/// Model of a mobile trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Model {
-    /// How long it is until it begins again, s.
+    /// Length before it begins again, s.
     pub(crate) seconds: u32,
     /// Mean rate, Mbit/s.
     pub(crate) mean_mbps: f64,

@@ -374,7 +374,7 @@ fn completion() -> Figure {
     }
 }
 
-/// What a figure looks like of which runs are missing.
+/// A figure whose runs are missing.
 fn missing() -> Figure {
     Figure {
         id: "S13".to_owned(),

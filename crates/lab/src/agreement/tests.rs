@@ -16,7 +16,7 @@ fn runs() -> Vec<Run> {
     ours.iter().flat_map(|run| [run.clone(), run.on(&kernel())]).collect()
 }
 
-/// What the runs gave, in order: Mbit/s of each repetition.
+/// Results of the runs, in order: Mbit/s of each repetition.
 fn table(runs: &[Run], mbps: &[&[f64]]) -> Table {
     let measured = |mbps: &f64| Measured {
         flows: vec![FlowMeasured { goodput_bps: mbps * 1e6, ..FlowMeasured::default() }],
@@ -141,7 +141,7 @@ fn agreement_is_a_claim_which_can_fail() {
         (verdict, &*measured),
         (Verdict::Reproduced, "at 1 of 1 points; 1.00 to 1.00 times as much; 1 are not sure")
     );
-    // What nobody has run, or not often enough, is not praised.
+    // Points without runs, or with too few, do not count as reproduced.
     for unsure in [[&[100.0][..], &[100.0], &[100.0], &[100.0]], [&[], &[], &[], &[]]] {
         let (verdict, measured) = claim(unsure);
         assert!(verdict == Verdict::NotRun && measured.contains("dfcp lab agree t"), "{measured}");

@@ -279,7 +279,7 @@ fn who_is_ahead_by_chance_is_not_above() {
     assert_eq!(of([0.0, 0.0], [0.0, 0.0]), Verdict::Differs);
 }
 
-/// What A's only flow delivers over loss 0, 0.1, 0.2 and 0.3, in two runs each.
+/// Goodput of A's only flow over loss 0, 0.1, 0.2 and 0.3, in two runs each.
 fn over_loss(claim: &str, runs: [[f64; 2]; 4]) -> Verdict {
     let text = format!(
         "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\ntransport = \"modern\"\n\

@@ -1,4 +1,4 @@
-//! Whether a verdict hangs on a few of the runs.
+//! Verdicts that hang on a few of the runs.
 
 use std::mem::discriminant;
 
@@ -19,7 +19,7 @@ const RUNS_MIN: usize = 3;
 pub struct Change {
     /// The first of the runs that were left out, in the order of the records, from 1; every fifth one after it was left out, too.
     pub without_run: usize,
-    /// What became of the claim.
+    /// Outcome of the claim.
     pub verdict: Verdict,
 }
 
@@ -45,7 +45,7 @@ pub fn judge(plan: &Plan, table: &Table) -> Vec<Judged> {
     judged
 }
 
-/// What is left of `table` in a turn.
+/// Rest of `table` in a turn.
 fn without(table: &Table, turn: usize) -> Table {
     let mut left = table.clone();
     for cell in left.cells.iter_mut().filter(|cell| cell.measured.len() >= RUNS_MIN) {

@@ -3,7 +3,7 @@
 /// Parts of a power of two: a quantile is off by less than 1/64.
 const PARTS: u64 = 64;
 
-/// How often values were about so large: exact below [`PARTS`], in parts of powers of two above.
+/// Frequencies of values: exact below [`PARTS`], in parts of powers of two above.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Histogram {
     counts: Vec<u64>,

@@ -1,17 +1,17 @@
-//! How soon the first bottleneck is used: after the flows' start, and after each change of it.
+//! Time until the first bottleneck is used: after the flows' start, and after each change of it.
 
 use std::collections::VecDeque;
 
 use super::{LinkReading, TICK_NS};
 use crate::scenario::Scenario;
 
-/// What counts as used.
+/// Share of the capacity that counts as used.
 const SHARE: f64 = 0.9;
-/// A window is not shorter than so many packets last: those which are sent at once to begin with must not fill it.
+/// A window lasts at least as long as this many packets: those which are sent at once to begin with must not fill it.
 const WINDOW_PACKETS: u64 = 32;
 const PACKET_BITS: u64 = 1500 * 8;
 
-/// What a bottleneck has delivered and could have, up to some tick.
+/// Bytes that a bottleneck has delivered and could have, up to some tick.
 #[derive(Clone, Copy, Debug)]
 struct Carried {
     bytes: u64,
@@ -30,14 +30,14 @@ pub(super) struct Settling {
     /// Of the last change, if it has not been made up for yet.
     changed_ns: Option<u64>,
     longest_ns: Option<u64>,
-    /// When the first window began.
+    /// Start of the first window.
     started_ns: Option<u64>,
     /// Offered and dropped up to one window after the end of the first.
     at_start: Option<(u64, u64)>,
     last: (u64, u64),
 }
 
-/// What came of it. Times are from the start of the run, ns.
+/// Settling times, from the start of the run, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Settled {
     pub(super) started_ns: Option<u64>,

@@ -1,4 +1,4 @@
-//! What of a run has a course over time, and what of it is distributed over bins.
+//! Metrics of a run with a course over time, and those distributed over bins.
 
 use crate::metrics::Measured;
 use crate::report::Point;

@@ -78,7 +78,8 @@ fn changes_take_place_when_they_are_due() {
     let change = "[[time]]\nat_s = 1.5\nrate_mbps = 5\n[[time]]\nat_s = 2\nloss = 1\ndelay_ms = 3\n";
     for found in measured(&format!("[topology]\nrate_mbps = 20\naccess_mbps = 20\nbuffer_packets = 20\n{change}")) {
         let bins = &found.flows[0].bins_bps;
-        // What was on its way when all began to be lost may complete blocks within the next bin, and none after it.
+        // Packets on their way when all began to be lost may complete blocks within the next bin, and none after
+        // it.
         assert!(bins[2] > 13e6 && bins[3] < 9e6 && bins[4] < 9e6 && bins[5] == 0.0, "{bins:?}");
     }
 }
@@ -303,7 +304,7 @@ fn after_a_new_address_dfcp_and_quic_go_on_and_tcp_ends() {
     for (moved, still) in moved.iter().zip(&still).skip(1) {
         assert_eq!(moved.failure, None);
         assert!(moved.goodput_bps > 0.9 * still.goodput_bps, "{} {}", moved.goodput_bps, still.goodput_bps);
-        // What is on its way back is lost, so it is not the same run.
+        // Packets on their way back are lost, so it is not the same run.
         assert_ne!(moved.bins_bps, still.bins_bps);
     }
 }
@@ -317,7 +318,7 @@ fn a_slow_way_back_does_not_slow_down_data() {
     }
 }
 
-/// What queues measure of two flows of each transport over a link with these lines.
+/// Runs of two flows of each transport over a link with these lines, one run per transport.
 fn marked(link: &str, transports: &[&str]) -> Vec<Measured> {
     let series: String = transports
         .iter()

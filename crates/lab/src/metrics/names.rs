@@ -1,4 +1,4 @@
-//! What metrics there are.
+//! Names of the metrics.
 
 /// Names of metrics, and what they are.
 pub const METRICS: [(&str, &str); 67] = [

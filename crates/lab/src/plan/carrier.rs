@@ -1,4 +1,4 @@
-//! What carries a flow, as a plan says it.
+//! Transport of a flow, as a plan says it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use super::blocks::{encoded_bytes, optimal_epsilon};
 use super::kind::Kind;
 use super::transport::ORACLE;
 
-/// How fast a DFCP sender sends.
+/// Rate of a DFCP sender.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Pace {
@@ -26,7 +26,7 @@ pub enum Pace {
     /// Its max-min fair share of the links on its way.
     #[serde(serialize_with = "as_share")]
     Share,
-    /// What its controller finds.
+    /// The rate that its controller finds.
     #[serde(serialize_with = "as_auto")]
     Auto(Policy),
     /// This many Mbit/s of IP packets.
@@ -69,7 +69,7 @@ fn as_optimal<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Carrier {
-    /// Which transport.
+    /// Kind of transport.
     pub kind: Kind,
     /// Classic: send (1 + this)·k encoded bytes of every block and go on (open loop). Absent: flood.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -249,8 +249,8 @@ impl Carrier {
             .map(|(name, _)| *name)
     }
 
-    /// What the simulator is told. `share_bps` is what [`Pace::Share`] means, and `loss` the flow's share of packets lost on
-    /// its way.
+    /// Transport for the simulator. `share_bps` is the rate of [`Pace::Share`], and `loss` the flow's share of packets lost on its
+    /// way.
     ///
     /// # Errors
     /// One sentence about an option which the transport does not have, or which is out of its range.
@@ -272,7 +272,7 @@ impl Carrier {
         }
     }
 
-    /// Whether all options which are given mean something to this transport.
+    /// Checks that all options given apply to this transport.
     pub(crate) fn check_options(&self) -> Result<(), String> {
         let Some(name) = self.foreign() else { return Ok(()) };
         Err(format!("the transport {:?} has no option `{name}`; remove it", self.name()))
@@ -297,7 +297,7 @@ impl Carrier {
         Ok(Transport::Model(ModelConfig { messages, recovery }))
     }
 
-    /// Whether this program has the code of the transport, `has_quic` or not.
+    /// Checks that this program has the code of the transport, `has_quic` or not.
     pub(super) fn check_built(&self, has_quic: bool) -> Result<(), String> {
         if self.kind.is_quic() && !has_quic {
             let name = self.name();
@@ -314,13 +314,13 @@ impl Carrier {
         if self.kind == Kind::Modern && self.is_told_its_share() { ORACLE } else { self.kind.name() }
     }
 
-    /// Whether its ends ask for explicit congestion notification, so that queues may mark its packets.
+    /// True if its ends ask for explicit congestion notification, so that queues may mark its packets.
     #[must_use]
     pub fn has_ecn(&self) -> bool {
         self.kind == Kind::Dctcp || self.ecn == Some(true)
     }
 
-    /// Whether it is told its max-min share of the bottlenecks, which no sender can know.
+    /// True if it is told its max-min share of the bottlenecks, which no sender can know.
     #[must_use]
     pub fn is_told_its_share(&self) -> bool {
         match self.rate {

@@ -1,4 +1,4 @@
-//! What a plan's types cannot say: names must fit together, and every run must be possible.
+//! Checks of a plan beyond its types: names must fit together, and every run must be possible.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use crate::metrics::{METRICS, is_metric};
 /// More would be a mistake.
 const VALUES_MAX: usize = 1_000;
 const SEEDS_MAX: u32 = 1_000;
-/// Of more nobody sees what they show.
+/// More axes would make a figure unreadable.
 const AXES_MAX: usize = 4;
-/// What every platform can run.
+/// Fastest link of a small form, Mbit/s: every platform can run it.
 const FASTEST_MBPS_MAX: f64 = 200.0;
 
 pub(super) fn check(source: &Source) -> Result<(), PlanError> {
@@ -181,7 +181,7 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
     Err(format!("a claim of this kind needs {needs}"))
 }
 
-/// Whether one parameter alone varies over the claim's points, and is a number.
+/// True if one parameter alone varies over the claim's points, and is a number.
 fn is_along_one_number(plan: &Plan, claim: &Claim) -> bool {
     let is_free = |axis: &&Axis| !matches!(claim.at.get(&axis.parameter), Some(Where::Is(_)));
     let mut free = plan.sweep.iter().map(Spanned::get_ref).filter(is_free);
@@ -190,13 +190,13 @@ fn is_along_one_number(plan: &Plan, claim: &Claim) -> bool {
         && axis.is_some_and(|axis| axis.values.iter().all(|value| matches!(Level::of(value), Level::Number(_))))
 }
 
-/// What a claim is about.
+/// Metric of a claim.
 fn metric_of<'plan>(source: &'plan Source, claim: &'plan Claim) -> &'plan str {
     let first = source.plan.metrics.plot.first().map(Spanned::get_ref);
     claim.metric.as_ref().or(first).map_or("", String::as_str)
 }
 
-/// Whether `at`, of a claim or a series, names values of swept parameters.
+/// Checks that `at`, of a claim or a series, names values of swept parameters.
 fn check_at(source: &Source, at: &BTreeMap<String, Where>) -> Result<(), String> {
     let plan = &source.plan;
     for (parameter, values) in at {

@@ -1,4 +1,4 @@
-//! What the documents claim, as a plan says it.
+//! Claims of the documents, as a plan says them.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::lens::Lens;
 pub struct Claim {
     /// Its name, such as S1.2.
     pub id: String,
-    /// What the document says.
+    /// Claim of the document.
     pub says: String,
-    /// Where from: N a number in the text, Q a statement, D a derivation of ours.
+    /// Origin: N a number in the text, Q a statement, D a derivation of ours.
     pub tag: Tag,
     /// The test.
     pub kind: ClaimKind,
@@ -24,10 +24,10 @@ pub struct Claim {
     pub series: String,
     /// Another series, for `ratio`, `order` and `below`.
     pub to: Option<String>,
-    /// Where: for each swept parameter a value, a list, or a range. Absent: everywhere.
+    /// Points of the claim: for each swept parameter a value, a list, or a range. Absent: everywhere.
     #[serde(default)]
     pub at: BTreeMap<String, Where>,
-    /// Which metric; absent: the first that is drawn.
+    /// Name of the metric; absent: the first that is drawn.
     pub metric: Option<String>,
     /// The flow, by its place from 1 on or by its label; absent: the mean over all.
     pub flow: Option<FlowName>,
@@ -42,7 +42,7 @@ pub struct Claim {
     pub factor: Option<f64>,
     /// `below`: and so much more is forgiven. Default 0.
     pub plus: Option<f64>,
-    /// `value` of `in_time_percent`: the lower end is lower by so many standard errors of a share of as many messages as there were.
+    /// `value` of `in_time_percent`: the lower end is lower by this many standard errors of that share, for the messages measured.
     pub standard_errors: Option<f64>,
     /// `flat`: (max − min) / max at most; `monotone`: steps back by this share are forgiven; `equal`: (max − min) / mean of
     /// the flows at most, in each run, of which the middle counts; `unequal`: at least, by more than chance explains.
@@ -79,11 +79,12 @@ impl Claim {
 pub struct Because {
     /// The reason, which reads on after "because".
     pub why: String,
-    /// What the reason explains: the number that is judged, as it is printed, lies between these at each point where the claim fails.
+    /// Range that the reason explains: at each point where the claim fails, the number that is judged, as it is printed, lies between
+    /// these.
     pub within: (f64, f64),
 }
 
-/// Where a claim comes from.
+/// Origin of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum Tag {
     /// A number given in the text.
@@ -94,7 +95,7 @@ pub enum Tag {
     D,
 }
 
-/// How a claim is tested.
+/// Test of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimKind {
@@ -143,7 +144,7 @@ pub struct Range {
 }
 
 impl Where {
-    /// Whether `level` is one of these.
+    /// True if `level` is one of these.
     #[must_use]
     pub fn has(&self, level: &Level) -> bool {
         match self {

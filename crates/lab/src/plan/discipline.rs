@@ -24,7 +24,7 @@ pub enum Discipline {
 }
 
 impl Discipline {
-    /// Whether packets leave it by CoDel, which may have a threshold for marks.
+    /// True if packets leave it by CoDel, which may have a threshold for marks.
     #[must_use]
     pub fn has_codel(self) -> bool {
         matches!(self, Self::Codel | Self::FqCodel)

@@ -1,4 +1,4 @@
-//! What a plan draws, and over what.
+//! Plots of a plan, and their axes.
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -7,7 +7,7 @@ use toml::Spanned;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metrics {
-    /// What is drawn, one panel each; the first is what claims are about unless they say otherwise.
+    /// Metrics drawn, one panel each; claims are about the first unless they say otherwise.
     pub plot: Vec<Spanned<String>>,
     /// Errors of which the distribution over bins is drawn, one figure each, behind the others.
     #[serde(default)]
@@ -31,7 +31,7 @@ pub enum Scale {
     Categories,
 }
 
-/// What is over the x axis.
+/// Quantity on the x axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Over {
@@ -50,7 +50,7 @@ pub enum Over {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axes {
-    /// What is over the x axis.
+    /// Quantity on the x axis.
     #[serde(default)]
     pub over: Over,
     /// Over time: moving averages over as many seconds instead of bins.

@@ -44,38 +44,38 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether it is DFCP, in either profile.
+    /// True for DFCP, in either profile.
     #[must_use]
     pub fn is_dfcp(self) -> bool {
         matches!(self, Self::Classic | Self::Modern)
     }
 
-    /// Whether it is QUIC.
+    /// True for QUIC.
     #[must_use]
     pub fn is_quic(self) -> bool {
         matches!(self, Self::QuicCubic | Self::QuicNewreno | Self::QuicBbr)
     }
 
-    /// Whether it is a model of TCP.
+    /// True for a model of TCP.
     #[must_use]
     pub fn is_tcp(self) -> bool {
         !self.is_dfcp() && !self.is_quic() && !self.is_of_messages()
     }
 
-    /// Whether it is a model of a present kernel's TCP, which has that kernel's clock. Those of 2008 have one of their own,
-    /// and Reno and Tahoe none.
+    /// True for a model of a present kernel's TCP, which has that kernel's clock. Those of 2008 have one of their own, and
+    /// Reno and Tahoe none.
     #[must_use]
     pub fn is_tcp_of_today(self) -> bool {
         matches!(self, Self::Cubic | Self::Newreno | Self::Bbr | Self::Dctcp)
     }
 
-    /// Whether a plan can give it ECN: TCP of today, except DCTCP, which is never without.
+    /// True if a plan can give it ECN: TCP of today, except DCTCP, which is never without.
     #[must_use]
     pub fn may_have_ecn(self) -> bool {
         self.is_tcp_of_today() && self != Self::Dctcp
     }
 
-    /// Whether it has nothing but messages: a model, or the bound.
+    /// True if it has nothing but messages: a model, or the bound.
     #[must_use]
     pub fn is_of_messages(self) -> bool {
         matches!(self, Self::Fec2010 | Self::Arq | Self::MessageBound)

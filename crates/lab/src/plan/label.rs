@@ -66,7 +66,7 @@ impl Plan {
     }
 }
 
-/// Whether labels of flows can be told apart, and claims name those that there are.
+/// Checks that labels of flows differ, and that claims name existing ones.
 pub(super) fn check_labels(source: &Source) -> Result<(), PlanError> {
     let plan = &source.plan;
     let mut taken: Vec<&str> = Vec::new();

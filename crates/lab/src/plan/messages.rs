@@ -12,10 +12,10 @@ pub struct MessagesTable {
     pub every_ms: f64,
     /// From handing over until a message is worth nothing.
     pub deadline_ms: f64,
-    /// How many shall come in time; DFCP alone takes it as an order. Default 99.9.
+    /// Share that should come in time, percent; DFCP alone takes it as an order. Default 99.9.
     #[serde(default = "target_percent")]
     pub target_percent: f64,
-    /// Whether a stream is written to without end, beside them; DFCP alone.
+    /// A stream is written without end, beside them; DFCP alone.
     #[serde(default)]
     pub beside_stream: bool,
 }

@@ -49,7 +49,7 @@ pub struct Source {
     text: String,
 }
 
-/// What is wrong with a plan, and where.
+/// Error in a plan, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}, line {line}: {message}")]
 pub struct PlanError {
@@ -67,9 +67,9 @@ pub enum ReadError {
     /// A file or directory.
     #[error("cannot read {path}: {error}; check the path given with --plans")]
     Io {
-        /// Which.
+        /// Path of the file or directory.
         path: String,
-        /// Why.
+        /// Reason.
         error: std::io::Error,
     },
     /// Its content.

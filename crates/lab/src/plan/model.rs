@@ -1,4 +1,4 @@
-//! What a plan consists of: the tables of its file.
+//! Tables of a plan's file.
 
 use std::collections::BTreeMap;
 
@@ -22,30 +22,30 @@ use crate::report::OURS;
 pub struct Plan {
     /// Its name on the command line, and of its records.
     pub id: String,
-    /// What is shown, in a line.
+    /// Title, in a line.
     pub title: String,
     /// Documents and figures; `ours` if no document has it.
     pub source: String,
-    /// What is asked.
+    /// Question that the plan answers.
     pub question: String,
-    /// What the document says, in a sentence or two; of a plan of ours, what a reader should know beforehand.
+    /// Statement of the document, in a sentence or two; in a plan of ours, a reader's background.
     #[serde(default)]
     pub says: String,
-    /// What a reader must know: what is not stated in the documents, what was chosen, known traps.
+    /// Facts for the reader: details that the documents do not state, choices, known traps.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// How long and how often.
+    /// Length and repetitions.
     pub run: RunTable,
-    /// What `--quick` changes.
+    /// Changes by `--quick`.
     #[serde(default)]
     pub quick: Shorter,
-    /// What `--small` changes beyond that.
+    /// Changes by `--small` beyond that.
     #[serde(default)]
     pub small: Shorter,
-    /// What the seed of a run draws beside losses.
+    /// Values that the seed of a run draws beside losses.
     #[serde(default)]
     pub spread: Spread,
-    /// How closely platforms must agree.
+    /// Required agreement of platforms.
     #[serde(default)]
     pub agreement: Agreement,
     /// The network.
@@ -53,12 +53,12 @@ pub struct Plan {
     /// The flows over it, the same for every series; one flow unless said.
     #[serde(default = "one_flow")]
     pub flows: Vec<Spanned<Flows>>,
-    /// What is compared.
+    /// Series compared.
     pub series: Vec<Spanned<Series>>,
-    /// What is varied; the first is the x axis.
+    /// Parameters varied; the first is the x axis.
     #[serde(default)]
     pub sweep: Vec<Spanned<Axis>>,
-    /// What changes while a run lasts.
+    /// Changes while a run lasts.
     #[serde(default)]
     pub time: Vec<Spanned<Change>>,
     /// Rates which walk at random while a run lasts.
@@ -70,25 +70,25 @@ pub struct Plan {
     /// Times in which a bottleneck carries nothing.
     #[serde(default)]
     pub outages: Vec<Spanned<Outage>>,
-    /// What is measured.
+    /// Metrics measured.
     pub metrics: Metrics,
-    /// How it is drawn.
+    /// Axes of the plots.
     #[serde(default)]
     pub axes: Axes,
-    /// What the documents claim.
+    /// Claims of the documents.
     #[serde(default)]
     pub claims: Vec<Spanned<Claim>>,
 }
 
 impl Plan {
-    /// Whether no document has it.
+    /// True if no document has it.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         let source = self.source.trim();
         source.is_empty() || source.eq_ignore_ascii_case(OURS)
     }
 
-    /// What every figure with a sender that is told its share has to say.
+    /// Remark of every figure with a sender that is told its share.
     #[must_use]
     pub fn oracle_note(&self) -> Option<String> {
         let told = self.series.iter().map(Spanned::get_ref).filter(|series| series.transport.is_told_its_share());
@@ -121,7 +121,7 @@ pub enum Shape {
     Random,
 }
 
-/// `[topology]`. What is said of bottlenecks here holds for each of `bottlenecks` and `links` which says nothing else.
+/// `[topology]`. Fields of bottlenecks hold for each of `bottlenecks` and `links` which gives no other value.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
@@ -147,7 +147,7 @@ pub struct Topology {
     pub loss_from_s: Option<f64>,
     /// Queue discipline. Default drop-tail.
     pub discipline: Option<Discipline>,
-    /// What has waited for longer in `codel` or `fq-codel` is marked at once, µs. Never unless given.
+    /// Waiting time after which `codel` or `fq-codel` marks a packet at once, µs. Never unless given.
     pub ce_threshold_us: Option<f64>,
     /// Packets which may wait. Default 10 000, large enough not to limit.
     pub buffer_packets: Option<usize>,
@@ -155,7 +155,7 @@ pub struct Topology {
     pub buffer_bdp: Option<f64>,
     /// A buffer given in bandwidth-delay products has this many packets at least.
     pub buffer_least_packets: Option<usize>,
-    /// What else bottlenecks do to packets.
+    /// Other impairments of bottlenecks.
     #[serde(default)]
     pub impairments: Impairments,
     /// Of a parking lot, from left to right.
@@ -202,7 +202,7 @@ pub struct Impairments {
     /// Longest random delay behind the transmitter, ms, evenly distributed; packets keep their order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter_ms: Option<f64>,
-    /// Packets leave in batches, one in each interval of so many ms, as from a radio which aggregates frames.
+    /// Packets leave in batches, one in each interval of this length, ms, as from a radio which aggregates frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_ms: Option<f64>,
     /// Share of packets which arrive later by `reorder_ms`, so that others overtake them.
@@ -221,13 +221,13 @@ pub struct Impairments {
     /// The policer's own rate, Mbit/s: it then stands in front of the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policer_mbps: Option<f64>,
-    /// Which ways all of this is on, but `back_loss`. Default: up.
+    /// Directions of all of this, except `back_loss`. Default: up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ways: Option<Ways>,
 }
 
 impl Impairments {
-    /// Whether a policer stands there instead of the queue.
+    /// True if a policer stands there instead of the queue.
     #[must_use]
     pub fn has_no_queue(&self) -> bool {
         self.policer_packets.is_some() && self.policer_mbps.is_none()
@@ -240,9 +240,9 @@ impl Impairments {
 pub struct Bottleneck {
     /// Mbit/s.
     pub rate_mbps: Option<f64>,
-    /// Up, Mbit/s. Where `rate_mbps` is given and this is not, it is the same.
+    /// Up, Mbit/s. Absent: `rate_mbps`, if that is given.
     pub up_mbps: Option<f64>,
-    /// What it adds to the round-trip time of what crosses it, ms. Default 0.
+    /// Addition to the round-trip time of packets that cross it, ms. Default 0.
     pub rtt_ms: Option<f64>,
     /// Share lost.
     pub loss: Option<f64>,
@@ -295,13 +295,13 @@ pub struct Random {
 pub struct Flows {
     /// Figures, tables, traces and claims call them by it; with a number, if there are several. Absent: by their place.
     pub label: Option<String>,
-    /// How many.
+    /// Number of flows.
     #[serde(default = "one")]
     pub count: u32,
-    /// When the first starts.
+    /// Start of the first, s.
     #[serde(default)]
     pub start_s: f64,
-    /// How much later each next one starts.
+    /// Delay of each next start, s.
     #[serde(default)]
     pub stagger_s: f64,
     /// Application bytes; absent for as many as the time permits.
@@ -310,22 +310,22 @@ pub struct Flows {
     pub rtt_ms: Option<f64>,
     /// Rate of the pair's access links, instead of the topology's; 0 for infinite.
     pub access_mbps: Option<f64>,
-    /// How long after its start the hosts of each are switched off; never unless given.
+    /// Time after its start at which the hosts of each are switched off, s; never unless given.
     pub stays_s: Option<f64>,
-    /// Whether they go the other way: their data shares bottlenecks with the reports of the others.
+    /// They go the other way: their data shares bottlenecks with the reports of the others.
     #[serde(default)]
     pub is_back: bool,
-    /// When the sender gets another address, as behind a NAT which has forgotten it, s from the start of the run.
+    /// Times at which the sender gets another address, as behind a NAT whose mapping has expired, s from the start of the run.
     #[serde(default)]
     pub rebind_s: Vec<f64>,
-    /// What their ends do that others do not.
+    /// Special behaviour of their ends.
     #[serde(default)]
     pub ends: Ends,
     /// Messages which are sent instead of a stream, or beside it.
     pub messages: Option<MessagesTable>,
     /// A user who loads pages, instead of a stream.
     pub web: Option<WebTable>,
-    /// What is estimated of their bottleneck.
+    /// Estimates of their bottleneck.
     pub estimate: Option<EstimateTable>,
     /// Bottlenecks crossed, first and last, counted from 1. Default: all.
     pub over: Option<(usize, usize)>,
@@ -333,7 +333,7 @@ pub struct Flows {
     pub from: Option<String>,
     /// Of a graph: the receiver's node.
     pub to: Option<String>,
-    /// What carries them, instead of the series's transport.
+    /// Their transport, instead of the series's.
     #[serde(default, deserialize_with = "transport::perhaps_named")]
     pub transport: Option<Carrier>,
 }
@@ -342,7 +342,7 @@ pub struct Flows {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ends {
-    /// How fast the sending application has data to send, Mbit/s; absent: always enough.
+    /// Rate of data from the sending application, Mbit/s; absent: always enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_mbps: Option<f64>,
     /// It has some for so long, and then none for `off_s`.
@@ -351,24 +351,24 @@ pub struct Ends {
     /// See `on_s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub off_s: Option<f64>,
-    /// How fast the receiving application reads, Mbit/s; absent: at once.
+    /// Rate at which the receiving application reads, Mbit/s; absent: at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_mbps: Option<f64>,
-    /// What the receiver lends to blocks which are not read, KiB.
+    /// Receiver's memory for blocks which are not read, KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_memory_kib: Option<u64>,
     /// By how many millionths the receiver's clock is faster than it should be; slower if negative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_ppm: Option<i32>,
-    /// What arrives at the receiver is joined: it comes in batches so far apart, as from an interface which coalesces.
+    /// Interval of the batches in which packets arrive at the receiver, ms, as from an interface which coalesces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_batch_ms: Option<f64>,
-    /// What the receiver lies about in its reports.
+    /// Lie in the receiver's reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lie: Option<Lie>,
 }
 
-/// What a receiver lies about.
+/// Lie in a receiver's reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lie {
@@ -413,13 +413,13 @@ impl Default for Flows {
 pub struct Series {
     /// Its name in the legend.
     pub label: String,
-    /// What carries its flows.
+    /// Transport of its flows.
     #[serde(deserialize_with = "transport::named")]
     pub transport: Carrier,
     /// Parameters by name which are different for it.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
-    /// Where it is run: for each swept parameter a value, a list, or a range. Absent: everywhere.
+    /// Points of the series: for each swept parameter a value, a list, or a range. Absent: everywhere.
     #[serde(default)]
     pub at: BTreeMap<String, Where>,
     /// Runs of each of its points in the full form, where that is another number than `[run]` has.
@@ -448,7 +448,7 @@ pub struct Outage {
     pub at_s: f64,
     /// Its length.
     pub lasts_s: f64,
-    /// Which bottleneck, counted from 1, the default.
+    /// Number of the bottleneck, from 1, the default.
     #[serde(default = "first")]
     pub bottleneck: usize,
 }
@@ -457,9 +457,9 @@ pub struct Outage {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// When.
+    /// Time of the change, s.
     pub at_s: f64,
-    /// Which bottleneck, counted from 1, the default.
+    /// Number of the bottleneck, from 1, the default.
     #[serde(default = "first")]
     pub bottleneck: usize,
     /// From then on, Mbit/s.
@@ -474,10 +474,10 @@ pub struct Change {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Walk {
-    /// Which bottleneck, counted from 1, the default.
+    /// Number of the bottleneck, from 1, the default.
     #[serde(default = "first")]
     pub bottleneck: usize,
-    /// How often it changes.
+    /// Time between two steps, ms.
     pub every_ms: f64,
     /// The least share.
     pub lowest: f64,

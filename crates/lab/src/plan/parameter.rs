@@ -298,7 +298,7 @@ fn flag(name: &str, value: &Value) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| format!("`{name}` is true or false, not {}", Level::of(value)))
 }
 
-/// What a word means, or else the number.
+/// Meaning of a word, or else the number.
 fn word_or<T>(value: &Value, of_word: fn(&str) -> Option<T>, number: Result<T, String>) -> Result<T, String> {
     value.as_str().and_then(of_word).map_or(number, Ok)
 }

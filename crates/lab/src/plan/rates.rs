@@ -14,19 +14,19 @@ const FILE_BYTES_MAX: u64 = 160_000_000;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
-    /// Which bottleneck, counted from 1, the default.
+    /// Number of the bottleneck, from 1, the default.
     #[serde(default = "first")]
     pub bottleneck: usize,
-    /// What the rate comes from.
+    /// Source of the rate.
     pub from: RatesFrom,
     /// The file, beside the plan unless it is an absolute path.
     pub file: String,
-    /// Which way. Default: up, in data's direction.
+    /// Direction. Default: up, in data's direction.
     #[serde(default)]
     pub way: Way,
     /// For so long, ms, the rate is the mean of what the trace lets through meanwhile. Default 20.
     pub bin_ms: Option<f64>,
-    /// What is in the file.
+    /// Trace in the file; `None` until it is read.
     #[serde(skip)]
     pub trace: Option<DeliveryTrace>,
 }

@@ -1,4 +1,4 @@
-//! How long and how often a plan is run, and how closely platforms must agree.
+//! Length and number of a plan's runs, and the required agreement of platforms.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +20,12 @@ pub struct RunTable {
     /// Runs of every point.
     #[serde(default = "seeds")]
     pub seeds: u32,
-    /// What of the runs of a point claims are held against.
+    /// Statistic of a point's runs that claims are judged by.
     #[serde(default)]
     pub judge_by: JudgeBy,
 }
 
-/// What of several runs counts.
+/// Statistic of several runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JudgeBy {
@@ -76,7 +76,7 @@ pub struct Shorter {
     pub set: BTreeMap<String, toml::Value>,
     /// `[small]` alone: what the fastest link comes down to, instead of 100 Mbit/s where the plan's is above 200.
     pub fastest_mbps: Option<f64>,
-    /// What is lost by it.
+    /// Loss of meaning by the shorter form.
     #[serde(default)]
     pub note: String,
 }
@@ -85,6 +85,6 @@ pub struct Shorter {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agreement {
-    /// How far two platforms' means may be apart where packets are lost at random, as a share.
+    /// Greatest difference of two platforms' means if packets are lost at random, as a share.
     pub tolerance_with_loss: Option<f64>,
 }

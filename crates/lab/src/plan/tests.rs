@@ -181,7 +181,8 @@ fn every_plan_of_the_project_is_right_and_has_a_quick_form() {
     }
 }
 
-/// What every platform can run must not ask for what only the simulator has.
+/// Small forms, which every platform can run, must not ask for a discipline that only the simulator
+/// has.
 #[test]
 fn small_forms_of_the_project_ask_for_no_wfq_unless_a_series_is_about_it() {
     for source in builtin().unwrap() {

@@ -56,7 +56,7 @@ struct Table {
 }
 
 impl Name {
-    /// What it stands for without options: the product's default rate is the automatic one.
+    /// Carrier of the name without options: the product's default rate is the automatic one.
     fn carrier(self) -> Carrier {
         match self {
             Self::Oracle => Carrier::oracle(),

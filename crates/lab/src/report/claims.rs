@@ -43,7 +43,7 @@ pub(super) fn tag(tag: Tag) -> String {
     format!("<abbr title=\"{meaning}\">{}</abbr>", tag.mark())
 }
 
-/// How many claims had which verdict: in all, and by where they come from.
+/// Claims by verdict: in all, and by their origin.
 pub(super) fn summary(report: &Report) -> String {
     let counts = report.counts();
     let of = |verdict: &Verdict, count: usize| {

@@ -1,4 +1,4 @@
-//! What a report is made of.
+//! Parts of a report.
 
 use crate::expand::Form;
 
@@ -13,15 +13,15 @@ pub struct Report {
     pub version: String,
     /// Commit it was built from.
     pub commit: String,
-    /// When, as the reader should see it.
+    /// Date, as the reader should see it.
     pub date: String,
-    /// What the experiments ran on: `sim`, `emu`, ..
+    /// Platform of the experiments: `sim`, `emu`, ..
     pub platform: String,
-    /// Which form of the plans the runs were of.
+    /// Form of the plans.
     pub form: Form,
     /// In the order in which they are to be shown.
     pub figures: Vec<Figure>,
-    /// How long all the runs took by the clock on the wall, in seconds. Not shown unless it is finite and positive.
+    /// Wall-clock time of all runs, in seconds. Not shown unless it is finite and positive.
     pub wall_s: f64,
 }
 
@@ -33,15 +33,15 @@ pub const OURS: &str = "ours";
 pub struct Figure {
     /// Short name, such as `S1a`; links lead to it.
     pub id: String,
-    /// What it shows.
+    /// Title of the experiment.
     pub title: String,
-    /// Where it stands in the documents, such as `TH 4.7 = FC 9a`; [`OURS`] if it is not there. Not shown if empty.
+    /// Place in the documents, such as `TH 4.7 = FC 9a`; [`OURS`] if it is not there. Not shown if empty.
     pub source: String,
-    /// What it answers.
+    /// Question that it answers.
     pub question: String,
-    /// What the documents say of it, in short; of one of ours, what a reader should know beforehand.
+    /// Statement of the documents, in short; for one of ours, a reader's background.
     pub says: String,
-    /// What was measured, in a sentence or two.
+    /// Measurement, in a sentence or two.
     pub measured: String,
     /// Horizontal axis of every panel. [`Scale::Categories`] makes it a bar chart.
     pub x: Axis,
@@ -49,9 +49,9 @@ pub struct Figure {
     pub y: Axis,
     /// Plots which stand side by side where there is room.
     pub panels: Vec<Panel>,
-    /// What is claimed of it.
+    /// Claims about it.
     pub claims: Vec<Claim>,
-    /// What makes its values less sure than they look.
+    /// Reasons for which its values are less sure than they look.
     pub warnings: Vec<String>,
     /// Remarks, each a sentence or a few.
     pub notes: Vec<String>,
@@ -66,14 +66,14 @@ pub struct Axis {
     pub label: String,
     /// Its unit, such as `Mbit/s`; empty for plain numbers.
     pub unit: String,
-    /// How values become places.
+    /// Mapping of values to places.
     pub scale: Scale,
     /// Values which the axis must reach at least, the lower first, so that it looks like the documents'. `None` leaves
     /// the range to the data.
     pub reach: Option<(f64, f64)>,
 }
 
-/// How the values of an axis become places.
+/// Mapping of an axis's values to places.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Scale {
     /// Equal steps, equal lengths.
@@ -119,12 +119,12 @@ pub struct Point {
     pub high: f64,
 }
 
-/// What a series is to the reader.
+/// Role of a series in the figure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// DFCP, whatever its profile: in blues.
     Dfcp,
-    /// What it is compared with: TCP, QUIC, a formula, published values. In other colours.
+    /// A series for comparison: TCP, QUIC, a formula, published values. In other colours.
     #[default]
     Rival,
 }
@@ -136,17 +136,17 @@ pub struct Claim {
     pub id: String,
     /// The id of the figure which shows it.
     pub figure: String,
-    /// What it says.
+    /// Text of the claim.
     pub says: String,
-    /// What kind of claim it is.
+    /// Kind of claim.
     pub tag: Tag,
-    /// What was measured.
+    /// Measured result.
     pub measured: String,
-    /// How the two compare.
+    /// Result of the comparison.
     pub verdict: Verdict,
 }
 
-/// What kind of claim it is.
+/// Kind of claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tag {
     /// A number given in the text.
@@ -157,7 +157,7 @@ pub enum Tag {
     Derived,
 }
 
-/// How a claim and the measurement compare.
+/// Result of comparing a claim with the measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Measured within the tolerance of the claim.
@@ -170,7 +170,7 @@ pub enum Verdict {
     NotRun,
 }
 
-/// How many claims had which verdict.
+/// Numbers of claims by verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Of [`Verdict::Reproduced`].
@@ -189,7 +189,7 @@ impl Report {
         self.figures.iter().flat_map(|figure| &figure.claims)
     }
 
-    /// How many claims had which verdict.
+    /// Numbers of claims by verdict.
     pub fn counts(&self) -> Counts {
         Counts::of(self.claims())
     }
@@ -215,7 +215,7 @@ impl Counts {
 }
 
 impl Figure {
-    /// Whether no document has it.
+    /// True if no document has it.
     pub(super) fn is_ours(&self) -> bool {
         self.source == OURS
     }
@@ -281,7 +281,7 @@ impl Point {
         (self.low.is_finite() && self.high.is_finite() && self.low < self.high).then_some((self.low, self.high))
     }
 
-    /// Whether it has a place on a plot.
+    /// True if it has a place on a plot.
     pub(super) fn is_finite(&self) -> bool {
         self.x.is_finite() && self.y.is_finite()
     }

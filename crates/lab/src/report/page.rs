@@ -41,7 +41,7 @@ pub(super) fn page(report: &Report) -> String {
     out
 }
 
-/// Where, when and with what the figures were measured.
+/// Place, time and tools of the measurements.
 fn particulars(report: &Report) -> String {
     let runs = match report.form {
         Form::Full => "full",

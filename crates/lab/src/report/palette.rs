@@ -1,12 +1,12 @@
-//! What series look like. No two of a figure share colour, dashes, marker or hatching, so that any one of them is enough to
-//! tell them apart: in print without colour, for colour-blind readers, and where curves lie on each other.
+//! Looks of series. No two of a figure share colour, dashes, marker or hatching, so that any one of them is enough to tell
+//! them apart: in print without colour, for colour-blind readers, and where curves lie on each other.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::model::{Figure, Report, Role};
 
-/// How one series is drawn.
+/// Style of one series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
     pub(super) role: Role,
@@ -84,7 +84,7 @@ const fn styles(role: Role) -> (&'static str, &'static [Style]) {
 }
 
 impl Shape {
-    /// Whether it consists of strokes, which have no inside to fill.
+    /// True if it consists of strokes, which have no inside to fill.
     pub(super) const fn is_strokes(self) -> bool {
         matches!(self, Self::Cross | Self::Plus | Self::Asterisk)
     }

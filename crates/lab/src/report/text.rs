@@ -141,8 +141,8 @@ const fn superscript(digit: char) -> char {
     }
 }
 
-/// How wide a line will be at most in the usual sans-serif faces (DejaVu Sans is the widest of them), for a letter
-/// height of `size`.
+/// Greatest width of a line in the usual sans-serif faces (DejaVu Sans is the widest of them), for a letter height
+/// of `size`.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(em).sum::<f64>() * size
 }
@@ -161,7 +161,7 @@ fn em(character: char) -> f64 {
     }
 }
 
-/// `text` in at most `lines` lines no wider than `room`, broken between words. What does not fit ends with `…`.
+/// `text` in at most `lines` lines no wider than `room`, broken between words. A longer text ends with `…`.
 pub(super) fn wrapped(text: &str, size: f64, room: f64, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for word in words(text) {

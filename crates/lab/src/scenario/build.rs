@@ -6,7 +6,7 @@ use dfcp_time::Time;
 use super::layout::NO_ROUTE;
 use super::{FlowSpec, Layout, Scenario};
 
-/// What was built: a simulation's flows in their order, and its links in data's direction and back.
+/// Simulation of a scenario: its flows in their order, and its links in data's direction and back.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// One for each of the scenario's.

@@ -11,11 +11,11 @@ use super::{LinkSpec, Scenario, is_default};
 /// A change of a bottleneck.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChangeSpec {
-    /// When, ns.
+    /// Time of the change, ns.
     pub at_ns: u64,
-    /// Which link.
+    /// Index of the link.
     pub link: usize,
-    /// Whether it is one of the way back.
+    /// It is one of the way back.
     #[serde(skip_serializing_if = "is_default", default)]
     pub is_back: bool,
     /// bit/s.
@@ -24,18 +24,18 @@ pub struct ChangeSpec {
     /// One way, ns.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub delay_ns: Option<u64>,
-    /// Whether the link's own losses begin.
+    /// The link's own losses begin.
     pub own_loss: bool,
     /// Independent loss.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loss: Option<f64>,
-    /// Whether an outage begins or ends.
+    /// An outage begins (true) or ends.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub outage: Option<bool>,
 }
 
 impl ChangeSpec {
-    /// What it does to the link of `scenario`.
+    /// Effect on the link of `scenario`.
     ///
     /// # Errors
     /// One sentence about a loss which makes no sense.
@@ -73,7 +73,7 @@ impl LinkState {
         }
     }
 
-    /// What it can carry now, bit/s.
+    /// Present capacity, bit/s.
     #[must_use]
     pub fn capacity_bps(&self, link: &LinkSpec) -> u64 {
         if self.is_out { 0 } else { link.policed_bps(self.rate_bps) }

@@ -1,4 +1,4 @@
-//! What the seed of a run draws of its scenario, before anything runs it.
+//! Parts of a scenario that the seed of a run draws, before anything runs it.
 
 use super::random::Draw;
 use super::{ChangeSpec, Scenario, WalkSpec};

@@ -1,4 +1,4 @@
-//! What the ends of a flow do that others do not, as the simulator is told it.
+//! Special behaviour of a flow's ends, for the simulator.
 
 use std::time::Duration;
 
@@ -30,9 +30,9 @@ fn behaviour(ends: &Ends) -> Behaviour {
 }
 
 impl FlowSpec {
-    /// What carries it, with symbols which are coded where they cannot be only counted: what is encrypted must be there.
+    /// Its carrier, with coded symbols where they cannot be only counted: encryption needs the bytes.
     fn carrier(&self) -> Carrier {
-        // Without encryption nobody believes a new address of DFCP's (\[path-2\] of the specification).
+        // Without encryption no peer accepts a new address of DFCP's (\[path-2\] of the specification).
         let is_encrypted = self.transport.kind.is_dfcp() && !self.rebinds_ns.is_empty();
         Carrier { codec: if is_encrypted { Some(true) } else { self.transport.codec }, ..self.transport.clone() }
     }
@@ -55,7 +55,7 @@ impl FlowSpec {
         }
     }
 
-    /// What carries it in the simulator.
+    /// Its transport in the simulator.
     ///
     /// # Errors
     /// One sentence about an option which makes no sense.

@@ -1,4 +1,4 @@
-//! What is estimated of a flow's bottleneck, resolved.
+//! Estimation of a flow's bottleneck, resolved.
 
 use std::time::Duration;
 

@@ -21,9 +21,9 @@ pub struct MessageSpec {
     pub every_ns: u64,
     /// From handing over until a message is worth nothing, ns.
     pub deadline_ns: u64,
-    /// The share that shall come in time.
+    /// The share that should come in time.
     pub target: f64,
-    /// Whether a stream is written to without end, beside them.
+    /// A stream is written without end, beside them.
     pub beside_stream: bool,
 }
 
@@ -82,13 +82,13 @@ pub(super) fn messages(group: &Flows, carrier: &Carrier) -> Result<Option<Messag
 }
 
 impl Scenario {
-    /// Whether it is not run, but computed: the bound of messages.
+    /// True for a scenario that is not run, but computed: the bound of messages.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.flows.iter().any(|flow| flow.transport.kind == Kind::MessageBound)
     }
 
-    /// Whether the bound can be computed, if it is asked for.
+    /// Checks that the bound can be computed, if it is asked for.
     pub(super) fn check_bound(&self) -> Result<(), String> {
         let is_simple = self.flows.len() == 1 && self.nodes.is_empty();
         let is_steady = self.changes.is_empty() && self.walks.is_empty() && self.rates.is_empty();

@@ -49,16 +49,16 @@ pub struct Scenario {
     /// Times without anything; [`Scenario::drawn`] makes changes of them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub outages: Vec<OutageSpec>,
-    /// What [`Scenario::drawn`] draws of flows.
+    /// Spread of flows that [`Scenario::drawn`] draws.
     #[serde(skip_serializing_if = "is_default", default)]
     pub spread: Spread,
-    /// When it ends, ns.
+    /// End of the run, ns.
     pub duration_ns: u64,
     /// From when on goodput counts, ns.
     pub warm_up_ns: u64,
     /// Width of the bins of goodput over time, ns; 0 for none.
     pub bin_ns: u64,
-    /// How often queues are written down, ns; 0 for never.
+    /// Interval between records of the queues, ns; 0 for never.
     pub queue_trace_ns: u64,
 }
 
@@ -86,7 +86,7 @@ pub struct LinkSpec {
     /// On the way back, if that is another number.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub back_queue_packets: Option<usize>,
-    /// What else it does to packets.
+    /// Its other impairments.
     #[serde(skip_serializing_if = "is_default", default)]
     pub impairments: Impairments,
     /// Of a graph: indices of its nodes.
@@ -100,9 +100,9 @@ pub struct FlowSpec {
     /// Its label, which decides nothing.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub label: Option<String>,
-    /// What carries it.
+    /// Its transport.
     pub transport: Carrier,
-    /// When it starts, ns.
+    /// Start, ns.
     pub start_ns: u64,
     /// Application bytes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -116,16 +116,16 @@ pub struct FlowSpec {
     pub jitter_ns: u64,
     /// First and last bottleneck, or the nodes of a graph.
     pub over: (usize, usize),
-    /// When its hosts are switched off, ns.
+    /// Time at which its hosts are switched off, ns.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub stop_ns: Option<u64>,
-    /// Whether it goes the other way.
+    /// It goes the other way.
     #[serde(skip_serializing_if = "is_default", default)]
     pub is_back: bool,
-    /// When its sender gets another address, ns.
+    /// Times at which its sender gets another address, ns.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub rebinds_ns: Vec<u64>,
-    /// What its ends do that others do not.
+    /// Special behaviour of its ends.
     #[serde(skip_serializing_if = "is_default", default)]
     pub ends: Ends,
     /// Messages which are sent instead of a stream, or beside it.
@@ -134,10 +134,10 @@ pub struct FlowSpec {
     /// A user who loads pages, instead of a stream.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub web: Option<WebSpec>,
-    /// What is estimated of its bottleneck.
+    /// Estimation of its bottleneck.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub estimate: Option<EstimateSpec>,
-    /// What `share` means for it, bit/s.
+    /// Rate of `share` for it, bit/s.
     pub share_bps: u64,
     /// Share of its packets lost on its way, for what `optimal` means.
     pub loss: f64,
@@ -155,9 +155,9 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 /// A rate which walks at random.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WalkSpec {
-    /// Which link.
+    /// Index of the link.
     pub link: usize,
-    /// How often it changes, ns.
+    /// Time between two steps, ns.
     pub every_ns: u64,
     /// Between which shares of the link's rate.
     pub within: (f64, f64),
@@ -168,16 +168,16 @@ pub struct WalkSpec {
 /// A rate which was recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatesSpec {
-    /// Which link.
+    /// Index of the link.
     pub link: usize,
-    /// Whether it is that of the way back.
+    /// It is that of the way back.
     #[serde(skip_serializing_if = "is_default", default)]
     pub is_back: bool,
-    /// How often it changes, ns.
+    /// Length of an interval, ns.
     pub every_ns: u64,
     /// Packets which may leave meanwhile, from time 0.
     pub packets: Vec<u64>,
-    /// What follows the last of these: all from this one on, again and again. Absent: they are those of the whole run.
+    /// Index of the entry that follows the last: all from there on repeat. Absent: they are those of the whole run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub repeats_from: Option<usize>,
     /// Bits of each.
@@ -185,7 +185,7 @@ pub struct RatesSpec {
 }
 
 impl LinkSpec {
-    /// What it carries at most in data's direction, bit/s: no more than its policer lets through.
+    /// Capacity in data's direction, bit/s: no more than its policer lets through.
     #[must_use]
     pub fn carries_bps(&self) -> u64 {
         self.policed_bps(self.rate_bps)
@@ -209,7 +209,7 @@ impl Scenario {
         same
     }
 
-    /// What the run costs, roughly: Gbit which its bottlenecks carry. Flows whose bytes are counted carry little more than these.
+    /// Approximate cost of the run: Gbit which its bottlenecks carry. Flows whose bytes are counted carry little more than these.
     #[must_use]
     pub fn cost(&self) -> f64 {
         /// Headers, repair symbols and what is sent again.
@@ -241,7 +241,7 @@ impl Scenario {
         self.flows.iter().map(rtt_ns).max().unwrap_or(0)
     }
 
-    /// Whether the link at `place` of a graph goes its own way alone, as another one connects the same nodes in the opposite direction.
+    /// True if the link at `place` of a graph is one-way, because another connects the same nodes in the opposite direction.
     #[must_use]
     pub fn is_one_way(&self, place: usize) -> bool {
         self.opposite(place).is_some()
@@ -253,7 +253,7 @@ impl Scenario {
         self.links.iter().position(|other| other.between == Some((to, from)))
     }
 
-    /// Whether the bottleneck at `place` loses packets at random, at some time of the run.
+    /// True if the bottleneck at `place` loses packets at random, at some time of the run.
     #[must_use]
     pub fn can_lose(&self, place: usize) -> bool {
         let changes = self.changes.iter().filter(|change| change.link == place).filter_map(|change| change.loss);

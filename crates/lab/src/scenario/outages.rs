@@ -12,11 +12,11 @@ const OUTAGES_MAX: usize = 10_000;
 /// An outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutageSpec {
-    /// Which link.
+    /// Index of the link.
     pub link: usize,
-    /// When it begins, ns.
+    /// Start, ns.
     pub at_ns: u64,
-    /// How long it lasts, ns.
+    /// Length, ns.
     pub lasts_ns: u64,
 }
 

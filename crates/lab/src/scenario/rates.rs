@@ -106,7 +106,7 @@ impl RatesSpec {
         self.rate_bps(self.packets.iter().copied().max().unwrap_or(0))
     }
 
-    /// What the link's rate changes to, and when, in a run of this length.
+    /// Changes of the link's rate, with their times, in a run of this length.
     pub(super) fn changes(&self, duration_ns: u64) -> impl Iterator<Item = ChangeSpec> + '_ {
         (0..self.count(duration_ns)).map(move |number| ChangeSpec {
             at_ns: self.every_ns.saturating_mul(number),

@@ -113,7 +113,7 @@ fn add_walks(scenario: &mut Scenario, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether what the ends of a flow do makes sense.
+/// Checks that the behaviour of a flow's ends is valid.
 fn check_ends(ends: Ends, carrier: &Carrier) -> Result<(), String> {
     // A host which joins what arrives does that to any transport.
     if (Ends { receive_batch_ms: None, ..ends }) != Ends::default() && !carrier.kind.is_dfcp() {
@@ -135,7 +135,7 @@ fn check_ends(ends: Ends, carrier: &Carrier) -> Result<(), String> {
     Ok(())
 }
 
-/// What bottlenecks do to packets, if it makes sense.
+/// Impairments of bottlenecks, if they are valid.
 fn impairments(all: Impairments) -> Result<Impairments, String> {
     for (name, ms) in [("jitter_ms", all.jitter_ms), ("batch_ms", all.batch_ms), ("reorder_ms", all.reorder_ms)] {
         not_negative(name, ms.unwrap_or(0.0), 1e3)?;
@@ -224,7 +224,7 @@ fn links(topology: &Topology, longest_ms: f64, nodes: &[String]) -> Result<Vec<L
     bottlenecks.map(|bottleneck| link_of(topology, bottleneck, longest_ms + added_ms)).collect()
 }
 
-/// Whether it is clear which links of a graph go their own way alone: two which connect the same nodes in opposite directions.
+/// Checks that a graph's one-way links are unambiguous: two which connect the same nodes in opposite directions.
 fn check_directions(links: &[LinkSpec], nodes: &[String]) -> Result<(), String> {
     for link in links {
         let Some((from, to)) = link.between.filter(|(from, to)| from != to) else { continue };
@@ -364,7 +364,7 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
     Ok(())
 }
 
-/// When senders of `group` get other addresses, ns.
+/// Times at which senders of `group` get other addresses, ns.
 fn rebinds(group: &Flows, carrier: &Carrier) -> Result<Vec<u64>, String> {
     if !group.rebind_s.is_empty() && (carrier.kind.is_of_messages() || group.web.is_some()) {
         return Err("models of messages and web traffic have no addresses; remove rebind_s".to_owned());
@@ -381,9 +381,9 @@ fn rebinds(group: &Flows, carrier: &Carrier) -> Result<Vec<u64>, String> {
     Ok(times)
 }
 
-/// What `share` and `optimal` mean: a flow's max-min fair share of its bottlenecks, and the losses of all of them. Over a graph, and
-/// over bottlenecks with another rate on the way back, each way has its own rate; flows which go the other way over bottlenecks with
-/// one rate have what their access links carry.
+/// Sets the rate of `share` and the loss of `optimal`: a flow's max-min fair share of its bottlenecks, and the losses of all of
+/// them. Over a graph, and over bottlenecks with another rate on the way back, each way has its own rate; flows which go the other
+/// way over bottlenecks with one rate have what their access links carry.
 fn share(scenario: &mut Scenario) -> Result<(), String> {
     let links = scenario.links.len();
     let back_bps = |link: &LinkSpec| link.back_bps.unwrap_or(link.rate_bps) as f64;

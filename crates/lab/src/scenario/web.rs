@@ -24,7 +24,7 @@ pub struct WebSpec {
     pub connection_bytes: u64,
     /// From one page to the next, on average, ns.
     pub page_every_ns: u64,
-    /// What the seed has drawn; nothing before that.
+    /// Connections that the seed has drawn; nothing before that.
     #[serde(skip)]
     pub drawn: Vec<WebConnection>,
 }

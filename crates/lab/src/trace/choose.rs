@@ -2,7 +2,7 @@
 
 use crate::expand::{Level, Run};
 
-/// Which run is wanted.
+/// Choice of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Label of the series; may be left out if there is one alone.

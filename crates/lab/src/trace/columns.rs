@@ -1,4 +1,4 @@
-//! What the lines of a trace say, whatever platform makes the run.
+//! Columns of a trace, whatever platform makes the run.
 
 use std::time::Duration;
 
@@ -54,9 +54,9 @@ pub struct FlowColumns {
     pub symbols_wasted: Option<u64>,
     /// The sender's estimate of loss, 0 to 1.
     pub p_hat: Option<f64>,
-    /// What the receiver says arrives, 10⁶ bit/s.
+    /// Arrival rate in the receiver's reports, 10⁶ bit/s.
     pub arrival_mbps: Option<f64>,
-    /// How long datagrams wait in queues by the receiver's clock, ms.
+    /// Time of datagrams in queues by the receiver's clock, ms.
     pub queue_ms: Option<f64>,
 }
 

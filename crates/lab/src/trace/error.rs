@@ -25,9 +25,9 @@ pub enum TraceError {
     /// A file.
     #[error("cannot write {path}: {error}; check the directory given with --output")]
     Io {
-        /// Which.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Reason.
         error: io::Error,
     },
     /// A file would seem to belong to this trace.
@@ -46,11 +46,11 @@ pub enum TraceError {
         "the run broke {count} physical laws, so do not believe the trace in {directory}, and report this: {first}"
     )]
     Violated {
-        /// How many violations; only the first 20 and those of the counters are kept.
+        /// Number of violations; only the first 20 and those of the counters are kept.
         count: usize,
         /// The first of them.
         first: String,
-        /// Where the files are.
+        /// Directory of the files.
         directory: String,
     },
 }

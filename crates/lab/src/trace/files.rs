@@ -11,7 +11,7 @@ pub(super) const FLOWS: &str = "flows.csv";
 pub(super) const QUEUES: &str = "queues.csv";
 pub(super) const PACKETS: &str = "packets.pcapng";
 
-/// Where they are.
+/// Files of a trace; `discard` removes those begun.
 #[derive(Debug)]
 pub(super) struct Files {
     directory: PathBuf,

@@ -1,4 +1,4 @@
-//! How flows and links of the simulator stand.
+//! State of the simulator's flows and links.
 
 use dfcp_netem::Link;
 use dfcp_sim::{End, FlowId, Observer, Packet, Simulation};
@@ -6,7 +6,7 @@ use dfcp_sim::{End, FlowId, Observer, Packet, Simulation};
 use super::columns::{FlowColumns, LinkColumns, ms};
 use crate::plan::Kind;
 
-/// How a flow over `kind` stands now.
+/// Present state of a flow over `kind`.
 pub(super) fn flow<O: Observer>(simulation: &Simulation<O>, id: FlowId, kind: Kind) -> FlowColumns {
     let row = FlowColumns { delivered_bytes: simulation.flow(id).delivered_bytes, ..FlowColumns::default() };
     match (simulation.end(id, false), simulation.end(id, true)) {
@@ -47,7 +47,7 @@ pub(super) fn flow<O: Observer>(simulation: &Simulation<O>, id: FlowId, kind: Ki
     }
 }
 
-/// How a link stands now.
+/// Present state of a link.
 pub(super) fn link(link: &Link<Packet>) -> LinkColumns {
     let stats = link.stats();
     LinkColumns {

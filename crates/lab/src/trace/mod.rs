@@ -1,4 +1,4 @@
-//! What happened in one run: its flows and queues over time, and its packets.
+//! Course of one run: its flows and queues over time, and its packets.
 //!
 //! Every platform writes its tables by [`Tables`]. Captures are of the simulator alone.
 
@@ -35,16 +35,16 @@ pub const ROWS_MAX: u64 = 10_000_000;
 /// The longest trace: as long as a plan's run may be.
 const DURATION_MAX: Duration = Duration::from_secs(100_000);
 
-/// How a run is traced.
+/// Settings of a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'trace> {
-    /// Where the files go; made if it is not there.
+    /// Directory of the files; made if it is not there.
     pub directory: &'trace Path,
     /// Width of the bins.
     pub bin: Duration,
-    /// How long, instead of as long as the run.
+    /// Length, instead of the run's.
     pub duration: Option<Duration>,
-    /// Whether packets are written down as well.
+    /// Packets are captured as well.
     pub has_capture: bool,
     /// A capture ends before it is longer; see [`CAPTURE_BYTES_MAX`].
     pub capture_bytes_max: u64,
@@ -108,7 +108,7 @@ pub fn trace(run: &Run, settings: Settings<'_>) -> Result<Traced, TraceError> {
     let times = settings.times(&run.scenario)?;
     let mut files = Files::open(settings.directory, settings.has_capture)?;
     let outcome = write(run, settings, times, &mut files);
-    // What broke a law is worth a look; any other file would end early without saying so.
+    // The trace of a violation is worth reading; any other file would end early without saying so.
     if !matches!(outcome, Ok(_) | Err(TraceError::Violated { .. })) {
         files.discard();
     }

@@ -1,4 +1,4 @@
-//! What a trace comes to.
+//! Summary of a trace.
 
 use dfcp_sim::{Captured, Observer, Simulation};
 use dfcp_time::Time;
@@ -19,13 +19,13 @@ pub struct FlowSummary {
     /// Its label in the plan.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub label: Option<String>,
-    /// What carried it.
+    /// Its transport.
     pub transport: Kind,
     /// Application bytes per second from its start to its last byte or the trace's end, in 10⁶ bits.
     pub goodput_mbps: f64,
     /// Application bytes which its receiver got.
     pub delivered_bytes: u64,
-    /// When its receiver had the last byte, s; only of a flow with a size.
+    /// Time at which its receiver had the last byte, s; only of a flow with a size.
     pub completed_s: Option<f64>,
     /// Smoothed round-trip time at the end, ms, where the transport knows it.
     pub srtt_ms: Option<f64>,
@@ -61,7 +61,7 @@ pub struct LinkSummary {
 /// A trace which was made, and what it comes to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Traced {
-    /// What made the run: `sim`, or `kernel-6.12.117`.
+    /// Platform of the run: `sim`, or `kernel-6.12.117`.
     pub platform: String,
     /// Id of the plan.
     pub plan: String,
@@ -69,7 +69,7 @@ pub struct Traced {
     pub series: String,
     /// Values of the swept parameters.
     pub point: Point,
-    /// Which repetition.
+    /// Number of the repetition.
     pub repetition: u32,
     /// Seed of the run.
     pub seed: u64,
@@ -83,13 +83,13 @@ pub struct Traced {
     pub captured_packets: Option<u64>,
     /// Packets which the capture lacks, because it had reached its limit.
     pub left_out_packets: Option<u64>,
-    /// When it had, s.
+    /// Time at which it had, s.
     pub capture_full_s: Option<f64>,
     /// Directions of links on which physical laws were checked; the simulator's alone.
     pub verified_links: Option<usize>,
     /// Those on which they were not, because of jitter or a rate or delay which changes.
     pub unverified_links: Option<usize>,
-    /// What was written.
+    /// Files written.
     pub files: Vec<String>,
 }
 
@@ -124,7 +124,7 @@ impl Traced {
     }
 }
 
-/// When what happened to a flow, ns from the start of the run.
+/// Times of a flow's events, ns from the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowTimes {
     /// Its connection was opened.
@@ -172,7 +172,7 @@ impl LinkSummary {
     }
 }
 
-/// How a trace of the simulator ended.
+/// End of a simulator's trace.
 pub(super) struct End {
     pub(super) ended_ns: u64,
     /// The capture and its path.

@@ -126,7 +126,7 @@ fn a_trace_is_of_the_run_which_is_measured_and_its_bins_add_up() {
         assert_eq!((queues.sum("offered", "1"), queues.sum("lost", "1")), (link.offered, link.lost));
         assert_eq!(Some(queues.sum("drops_full", "1") + queues.sum("drops_early", "1")), Some(link.drops));
         if ["Classic", "Modern"].contains(&series) {
-            // What leaves the bottleneck arrives, except what is still on its way and the few datagrams that have no symbol.
+            // Datagrams that leave the bottleneck arrive, except those still on their way and the few that have no symbol.
             let arrived = flows.sum("symbols_arrived", "1") + flows.sum("symbols_arrived", "2");
             let delivered = queues.sum("delivered", "1");
             assert!((arrived..arrived + 50).contains(&delivered), "{series}: {arrived} of {delivered}");

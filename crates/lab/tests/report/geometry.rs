@@ -1,4 +1,4 @@
-//! Where things lie on the plots.
+//! Geometry of the plots.
 
 use crate::markup::Element;
 

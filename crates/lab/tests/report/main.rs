@@ -155,7 +155,7 @@ fn names_which_do_not_fit_are_in_a_legend_too() {
     assert_eq!(html(&report).matches("class=\"legend\"").count(), 2);
 }
 
-/// What holds for any page.
+/// Checks a page: finite coordinates, unique ids, links that resolve, and the geometry.
 fn check(page: &str) -> Result<(), String> {
     let elements = read(page)?;
     let mut ids = BTreeSet::new();

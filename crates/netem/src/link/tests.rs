@@ -434,7 +434,7 @@ fn a_policer_stands_in_front_of_the_queue_or_instead_of_it() {
     assert_eq!(link.stats().queue_drops.packets, 1);
 }
 
-/// What happens behind the queue changes no codepoint: a copy and a damaged packet have that of the original.
+/// Codepoints do not change behind the queue: a copy and a damaged packet have that of the original.
 #[test]
 fn marks_pass_what_is_behind_the_queue() {
     let red =

@@ -12,7 +12,7 @@ use crate::packet::Packet;
 /// Ends a list.
 const NONE: u32 = u32::MAX;
 
-/// What a packet costs its flow: its bytes, but never nothing, or a flow of empty packets would be served for ever.
+/// Cost of a packet to its flow: its bytes, but never 0, or a flow of empty packets would be served for ever.
 pub(super) fn cost_bytes(size_bytes: u32) -> u32 {
     size_bytes.max(1)
 }
@@ -96,7 +96,7 @@ impl<P: Packet, T: Copy> Backlog<P, T> {
         self.longest.peek().map(|(_, slot)| slot)
     }
 
-    /// Whether a packet of `size_bytes` could wait if no other did, and the table has an entry for it.
+    /// True if a packet of `size_bytes` could wait alone, and the table has an entry for it.
     pub(super) fn can_hold(&self, limit: QueueLimit, size_bytes: u32) -> bool {
         self.packets < NONE as usize && limit.admits(0, 0, size_bytes)
     }

@@ -1,5 +1,5 @@
-//! Controlled delay, RFC 8289: drops from the head of one queue once its packets have waited too long for too long. Where it
-//! is told to, it marks packets whose ends see that instead, by the rules of Linux (`codel_dequeue`): a mark takes the place
+//! Controlled delay, RFC 8289: drops from the head of one queue once its packets have waited too long for too long. If told
+//! to, it marks packets whose ends see that instead, by the rules of Linux (`codel_dequeue`): a mark takes the place
 //! of a drop, and sends the packet, so that of several signals which are overdue one is given with each packet.
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ const MEMORY_INTERVALS: u32 = 16;
 pub(super) struct Params {
     /// Waiting time which is acceptable as a standing one.
     pub(super) target: Duration,
-    /// How long the waiting time must stay above it: about the longest round trip through the queue.
+    /// Time for which the waiting time must stay above it: about the longest round trip through the queue.
     pub(super) interval: Duration,
     /// Mark instead of dropping.
     pub(super) ecn: bool,
@@ -39,7 +39,7 @@ pub(super) struct Served<'a, P> {
 /// CoDel's state for one queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Codel {
-    /// When the waiting time will have been above target for an interval; `None` while it is below.
+    /// Time at which the waiting time will have been above target for an interval; `None` while it is below.
     first_above: Option<Time>,
     dropping: bool,
     drop_next: Time,

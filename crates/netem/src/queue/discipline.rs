@@ -16,10 +16,11 @@ pub const QUANTUM_BYTES_MIN: u32 = 64;
 /// The quantum unless told otherwise, bytes: one full Ethernet frame without its checksum, as in Linux.
 pub const QUANTUM_BYTES_DEFAULT: u32 = 1514;
 
-/// Which packet is served next, and which is dropped. All share the limit given beside it ([`QueueLimit`](crate::QueueLimit)).
+/// Rules that select the packet to serve and the packet to drop. All share the limit given beside it
+/// ([`QueueLimit`](crate::QueueLimit)).
 ///
-/// What happens when the queue is full: DropTail and RED drop the arriving packet; DRR, SFQ and WFQ drop the newest
-/// packet of the flow with the most bytes, the arriving one included; FQ-CoDel drops the oldest packets of that flow.
+/// With a full queue, DropTail and RED drop the arriving packet; DRR, SFQ and WFQ drop the newest packet of the flow with the
+/// most bytes, the arriving one included; FQ-CoDel drops the oldest packets of that flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Discipline {
     /// First in, first out.
@@ -40,7 +41,7 @@ pub enum Discipline {
 /// Parameters of deficit round robin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drr {
-    /// What a flow of weight 1 may send in each round, bytes; [`QUANTUM_BYTES_MIN`] at least.
+    /// Bytes that a flow of weight 1 may send in each round; [`QUANTUM_BYTES_MIN`] at least.
     pub quantum_bytes: u32,
     /// Weight of flow n at index n, 1 to 65 535; flows beyond the end have weight 1. At most [`FLOWS_MAX`] entries.
     pub weights: Vec<u16>,
@@ -58,9 +59,9 @@ impl Default for Drr {
 pub struct Sfq {
     /// Buckets that flows are hashed into, 1 to 65 536. Flows in one bucket share its turn.
     pub buckets: u32,
-    /// What a bucket may send in each turn, bytes; [`QUANTUM_BYTES_MIN`] at least.
+    /// Bytes that a bucket may send in each turn; [`QUANTUM_BYTES_MIN`] at least.
     pub quantum_bytes: u32,
-    /// How often the hash changes, so that no two flows share a bucket for long; `None` for never. Above zero.
+    /// Interval between changes of the hash, so that no two flows share a bucket for long; `None` for never. Above zero.
     pub perturbation: Option<Duration>,
 }
 
@@ -83,15 +84,15 @@ pub struct Wfq {
 pub struct FqCodel {
     /// Queues that flows are hashed into, 1 to 65 536.
     pub queues: u32,
-    /// What a queue may send in each round, bytes; [`QUANTUM_BYTES_MIN`] at least.
+    /// Bytes that a queue may send in each round; [`QUANTUM_BYTES_MIN`] at least.
     pub quantum_bytes: u32,
     /// The standing waiting time that is acceptable. Above zero.
     pub target: Duration,
-    /// How long the waiting time must stay above `target` before the first drop. Above zero.
+    /// Time for which the waiting time must stay above `target` before the first drop. Above zero.
     pub interval: Duration,
     /// Most packets dropped at once from the longest queue when the limit is reached; 1 at least.
     pub drop_batch_packets: u32,
-    /// Where CoDel would drop a packet it marks it, if the packet's ends see that. A full queue drops all the same.
+    /// CoDel marks a packet instead of dropping it, if the packet's ends see that. A full queue still drops.
     pub ecn: bool,
     /// Packets which have waited for longer than this are marked, if their ends see it, whatever `ecn` is and without waiting
     /// for an interval: a step which DCTCP asks for. `None` for never.
@@ -121,7 +122,7 @@ impl FqCodel {
     }
 }
 
-/// What RED counts.
+/// Unit of RED's queue length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RedUnit {
     /// Thresholds in packets; every packet is as likely to be dropped as any other.

@@ -41,7 +41,7 @@ impl<P: Packet> DrrQueue<P> {
         self.backlog.len()
     }
 
-    /// Whether no flow waits for its turn: one whose packet came and went now would not be remembered.
+    /// True if no flow waits for its turn: one whose packet came and went now would not be remembered.
     pub(super) fn is_idle(&self) -> bool {
         self.active.is_empty()
     }

@@ -28,10 +28,10 @@ pub(super) struct Gps {
     /// `None` serves everything in no time.
     rate_bps: Option<NonZeroU64>,
     weights: Vec<u16>,
-    /// When `virtual_time` was true.
+    /// Time of the last update of `virtual_time`.
     updated: Time,
     virtual_time: Tag,
-    /// Where the last packet of each flow finishes.
+    /// Finish tag of each flow's last packet.
     finishes: Vec<Tag>,
     /// Flows with fluid work, by where it ends.
     busy: SlotHeap<Tag>,
@@ -99,7 +99,7 @@ impl Gps {
         }
     }
 
-    /// How far virtual time goes while the fluid server works on a packet.
+    /// Advance of virtual time while the fluid server works on a packet.
     fn service(&self, slot: usize, cost_bytes: u32) -> Tag {
         ((u128::from(cost_bytes) * WORK_PER_BYTE) << FRACTION_BITS) / u128::from(weight_of(&self.weights, slot))
     }

@@ -95,7 +95,7 @@ impl<P: Packet> Queue<P> {
     /// bound leaves it to the caller to bound memory.
     ///
     /// # Errors
-    /// When a parameter of `discipline` makes no sense or the rate is zero: see [`ConfigError`].
+    /// Fails if a parameter of `discipline` is invalid or the rate is zero: see [`ConfigError`].
     pub fn new(
         discipline: Discipline,
         limit: QueueLimit,
@@ -149,7 +149,7 @@ impl<P: Packet> Queue<P> {
     /// Tells the queue that the transmitter's rate changes.
     ///
     /// # Errors
-    /// When the rate is zero; the queue is then unchanged.
+    /// Fails if the rate is zero; the queue is then unchanged.
     pub fn set_rate_bps(&mut self, now: Time, rate_bps: Option<u64>) -> Result<(), ConfigError> {
         let rate_bps = checked_rate(rate_bps)?;
         match &mut self.scheduler {
@@ -183,7 +183,7 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// Whether nothing waits.
+    /// True if no packet waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -4,7 +4,7 @@
 //! Networking 1(4), 1993: one first-in-first-out queue which drops arriving packets with a probability that grows with a
 //! moving average of its length. The code follows the paper's figure 2. After a drop, the number of packets until the next
 //! one is uniform over 1 to 1/p − 1 (the figure counts the packet in hand before it divides, so 1/p itself is not reached).
-//! Where it is told to, it marks packets whose ends see that instead of dropping them, with the choices of Linux (`red_enqueue`).
+//! If told to, it marks packets whose ends see that instead of dropping them, with the choices of Linux (`red_enqueue`).
 
 use std::num::NonZeroU64;
 
@@ -34,7 +34,7 @@ pub(super) struct RedQueue<P> {
     marker: Marker,
 }
 
-/// What the average says about arriving packets.
+/// Decision on an arriving packet, by the average.
 enum Verdict {
     Keep,
     Drop,
@@ -121,7 +121,7 @@ impl<P: Packet> RedQueue<P> {
         };
     }
 
-    /// Whether a packet that is to be told of congestion need not be dropped for it. It is marked if it will wait.
+    /// True if a packet that should signal congestion need not be dropped for it. It is marked if it will wait.
     fn spares(&mut self, packet: &mut P, has_room: bool) -> bool {
         let Red { ecn, hard_drop, no_drop, max_threshold, .. } = self.config;
         if !ecn || hard_drop && self.average >= max_threshold as f64 {
@@ -130,7 +130,7 @@ impl<P: Packet> RedQueue<P> {
         if packet.ecn().is_capable() { !has_room || self.marker.mark(packet) } else { no_drop }
     }
 
-    /// Whether the packet is one of those which tell of congestion, by being dropped or marked.
+    /// True if the packet signals congestion, by being dropped or marked.
     fn signals_congestion(&mut self, size_bytes: u32) -> bool {
         let signals = match self.verdict() {
             Verdict::Keep => {

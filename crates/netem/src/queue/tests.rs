@@ -1,4 +1,4 @@
-//! What holds for every discipline, and the bench that the tests of each share.
+//! Rules for every discipline, and the bench that the tests of each share.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub(super) struct Sent {
     pub(super) item: Item,
 }
 
-/// What a transmitter made of a list of arrivals.
+/// A transmitter's output for a list of arrivals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) sent: Vec<Sent>,
@@ -330,7 +330,7 @@ proptest! {
         prop_assert!(if marks { counted >= fresh } else { counted == 0 && fresh == 0 }, "{counted} for {fresh}");
     }
 
-    /// Where every packet's ends see marks, nothing is dropped early, except above RED's upper threshold if it is told so.
+    /// Nothing is dropped early if every packet's ends see marks, except above RED's upper threshold if it is told so.
     #[test]
     fn marks_take_the_place_of_early_drops(discipline in discipline(), arrivals in arrivals(6, 1_000, 120)) {
         let discipline = match discipline {

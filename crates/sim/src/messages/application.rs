@@ -5,12 +5,12 @@ use dfcp_time::Time;
 
 use super::{Messages, Received, Schedule, Sent, Tally};
 
-/// What the application of an end of DFCP does with messages.
+/// Messages of the application at an end of DFCP.
 #[derive(Debug)]
 pub(crate) enum MessageApplication {
     /// Hands them over.
     Sends(Schedule),
-    /// Counts those which come, each of so many bytes.
+    /// Counts those which come, each of `bytes`.
     Receives { tally: Tally, bytes: u32 },
 }
 
@@ -51,7 +51,7 @@ impl MessageApplication {
         }
     }
 
-    /// When the next message is handed over.
+    /// Time of the next message.
     pub(crate) fn next_at(&self) -> Option<Time> {
         match self {
             Self::Sends(schedule) => schedule.next_at(),

@@ -8,18 +8,18 @@ use dfcp_time::Time;
 
 use super::{LATE, Messages};
 
-/// What SRT takes for the round trip at first (draft-sharabayko-srt-01, §4.10).
+/// SRT's initial estimate of the round trip (draft-sharabayko-srt-01, §4.10).
 const RTT_INITIAL: Duration = Duration::from_millis(100);
-/// How much later than that a repeat may come before it is asked for again: the period of SRT's timers.
+/// Time beyond the round trip before a repeat is asked for again: the period of SRT's timers.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// A message which has not come.
 #[derive(Clone, Copy, Debug)]
 struct Missing {
     asked_at: Time,
-    /// How often it was asked for.
+    /// Times it was asked for.
     times: u32,
-    /// When it will be again, if it is then worth something.
+    /// Time of the next request, if the message is still worth something then.
     again_at: Option<Time>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Receiver {
     next: u64,
     /// Those which are not over for long.
     missing: BTreeMap<u64, Missing>,
-    /// When which of them is asked for again.
+    /// Times of the next requests, by message.
     timers: BTreeSet<(Time, u64)>,
     /// From asking once until the repeat came, the last time.
     rtt: Duration,

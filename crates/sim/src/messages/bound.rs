@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How a path loses datagrams.
+/// Loss model of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Losses {
     /// Each with this probability.
@@ -21,10 +21,10 @@ pub enum Losses {
     },
 }
 
-/// What is to be bounded.
+/// Problem whose least cost is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
-    /// How the path loses.
+    /// Losses on the path.
     pub losses: Losses,
     /// From one message to the next, seconds.
     pub spacing_s: f64,
@@ -32,13 +32,13 @@ pub struct Bound {
     pub beyond_s: f64,
     /// The round trip, seconds.
     pub rtt_s: f64,
-    /// What a datagram takes on the path, seconds.
+    /// Transmission time of a datagram on the path, seconds.
     pub datagram_s: f64,
     /// The share of messages that may be lost.
     pub lost_max: f64,
 }
 
-/// What it comes to.
+/// Bound found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Least {
     /// Datagrams for each message.
@@ -50,7 +50,7 @@ pub enum Least {
 /// Groups that are looked at have at most this many messages; with reports, of which each state is computed, fewer.
 const GROUP_MAX: usize = 160;
 const GROUP_WITH_REPORTS_MAX: usize = 26;
-/// What a lost message costs at the most, in datagrams: more is a bound that nobody would pay for.
+/// Greatest price of a lost message, in datagrams: a higher one would give a bound without practical meaning.
 const PRICE_MAX: f64 = 3e4;
 
 impl Bound {
@@ -129,7 +129,7 @@ impl Bound {
         (share + (1.0 - share) * alike, share * (1.0 - alike))
     }
 
-    /// What groups lose and cost with repair symbols behind them, spread over what is left of the time, or all at its end.
+    /// Losses and costs of groups with repair symbols behind them, spread over the time left, or all at its end.
     fn without_reports(&self) -> Vec<(f64, f64)> {
         let is_bursty = matches!(self.losses, Losses::Bursts { .. });
         let most = self.group_max();

@@ -11,7 +11,7 @@ pub(super) const SOURCE: u64 = 20;
 /// Repair datagrams behind them.
 pub(super) const REPAIR: u64 = 10;
 
-/// What a receiver has of a group.
+/// A receiver's part of a group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     /// Messages which came or were rebuilt, a bit for each.

@@ -33,7 +33,7 @@ const EVERY_MAX: Duration = Duration::from_secs(1_000);
 const DEADLINE_MAX: Duration = Duration::from_secs(60);
 /// Messages whose deadlines are not over at the same time: what an end has to remember.
 const OPEN_MAX: u128 = 100_000;
-/// What [`dfcp_proto::Deadline::with_target`] takes.
+/// Range accepted by [`dfcp_proto::Deadline::with_target`].
 const TARGETS: std::ops::RangeInclusive<f64> = 0.5..=0.999_999;
 /// A message which is complete so much later than its deadline is late; after that it is lost. DFCP's receiver counts alike.
 const LATE: Duration = Duration::from_secs(1);
@@ -47,9 +47,9 @@ pub struct Messages {
     pub every: Duration,
     /// From handing over until a message is worth nothing.
     pub deadline: Duration,
-    /// The share which shall come in time; models do not ask.
+    /// The share which should come in time; models ignore it.
     pub target: f64,
-    /// Whether the flow's stream is written to without end, beside them; DFCP alone.
+    /// The flow's stream is written without end, beside them; DFCP alone.
     pub beside_stream: bool,
 }
 
@@ -62,7 +62,7 @@ pub enum MessagesError {
     Bytes {
         /// As given.
         bytes: u32,
-        /// What the transport has room for.
+        /// Longest message of the transport, bytes.
         max: u32,
     },
     /// Too fast or too slow.
@@ -89,10 +89,10 @@ pub enum MessagesError {
 }
 
 impl Messages {
-    /// Whether they can be sent by a transport whose messages have at most `bytes_max` bytes.
+    /// Checks them for a transport whose messages have at most `bytes_max` bytes.
     ///
     /// # Errors
-    /// What makes no sense.
+    /// Fails if the length, interval, deadline or target is out of range, or too many messages would be open at a time.
     pub fn validate(&self, bytes_max: u32) -> Result<(), MessagesError> {
         if !(BYTES_MIN..=bytes_max).contains(&self.bytes) {
             return Err(MessagesError::Bytes { bytes: self.bytes, max: bytes_max });
@@ -117,19 +117,19 @@ impl Messages {
         self.validate(SCRATCH_BYTES as u32)
     }
 
-    /// When message `number` is handed over, if the first is at `began`.
+    /// Time at which message `number` is handed over, if the first is at `began`.
     pub(crate) fn handed_over_at(&self, began: Time, number: u64) -> Time {
         let after_ns = (self.every.as_nanos() as u64).saturating_mul(number);
         Time::from_ns(began.as_ns().saturating_add(after_ns))
     }
 
-    /// How many are handed over before `time`, the first at `began`.
+    /// Messages handed over before `time`, the first at `began`.
     pub(crate) fn handed_over_before(&self, began: Time, time: Time) -> u64 {
         time.as_ns().saturating_sub(began.as_ns()).div_ceil(self.every.as_nanos() as u64)
     }
 }
 
-/// What has come of a flow's messages up to now.
+/// Results of a flow's messages up to now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageReport {
     /// Handed over by the application.
@@ -144,26 +144,26 @@ pub struct MessageReport {
     pub datagrams: u64,
 }
 
-/// What a model's datagram says. `began` is when the first message was handed over.
+/// Content of a model's datagram. `began` is the time of the first message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelSegment {
     /// A message.
     Data {
-        /// Which, from 0.
+        /// Number of the message, from 0.
         number: u64,
         /// See above.
         began: Time,
     },
     /// A repair symbol of a group of messages.
     Repair {
-        /// Which group, from 0.
+        /// Number of the group, from 0.
         group: u64,
         /// See above.
         began: Time,
     },
     /// The receiver misses a message.
     Nak {
-        /// Which.
+        /// Number of the message.
         number: u64,
     },
 }

@@ -9,21 +9,21 @@ use super::{
     fec,
 };
 
-/// What a model does about losses.
+/// Loss recovery of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// After every 20 messages 10 repair datagrams; any 20 of the 30 rebuild all.
     Fec,
-    /// What is lost is asked for, until its deadline is over.
+    /// Lost messages are asked for until their deadline is over.
     Arq,
 }
 
 /// A model and its messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelConfig {
-    /// What is sent.
+    /// Messages sent.
     pub messages: Messages,
-    /// What is done about losses.
+    /// Response to losses.
     pub recovery: Recovery,
 }
 

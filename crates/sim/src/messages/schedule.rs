@@ -1,10 +1,10 @@
-//! When an application hands its messages over.
+//! Times at which an application hands its messages over.
 
 use dfcp_time::Time;
 
 use super::Messages;
 
-/// What a sender knows of its messages.
+/// A sender's record of its messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) handed_over: u64,
@@ -25,7 +25,7 @@ impl Schedule {
         Self { messages, began: None, handed_over: 0 }
     }
 
-    /// When the first one was handed over; if there was none yet, that is `now`.
+    /// Time of the first message; `now` if there was none yet.
     pub(crate) fn begin(&mut self, now: Time) -> Time {
         *self.began.get_or_insert(now)
     }
@@ -34,7 +34,7 @@ impl Schedule {
         &self.messages
     }
 
-    /// When the next one is handed over; `None` before it begins.
+    /// Time of the next message; `None` before it begins.
     pub(crate) fn next_at(&self) -> Option<Time> {
         Some(self.messages.handed_over_at(self.began?, self.handed_over))
     }
@@ -46,7 +46,7 @@ impl Schedule {
         Some(self.handed_over - 1)
     }
 
-    /// Whether message `number` was handed over and is still worth something.
+    /// True if message `number` was handed over and its deadline is not over.
     pub(crate) fn is_open(&self, number: u64, now: Time) -> bool {
         let handed_over = self.began.filter(|_| number < self.handed_over);
         handed_over.is_some_and(|began| now <= self.messages.handed_over_at(began, number) + self.messages.deadline)

@@ -1,11 +1,11 @@
-//! What comes in time.
+//! Counts of messages in time and late.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use dfcp_time::Time;
 
-/// What a receiver knows of the sender's messages.
+/// A receiver's record of the sender's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Received {
     pub(crate) in_time: u64,

@@ -69,7 +69,7 @@ fn arq_repeats_a_lost_datagram_one_round_trip_after_the_next_one_came() {
         assert_eq!(found.datagrams, 41);
         assert_eq!((found.due - found.in_time, found.late), if in_time { (0, 0) } else { (1, 1) }, "{deadline:?}");
     }
-    // Nobody asks for what nobody waits for: it would be 54 ms old when it is asked for.
+    // A message is not asked for after its deadline: it would be 54 ms old by then.
     let found = report(model(Recovery::Arq, Duration::from_millis(53)), lost([3]), FORTY);
     assert_eq!((found.datagrams, found.due - found.in_time, found.late), (40, 1, 0));
 }

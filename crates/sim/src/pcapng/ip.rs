@@ -28,7 +28,7 @@ const SACK_PERMITTED: [u8; 2] = [4, 2];
 const SACK: u8 = 5;
 const TIMESTAMPS: [u8; 2] = [8, 10];
 
-/// What is known of a flow beyond what its packets say.
+/// Facts about a flow that its packets do not carry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Carrier {
     /// Nothing: datagrams are over UDP, and SYNs leave out what is not known.
@@ -97,7 +97,7 @@ pub(super) fn write_ip(out: &mut Vec<u8>, packet: &Packet, carrier: Carrier) {
         }
         Body::Datagram(bytes) => (IP_PROTOCOL_UDP, write_udp(out, &ports, packet.size_bytes, bytes)),
         Body::Quic(bytes) => (IP_PROTOCOL_UDP, write_udp(out, &ports, packet.size_bytes, bytes)),
-        // What it says has no form of its own.
+        // A model's content has no wire format.
         Body::Model(_) => (IP_PROTOCOL_UDP, write_udp(out, &ports, packet.size_bytes, &[])),
     };
     let (header, payload) = out[start..].split_at_mut(IP_HEADER_BYTES);

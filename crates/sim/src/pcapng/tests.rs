@@ -87,7 +87,7 @@ fn read(mut bytes: &[u8]) -> Read {
     read
 }
 
-/// Whether the one's complement sum with the checksum in it is that of a whole message.
+/// True if the one's complement sum, checksum included, is that of an intact message.
 fn is_whole(sum: u32) -> bool {
     let folded = (sum & 0xFFFF) + (sum >> 16);
     (folded & 0xFFFF) + (folded >> 16) == 0xFFFF

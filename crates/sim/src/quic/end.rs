@@ -18,11 +18,10 @@ use crate::dfcp::numbered;
 const SENDER: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
 const RECEIVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);
 
-/// What is written at once. Quinn looks through what it holds piece by piece, so pieces are large; all are the same
-/// memory.
+/// Bytes written at once. Quinn walks through its data piece by piece, so pieces are large; all are the same memory.
 static PIECE: [u8; 1 << 20] = [0; 1 << 20];
 
-/// What the application of an end does.
+/// Task of an end's application.
 #[derive(Debug)]
 enum Application {
     /// Writes this many bytes (`None`: without end), then finishes the stream.
@@ -148,7 +147,7 @@ impl QuicEnd {
         self.next_timeout = connection.poll_timeout().map(|at| time(at).max(earliest));
     }
 
-    /// Which address of the other end the datagram goes to that was polled last.
+    /// Number of the other end's address that the last polled datagram goes to.
     pub(crate) fn sends_to(&self) -> u16 {
         self.sends_to
     }

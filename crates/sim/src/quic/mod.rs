@@ -31,7 +31,7 @@ pub use absent::QuicEnd;
 #[cfg(feature = "quic")]
 pub use end::QuicEnd;
 
-/// What sets the congestion window.
+/// Congestion control of a QUIC sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuicCongestion {
     /// CUBIC, quinn's default: RFC 8312, with the fast convergence of RFC 9438.
@@ -42,16 +42,16 @@ pub enum QuicCongestion {
     Bbr,
 }
 
-/// What both ends of a QUIC flow are told.
+/// Settings for both ends of a QUIC flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuicConfig {
-    /// What sets the congestion window.
+    /// Sets the congestion window.
     pub congestion: QuicCongestion,
     /// UDP payload of a full packet, bytes, from the start on: 1200 to 1452. The IP packet has 28 bytes more.
     pub udp_payload_bytes: u16,
-    /// Whether larger packets, up to 1452 bytes, are probed for. Without, no loss is taken for a smaller limit either.
+    /// Probes for larger packets, up to 1452 bytes. Without it, loss is never taken for a smaller limit either.
     pub mtu_discovery: bool,
-    /// Whether the receiver believes another address of the sender, once that is validated.
+    /// The receiver accepts another address of the sender, once that is validated.
     pub migration: bool,
 }
 
@@ -103,8 +103,8 @@ pub enum QuicError {
 #[cfg(feature = "quic")]
 pub const QUIC_NAME: &str = identity::NAME;
 
-/// What quinn's own endpoints are told so that they do over sockets what a flow does in a simulation: the sender, which opens
-/// the connection and keeps up to `send_window_bytes` until they are acknowledged, and the receiver.
+/// Settings that make quinn's own endpoints behave over sockets as a flow does in a simulation: the sender, which opens the connection
+/// and keeps up to `send_window_bytes` until they are acknowledged, and the receiver.
 ///
 /// # Errors
 /// The settings make no sense.

@@ -1,4 +1,4 @@
-//! What quinn and TLS are set to.
+//! Settings of quinn and TLS.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl TimeProvider for StoppedCalendar {
     }
 }
 
-/// What a flow's ends are made from.
+/// Settings from which a flow's ends are made.
 pub(super) struct Settings {
     pub(super) client: ClientConfig,
     pub(super) client_endpoint: Arc<EndpointConfig>,

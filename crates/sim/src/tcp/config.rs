@@ -25,7 +25,7 @@ pub enum Congestion {
     Tahoe,
 }
 
-/// How the window comes down in a recovery.
+/// Course of the window's reduction in a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// In proportion to what arrives (RFC 6937 with the slow-start bound, RFC 9937).
@@ -37,7 +37,7 @@ pub enum Reduction {
     RateHalving,
 }
 
-/// When a segment is taken for lost, with selective acknowledgements.
+/// Rule by which a segment is taken for lost, with selective acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
     /// Three later segments were selectively acknowledged (RFC 6675, `IsLost`).
@@ -50,7 +50,7 @@ pub enum LossDetection {
     Rack,
 }
 
-/// When the receiver acknowledges.
+/// Timing of the receiver's acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckPolicy {
     /// As RFC 9293, section 3.8.6.3, and RFC 5681, section 4.2: [`Config::delayed_ack_segments`] or
@@ -62,7 +62,7 @@ pub enum AckPolicy {
     Linux,
 }
 
-/// What the smallest retransmission timer is the floor of.
+/// Quantity that the smallest retransmission timer bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RtoFloor {
     /// Of the timer: max(SRTT + 4·RTTVAR, floor), RFC 6298. On a steady path with a round trip near the floor the timer
@@ -80,14 +80,14 @@ const WHEEL_LEVEL_TICKS: u64 = 63;
 const WHEEL_LEVEL_SHIFT: u32 = 3;
 const WHEEL_SHIFT_MAX: u32 = 24;
 
-/// What both ends of a connection are told.
+/// Settings for both ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Sets the congestion window.
     pub congestion: Congestion,
-    /// How the window comes down.
+    /// Course of the window's reduction.
     pub reduction: Reduction,
-    /// When a segment is lost.
+    /// Rule by which a segment is lost.
     pub loss_detection: LossDetection,
     /// A retransmission is lost when something sent after it arrives, as in Linux since 2.6.24 and in RFC 8985. Without,
     /// as in RFC 6675, only the timer finds it. Needs selective acknowledgements.
@@ -114,9 +114,9 @@ pub struct Config {
     pub delayed_ack_segments: u32,
     /// ... but no longer than this.
     pub delayed_ack: Duration,
-    /// How many segments at the start are acknowledged one by one (Linux: up to 16).
+    /// Segments at the start that are acknowledged one by one (Linux: up to 16).
     pub quick_ack_segments: u32,
-    /// When the receiver acknowledges.
+    /// Timing of the receiver's acknowledgements.
     pub ack_policy: AckPolicy,
     /// Granularity of both ends' clocks: timers fire with a tick (`CONFIG_HZ` of Linux; 10 ms is 100 Hz). Zero is none.
     pub tick: Duration,
@@ -247,23 +247,24 @@ impl Config {
         Ok(())
     }
 
-    /// Whether selective acknowledgements are used: Reno and Tahoe have none.
+    /// True if selective acknowledgements are used: Reno and Tahoe have none.
     pub(crate) fn uses_sack(&self) -> bool {
         self.sack && !matches!(self.congestion, Congestion::Reno | Congestion::Tahoe)
     }
 
-    /// Whether it takes part in ECN, if the other end does.
+    /// True if it takes part in ECN, if the other end does.
     pub(crate) fn uses_ecn(&self) -> bool {
         self.ecn || self.congestion == Congestion::Dctcp
     }
 
-    /// Whether the sender works as Linux 6.12 does.
+    /// True if the sender works as Linux 6.12 does.
     pub(crate) fn is_linux_sender(&self) -> bool {
         self.loss_detection == LossDetection::Rack && self.uses_sack()
     }
 
-    /// When a timer of `delay_ns`, set now, fires. With ticks it is as in the kernel's timer wheel (`calc_wheel_index`
-    /// in `kernel/time/timer.c`): never early, so a whole tick late at most, and long timers with coarser steps.
+    /// Time at which a timer of `delay_ns`, set now, fires. With ticks it is as in the kernel's timer wheel
+    /// (`calc_wheel_index` in `kernel/time/timer.c`): never early, so a whole tick late at most, and long timers with
+    /// coarser steps.
     pub(crate) fn deadline(&self, now: Time, delay_ns: u64) -> Time {
         let tick_ns = duration_ns(self.tick);
         if tick_ns == 0 {
@@ -278,7 +279,7 @@ impl Config {
         Time::from_ns((((expires >> shift) + 1) << shift).saturating_mul(tick_ns))
     }
 
-    /// How many SACK blocks fit beside the other options.
+    /// SACK blocks that fit beside the other options.
     pub(crate) fn sack_blocks(&self) -> usize {
         if self.timestamps { 3 } else { 4 }
     }

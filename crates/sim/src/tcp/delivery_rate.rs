@@ -1,14 +1,14 @@
-//! How fast data arrives at the other end (draft-cheng-iccrg-delivery-rate-estimation; `net/ipv4/tcp_rate.c` of Linux).
+//! Delivery rate of data at the other end (draft-cheng-iccrg-delivery-rate-estimation; `net/ipv4/tcp_rate.c` of Linux).
 
 use dfcp_time::Time;
 
-/// What is noted about a segment when it is sent.
+/// State noted when a segment is sent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
     /// Segments that had arrived, and when the last of them did.
     delivered: u64,
     delivered_time: Time,
-    /// When the segment was sent with which that flight began.
+    /// Sending time of the segment with which that flight began.
     first_sent: Time,
     app_limited: bool,
 }
@@ -33,7 +33,7 @@ pub(crate) struct DeliveryRate {
     delivered: u64,
     delivered_time: Time,
     first_sent: Time,
-    /// What is sent until this many segments have arrived is limited by the application.
+    /// Segments sent before this many have arrived are limited by the application.
     app_limited_until: u64,
     /// Of the newest segment that this acknowledgement reported, with when it was sent.
     newest: Option<(Sent, Time)>,

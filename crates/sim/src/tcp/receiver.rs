@@ -17,7 +17,7 @@ use ecn::ReceiverEcn;
 use linux::{Arrival, LinuxAcks};
 use reassembly::Reassembly;
 
-/// What the receiver counted. All since the start.
+/// The receiver's counters. All since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverStats {
     /// Bytes handed to the application in order.
@@ -173,7 +173,7 @@ impl Receiver {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
+    /// Deadline of the next [`handle_timeout`](Self::handle_timeout).
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         [self.delayed_deadline, self.handshake_deadline, self.linux.compressed_until()].into_iter().flatten().min()
@@ -195,13 +195,13 @@ impl Receiver {
         }
     }
 
-    /// What was counted.
+    /// Counters since the start.
     #[must_use]
     pub fn stats(&self) -> ReceiverStats {
         self.stats
     }
 
-    /// Whether the whole stream has arrived.
+    /// True once the whole stream has arrived.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.fin_received

@@ -1,9 +1,9 @@
-//! How the window comes down to the slow-start threshold while losses are repaired.
+//! Reduction of the window to the slow-start threshold while losses are repaired.
 
 use super::config::Reduction;
 use super::window::Window;
 
-/// What an acknowledgement in a recovery said.
+/// Content of an acknowledgement in a recovery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecoveryAck {
     /// Segments that left the network by arriving, cumulatively and selectively acknowledged.

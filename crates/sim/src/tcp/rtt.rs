@@ -66,7 +66,7 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// How often the timer fired since something new was acknowledged.
+    /// Times that the timer fired since something new was acknowledged.
     pub(crate) fn backoff(&self) -> u32 {
         self.backoff
     }

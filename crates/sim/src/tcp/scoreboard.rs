@@ -1,4 +1,4 @@
-//! What the sender knows about each segment between the first that is not acknowledged and the next to be sent.
+//! Record of each segment between the first that is not acknowledged and the next to be sent.
 //!
 //! All bookkeeping is in whole segments, numbered from 0. A segment that was selectively acknowledged points to one
 //! after it, and chains of them are shortened when followed (a disjoint-set forest), so a block of any length which
@@ -22,7 +22,7 @@ const CAPACITY_START: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// When it was last sent.
+    /// Time of its last transmission.
     sent: Time,
     /// 0: not selectively acknowledged. Otherwise so far ahead is a segment before which there is none that is not.
     skip: u32,
@@ -36,14 +36,14 @@ struct Entry {
     pushed: bool,
 }
 
-/// What a cumulative acknowledgement said.
+/// Effect of a cumulative acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Advance {
     /// Segments newly below the acknowledgement.
     pub(crate) segments: u64,
     /// Those of them that no selective acknowledgement had reported.
     pub(crate) delivered: u64,
-    /// When the last of them that was sent only once was sent (Karn's algorithm).
+    /// Sending time of the last of them that was sent only once (Karn's algorithm).
     pub(crate) sent: Option<Time>,
     /// One of them had been retransmitted.
     pub(crate) repeated: bool,
@@ -75,7 +75,7 @@ pub(crate) struct Scoreboard {
     /// Retransmissions in the order and with the time of their sending; empty where lost ones are left to the timer.
     repeats: VecDeque<(u64, Time)>,
     track_repeats: bool,
-    /// When the last sent of all segments that arrived was sent.
+    /// Latest sending time of all segments that arrived.
     newest: Time,
     /// For senders which detect losses by time, or never.
     rack: Option<Rack>,
@@ -142,7 +142,7 @@ impl Scoreboard {
         self.lost
     }
 
-    /// Duplicate acknowledgements: segments that arrived, nobody knows which.
+    /// Duplicate acknowledgements: segments that arrived, but not known which.
     pub(crate) fn duplicates(&self) -> u64 {
         self.duplicates
     }
@@ -226,7 +226,7 @@ impl Scoreboard {
         fresh
     }
 
-    /// Without selective acknowledgements: one more segment arrived, nobody knows which.
+    /// Without selective acknowledgements: one more segment arrived, but not known which.
     pub(crate) fn add_duplicate(&mut self) {
         if self.duplicates + self.lost < self.outstanding() {
             self.duplicates += 1;

@@ -1,4 +1,4 @@
-//! What travels between the two ends.
+//! Segments between the two ends.
 
 use dfcp_netem::Ecn;
 use dfcp_time::Time;
@@ -59,13 +59,13 @@ impl SackBlocks {
         self.duplicate
     }
 
-    /// How many blocks there are, with the one that reports a duplicate.
+    /// Number of blocks, with the one that reports a duplicate.
     #[must_use]
     pub fn len(&self) -> usize {
         usize::from(self.count) + usize::from(self.duplicate.is_some())
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -86,13 +86,13 @@ pub struct Segment {
     pub seq: u64,
     /// The next number which the sender of this segment expects.
     pub ack: u64,
-    /// When this segment was sent (RFC 7323).
+    /// Sending time of this segment (RFC 7323).
     pub ts_val: Time,
     /// The `ts_val` which this segment answers.
     pub ts_ecr: Time,
-    /// What was received above `ack`.
+    /// Blocks received above `ack`.
     pub sack: SackBlocks,
-    /// How many bytes beyond `ack` may be sent.
+    /// Bytes beyond `ack` that may be sent.
     pub window_bytes: u32,
     /// Bytes of data; SYN and FIN are not counted.
     pub len_bytes: u32,

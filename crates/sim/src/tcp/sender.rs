@@ -21,7 +21,7 @@ use ecn::SenderEcn;
 use linux::Linux;
 use pacing::Pacer;
 
-/// What the sender is doing about losses.
+/// State of the sender's loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Nothing is missing, or not for sure.
@@ -46,7 +46,7 @@ impl Phase {
     }
 }
 
-/// What the sender counted. All since the start.
+/// The sender's counters. All since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
     /// Data segments sent, repeats included.
@@ -202,16 +202,16 @@ impl Sender {
         self.linux.device_waiting = segments as u64;
     }
 
-    /// Whether it is to be asked again when a segment has left the device.
+    /// True if it is to be asked again when a segment has left the device.
     #[must_use]
     pub fn waits_for_device(&self) -> bool {
         self.linux.waits_for_device
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
+    /// Deadline of the next [`handle_timeout`](Self::handle_timeout).
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        // What was paced last may have been acknowledged before its turn came.
+        // A paced segment may have been acknowledged before its time.
         let wake = self.pacer.wake().filter(|_| self.state != State::Finished);
         self.deadline.into_iter().chain(wake).min()
     }
@@ -234,25 +234,25 @@ impl Sender {
         }
     }
 
-    /// What it was told.
+    /// Settings of the connection.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What was counted.
+    /// Counters since the start.
     #[must_use]
     pub fn stats(&self) -> SenderStats {
         self.stats
     }
 
-    /// Whether the stream was sent and acknowledged, FIN included.
+    /// True once the stream was sent and acknowledged, FIN included.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.state == State::Finished
     }
 
-    /// Whether the handshake is over.
+    /// True once the handshake is over.
     #[must_use]
     pub fn is_established(&self) -> bool {
         matches!(self.state, State::Established | State::Finished)
@@ -276,7 +276,7 @@ impl Sender {
         self.board.pipe()
     }
 
-    /// What it is doing about losses.
+    /// State of loss recovery.
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.phase
@@ -452,7 +452,7 @@ impl Sender {
         self.segment(now, seq, len, Flags { fin, ack: true, ..Flags::default() })
     }
 
-    /// What is sent for the first time.
+    /// A segment sent for the first time.
     fn new_data(&mut self, now: Time, segment: u64) -> Segment {
         let mut data = self.data(now, segment);
         self.mark_outgoing(&mut data, true);

@@ -5,7 +5,7 @@
 pub(crate) struct Window {
     /// The congestion window.
     pub(crate) cwnd: u32,
-    /// Where slow start ends.
+    /// Window at which slow start ends, segments.
     pub(crate) ssthresh: u32,
     /// Acknowledgements saved up for the next segment of growth.
     pub(crate) credit: u32,

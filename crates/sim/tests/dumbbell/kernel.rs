@@ -32,7 +32,7 @@ pub(crate) struct Point {
     pub(crate) timeouts_per_s: f64,
 }
 
-/// What the model did at a point.
+/// The model's results at a point.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) goodput_mbps: f64,

@@ -16,7 +16,7 @@ use dfcp_time::Time;
 pub(crate) mod kernel;
 pub(crate) mod reference;
 
-/// How often the queue is looked at: not in step with anything that repeats.
+/// Interval between samples of the queue: not in step with anything that repeats.
 const SAMPLE_EVERY: Duration = Duration::from_micros(97);
 
 /// The path which all flows share.

@@ -66,7 +66,7 @@ fn fields(line: &str) -> Vec<String> {
 fn point(header: &[String], row: &[String]) -> Point {
     let text = |name: &str| row[header.iter().position(|column| column == name).unwrap()].clone();
     let number = |name: &str| text(name).parse::<f64>().unwrap();
-    // What every row was run with; the models are set to the same below.
+    // Settings of every row; the models are set to the same below.
     for (name, value) in [
         ("min_rto_s", 0.2),
         ("delayed_ack_s", 0.04),

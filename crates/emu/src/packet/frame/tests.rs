@@ -25,7 +25,7 @@ fn spec() -> impl Strategy<Value = Spec> {
     )
 }
 
-/// What a device is given for a run.
+/// Bytes that a device is given for a run.
 fn written(run: &Run) -> Vec<u8> {
     let mut bytes = Vec::new();
     let payload = run.write(&mut bytes);

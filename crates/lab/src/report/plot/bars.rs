@@ -14,12 +14,12 @@ const FILLED: f64 = 0.8;
 /// The narrowest bar that has room for an upright value above.
 const UPRIGHT_MIN: f64 = 12.0;
 
-/// Which of `count` categories `point` belongs to, if any.
+/// Category of `point`, of `count`, if any.
 pub(super) fn slot(point: &Point, count: usize) -> Option<usize> {
     (0..count).find(|&index| (point.x - index as f64).abs() < 0.5)
 }
 
-/// What a bar chart of one panel needs, before anything is drawn.
+/// Layout of one panel's bar chart, computed before anything is drawn.
 pub(super) struct Layout<'a> {
     /// Higher than asked for by what long names and upright values would take from the bars.
     pub(super) size: Size,
@@ -59,7 +59,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// How values stand above their bars.
+/// Orientation of the values above their bars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Values {
     Level,

@@ -34,11 +34,11 @@ pub(super) struct Ends {
     widest: f64,
     /// Height of the names of the panel which has the most.
     pub(super) height: f64,
-    /// Whether every name of the figure is there in full.
+    /// Every name of the figure is there in full.
     pub(super) is_whole: bool,
 }
 
-/// Whether a curve has an end.
+/// True if a curve has an end.
 fn is_drawn(series: &Series) -> bool {
     series.points.iter().any(Point::is_finite)
 }
@@ -77,7 +77,7 @@ impl Ends {
         wrapped(label, SMALL, self.room, LINES_MAX)
     }
 
-    /// What they take at the right of the area.
+    /// Width of the labels at the right of the area.
     pub(super) fn width(&self) -> f64 {
         LEAD + self.sample + GAP + self.widest + GAP
     }
@@ -112,7 +112,7 @@ fn height_of(lines: &[String]) -> f64 {
     LINE * lines.len().max(1) as f64 + BETWEEN
 }
 
-/// Whether no word of a name was cut or left out.
+/// True if no word of a name was cut or left out.
 fn is_whole(label: &str, lines: &[String]) -> bool {
     lines.iter().flat_map(|line| words(line)).eq(words(label))
 }

@@ -13,7 +13,7 @@ pub(super) struct Area {
 }
 
 impl Area {
-    /// What a line of text covers whose baseline begins, has its middle or ends at `(x, y)`.
+    /// Area of a line of text whose baseline begins, has its middle or ends at `(x, y)`.
     pub(super) fn of_text((x, y): (f64, f64), size: f64, anchor: Anchor, text: &str) -> Self {
         let width = width(text, size);
         let left = match anchor {
@@ -37,7 +37,7 @@ impl Area {
         self.left <= other.left && other.right <= self.right && self.top <= other.top && other.bottom <= self.bottom
     }
 
-    /// Whether the straight line between two places crosses it (Liang and Barsky's clipping).
+    /// True if the straight line between two places crosses it (Liang and Barsky's clipping).
     pub(super) fn is_crossed(&self, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) -> bool {
         let (dx, dy) = (x2 - x1, y2 - y1);
         let mut enter: f64 = 0.0;
@@ -58,7 +58,7 @@ impl Area {
     }
 }
 
-/// What is taken on a plot.
+/// Occupied areas and lines of a plot.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     areas: Vec<Area>,

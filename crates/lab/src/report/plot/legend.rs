@@ -1,5 +1,5 @@
-//! What a series looks like, as a small picture beside its name. The legend itself is HTML, so that it wraps on a
-//! phone and never covers a curve.
+//! Picture of a series beside its name in the legend. The legend itself is HTML, so that it wraps on a phone and
+//! never covers a curve.
 
 use super::svg::{Svg, fill};
 use crate::report::palette::Look;

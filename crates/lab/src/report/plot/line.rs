@@ -24,7 +24,7 @@ const VALUES_MAX: usize = 12;
 /// Room above the area, where a value beside a point may reach to.
 const ABOVE: f64 = 10.0;
 
-/// What curves of one panel need, before anything is drawn.
+/// Layout of one panel's curves, computed before anything is drawn.
 pub(super) struct Layout<'a> {
     /// Higher than asked for if the names of the curves need it.
     pub(super) size: Size,

@@ -35,7 +35,7 @@ pub(super) const HALF: Size = Size { width: 490.0, height: 330.0 };
 /// One of three side by side, and any plot on a phone.
 pub(super) const NARROW: Size = Size { width: 340.0, height: 290.0 };
 
-/// What is to be drawn.
+/// A plot to be drawn.
 #[derive(Debug)]
 pub(super) struct Plot<'a> {
     pub(super) figure: &'a Figure,
@@ -141,7 +141,7 @@ impl Layout<'_> {
     }
 }
 
-/// Whether plots of this size name all of the figure's curves at their ends, so that a legend would say nothing new.
+/// True if plots of this size name all of the figure's curves at their ends, so that a legend would say nothing new.
 pub(super) fn is_labelled(figure: &Figure, size: Size) -> bool {
     let is_bars = matches!(figure.x.scale, Scale::Categories(_));
     !is_bars && ends::Ends::new(figure, size).is_some_and(|ends| ends.is_whole)
@@ -152,7 +152,7 @@ fn in_words(axis: &Axis) -> String {
     format!("{}{scale}", axis.title())
 }
 
-/// What the value at a point is, in words.
+/// Value at a point, in words.
 fn tip(label: &str, figure: &Figure, point: &Point, at: &str) -> String {
     let unit = &figure.y.unit;
     let interval = match point.interval() {
@@ -162,7 +162,7 @@ fn tip(label: &str, figure: &Figure, point: &Point, at: &str) -> String {
     format!("{label}: {}{interval} at {at}", value_with_unit(point.y, unit))
 }
 
-/// What a reader has to know of a figure's plots: how zero is drawn, and what is not drawn.
+/// Remarks on a figure's plots: the place of zero, and points that are not drawn.
 pub(super) fn remarks(figure: &Figure) -> Vec<String> {
     let points = || figure.panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points);
     let mut out = Vec::new();

@@ -46,7 +46,7 @@ impl Range {
         range
     }
 
-    /// Whether there is any value.
+    /// True if there is no value.
     pub(super) fn is_empty(&self) -> bool {
         self.low > self.high
     }
@@ -95,12 +95,12 @@ impl Mapping {
         Some(self.from + share.clamp(0.0, 1.0) * (self.to - self.from))
     }
 
-    /// Whether `value` stands on the line for zero instead of at its true place.
+    /// True if `value` stands on the line for zero instead of at its true place.
     pub(super) fn is_on_zero_line(&self, value: f64) -> bool {
         self.zero.is_some() && value <= 0.0
     }
 
-    /// Where bars begin: at zero, or at the lower end if zero is not on the axis.
+    /// Base of the bars: zero, or the lower end if zero is not on the axis.
     pub(super) fn base(&self) -> f64 {
         self.at(0.0).unwrap_or(self.from)
     }

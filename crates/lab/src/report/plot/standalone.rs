@@ -50,10 +50,10 @@ fn style() -> String {
     format!("{plot}{}", light_rules())
 }
 
-/// What is drawn from top to bottom.
+/// Parts of the drawing, from top to bottom.
 struct Sheet {
     svg: Svg,
-    /// Where the next part begins.
+    /// Top of the next part.
     y: f64,
 }
 

@@ -10,7 +10,7 @@ pub(super) const TEXT: f64 = 12.0;
 /// Letter height of values beside points and bars.
 pub(super) const SMALL: f64 = 11.0;
 
-/// Which end of a text lies at its place.
+/// End of a text that lies at its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -114,7 +114,7 @@ impl Svg {
     }
 }
 
-/// What fills bars of `look`, if its pattern is called `id`.
+/// Fill of `look`'s bars, if its pattern is called `id`.
 pub(super) fn fill(look: Look, id: &str) -> String {
     if look.hatch().is_some() { format!("url(#{id})") } else { "currentColor".to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Where the ticks of an axis stand: 1-2-5 steps on linear axes, powers of ten or 1-2-5 on logarithmic ones.
+//! Ticks of an axis: 1-2-5 steps on linear axes, powers of ten or 1-2-5 on logarithmic ones.
 
 /// Beyond these magnitudes, values are treated as if they lay at the limit, so that no step overflows or vanishes.
 const LARGEST: f64 = 1e300;

@@ -16,7 +16,7 @@ fn item(size_bytes: u32) -> Item {
     Item { flow: 0, number: 0, size_bytes, ecn: Ecn::NotEct }
 }
 
-/// What becomes of a packet that arrives at this average: the cause of its drop, else its codepoint.
+/// Fate of a packet that arrives at this average: the cause of its drop, else its codepoint.
 fn fate(config: Red, average: f64, ecn: Ecn, limit: QueueLimit) -> Result<Ecn, DropCause> {
     // The packet in hand is the one which the probability of 1 means.
     let mut red = red(Red { weight: FROZEN, max_probability: 1.0, ..config });

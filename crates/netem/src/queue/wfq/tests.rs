@@ -84,8 +84,8 @@ fn overload_is_shared_by_weight() {
     }
 }
 
-/// When the fluid server finishes each arrival, ns: all flows with work at once, in proportion to their weights, worked out
-/// from event to event without any virtual time.
+/// Finishing time of each arrival at the fluid server, ns: all flows with work at once, in proportion to their weights,
+/// worked out from event to event without any virtual time.
 fn fluid_finishes(arrivals: &[Arrival], weights: &[u16]) -> Vec<f64> {
     let mut finishes = vec![f64::NAN; arrivals.len()];
     let mut work: Vec<std::collections::VecDeque<(usize, f64)>> = vec![Default::default(); weights.len()];

@@ -15,7 +15,7 @@ use super::cubic_2008::cube_root;
 use super::hystart::HyStart;
 
 const BETA_SCALE: u64 = 1024;
-/// What is left of the window after a loss, of [`BETA_SCALE`].
+/// Part of the window left after a loss, of [`BETA_SCALE`].
 const BETA: u64 = 717;
 /// C of the cubic function, 410/1024 segments per second cubed.
 const CUBE_RTT_SCALE: u64 = 410;
@@ -47,7 +47,7 @@ pub(crate) struct Cubic {
     k: u64,
     epoch_start: Option<u64>,
     ack_cnt: u64,
-    /// What Reno would have.
+    /// Window that Reno would have.
     reno_cwnd: u64,
 }
 

@@ -35,7 +35,7 @@ impl Dctcp {
         }
         let (all, marked) = (delivered - self.delivered, delivered_ce - self.delivered_ce);
         let part = self.alpha >> GAIN_SHIFT;
-        // What is left of a small alpha goes at once, or the shift would keep it for ever.
+        // The rest of a small alpha goes at once, or the shift would keep it for ever.
         self.alpha -= if part == 0 { self.alpha } else { part };
         if marked > 0 {
             self.alpha = (self.alpha + (marked << (ALPHA_SHIFT - GAIN_SHIFT)) / all.max(1)).min(ALPHA_MAX);

@@ -15,7 +15,7 @@ use self::dctcp::Dctcp;
 use super::config::{Config, Congestion, Reduction};
 use super::window::Window;
 
-/// What an acknowledgement tells an algorithm.
+/// Input of an algorithm from one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack {
     pub(crate) now: Time,
@@ -24,7 +24,7 @@ pub(crate) struct Ack {
     /// Segments acknowledged, however they are counted.
     pub(crate) segments: u32,
     pub(crate) rtt_ns: Option<u64>,
-    /// What bursts of segments may add to the length of an ACK train (`hystart_ack_delay` of Linux).
+    /// Time that bursts of segments may add to the length of an ACK train (`hystart_ack_delay` of Linux).
     pub(crate) burst_ns: u64,
     /// First segment not acknowledged.
     pub(crate) una: u64,
@@ -119,7 +119,7 @@ impl Controller {
         }
     }
 
-    /// Where rate halving stops: Linux 2.6.26 lets Reno, and no other, go to half the threshold.
+    /// Floor of rate halving: Linux 2.6.26 lets only Reno go to half the threshold.
     pub(crate) fn halving_floor(&self, window: &Window, method: Reduction) -> u32 {
         match self {
             Self::Reno if method == Reduction::RateHalving => (window.ssthresh / 2).max(1),

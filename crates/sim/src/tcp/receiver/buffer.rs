@@ -7,12 +7,12 @@ use dfcp_time::Time;
 
 use super::super::config::Config;
 
-/// Where a buffer begins (`tcp_rmem`).
+/// Initial size of a buffer (`tcp_rmem`).
 const FIRST_BYTES: u64 = 131_072;
-/// How far a Linux receiver's buffer may grow, bytes: more than 200 Mbit/s need over a second.
+/// Limit of a Linux receiver's buffer, bytes: more than 200 Mbit/s need over a second.
 pub const RECEIVE_BUFFER_BYTES_MAX: u64 = 64 << 20;
-/// What a segment takes beside its data (`truesize`, of what Linux's own sender made): when it arrives, and when it waits
-/// in one piece with others.
+/// Memory of a segment beside its data (`truesize`, as Linux's own sender makes it): on arrival, and while it waits in one
+/// piece with others.
 const ARRIVING_OVERHEAD_BYTES: u64 = 832;
 const WAITING_OVERHEAD_BYTES: u64 = 728;
 /// The share of data in a buffer, by the first segment, is counted in parts of this.
@@ -28,9 +28,9 @@ const INITIAL_WINDOW_SEGMENTS: u64 = 10;
 pub(super) struct ReceiveBuffer {
     mss: u64,
     bytes: u64,
-    /// What a window may have of the buffer.
+    /// Upper limit of the window in this buffer.
     clamp: u64,
-    /// What it may have now (`rcv_ssthresh`).
+    /// Present limit (`rcv_ssthresh`).
     threshold: u64,
     /// The first number that may not be sent yet. Never taken back.
     edge: u64,
@@ -112,7 +112,7 @@ impl ReceiveBuffer {
         u32::try_from(self.edge - next).unwrap_or(u32::MAX)
     }
 
-    /// How many of [`SHARE_UNIT`] parts of a buffer are data.
+    /// Data's share of a buffer, in parts of [`SHARE_UNIT`].
     fn share(&self) -> u64 {
         (self.mss * SHARE_UNIT / (self.mss + ARRIVING_OVERHEAD_BYTES)).max(1)
     }
@@ -146,7 +146,7 @@ mod tests {
         grew
     }
 
-    /// What a kernel said (`TCP_INFO`, `SO_MEMINFO`) about a flow of BBR over 200 ms that loses nothing.
+    /// Values of a kernel (`TCP_INFO`, `SO_MEMINFO`) for a flow of BBR over 200 ms that loses nothing.
     #[test]
     fn the_window_grows_as_the_kernels() {
         let mut buffer = buffer();
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(offered, 81_920);
         // Forty above a gap.
         assert_eq!(buffer.offer(next, 40 * MSS), offered);
-        // When the stream goes on by a little, the window shrinks, but not what it ends with.
+        // As the stream goes on by a little, the window shrinks, but its edge does not move back.
         let edge = buffer.edge();
         assert_eq!(buffer.offer(next + 10 * MSS, 30 * MSS), 67_584);
         assert!(buffer.edge() >= edge);

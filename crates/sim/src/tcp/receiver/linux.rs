@@ -1,5 +1,5 @@
-//! When Linux 6.12 acknowledges (`__tcp_ack_snd_check`, `tcp_event_data_recv` and `tcp_send_delayed_ack`), for an
-//! application which reads at once.
+//! Acknowledgement timing of Linux 6.12 (`__tcp_ack_snd_check`, `tcp_event_data_recv` and
+//! `tcp_send_delayed_ack`), for an application which reads at once.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ impl LinuxAcks {
         self.compressed_until = None;
     }
 
-    /// When the acknowledgement held back is sent.
+    /// Time at which the acknowledgement held back is sent.
     pub(super) fn compressed_until(&self) -> Option<Time> {
         self.compressed_until
     }

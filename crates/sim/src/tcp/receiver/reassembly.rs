@@ -1,4 +1,4 @@
-//! Which bytes have arrived.
+//! Ranges of bytes that have arrived.
 
 use std::collections::VecDeque;
 
@@ -27,12 +27,12 @@ impl Reassembly {
         self.next
     }
 
-    /// Whether anything waits above a gap.
+    /// True if anything waits above a gap.
     pub(super) fn has_gap(&self) -> bool {
         !self.ranges.is_empty()
     }
 
-    /// How many bytes wait above a gap.
+    /// Bytes that wait above a gap.
     pub(super) fn waiting_bytes(&self) -> u64 {
         self.waiting_bytes
     }

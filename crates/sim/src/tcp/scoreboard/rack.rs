@@ -15,7 +15,7 @@ const TIMESTAMP_NS: u64 = 1_000_000;
 const REORDERING_MAX: u64 = 300;
 const STEPS_MAX: u64 = 255;
 
-/// What the segments that one acknowledgement reports say.
+/// Segments that one acknowledgement reports, summed up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Report {
     now: Time,
@@ -25,8 +25,8 @@ pub(crate) struct Report {
     /// Segments below were sent before the state of recovery last changed.
     high: u64,
     prior_highest: u64,
-    /// When the first and the last of those were sent which were cumulatively acknowledged, and had been neither sent
-    /// twice nor selectively acknowledged.
+    /// Sending times of the first and the last of those cumulatively acknowledged that had been neither sent twice nor
+    /// selectively acknowledged.
     pub(crate) acked: Option<(Time, Time)>,
     /// The same for those selectively acknowledged.
     pub(crate) sacked: Option<(Time, Time)>,
@@ -44,7 +44,7 @@ pub(crate) struct Report {
 pub(super) struct Rack {
     /// Every sending in its order: segment and time. Outdated entries are dropped when they come to the front.
     order: VecDeque<(u64, Time)>,
-    /// When the segment sent last of all that arrived was sent, and which it is.
+    /// Sending time of the segment sent last of all that arrived, with its number.
     newest: (Time, u64),
     /// The round trip of the segment which arrived last.
     rtt_ns: u64,
@@ -143,7 +143,7 @@ impl Rack {
     }
 }
 
-/// What Linux does with losses; without [`LossDetection::Rack`](super::LossDetection::Rack) none of it does anything.
+/// Loss detection of Linux; inactive without [`LossDetection::Rack`](super::LossDetection::Rack).
 impl Scoreboard {
     /// An acknowledgement begins. Segments below `high` were sent before the state of recovery last changed.
     pub(crate) fn begin_report(&mut self, now: Time, echoed: Option<Time>, min_rtt_ns: u64, high: u64) {
@@ -177,7 +177,7 @@ impl Scoreboard {
         report
     }
 
-    /// Whether packets overtake each other by more than the usual threshold.
+    /// True if packets overtake each other by more than the usual threshold.
     pub(crate) fn is_reordering_high(&self) -> bool {
         self.rack.as_ref().is_some_and(|rack| rack.reordering > DUP_THRESH)
     }
@@ -350,7 +350,7 @@ impl Scoreboard {
         self.retransmitted
     }
 
-    /// When the first segment was last sent.
+    /// Time at which the first segment was last sent.
     pub(crate) fn head_sent(&self) -> Option<Time> {
         (self.outstanding() > 0).then(|| self.entry(self.una).sent)
     }

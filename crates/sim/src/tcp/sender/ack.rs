@@ -1,4 +1,4 @@
-//! What an acknowledgement means for the scoreboard, the window and the phase.
+//! Effects of an acknowledgement on the scoreboard, the window and the phase.
 
 use dfcp_time::Time;
 
@@ -9,7 +9,7 @@ use super::super::scoreboard::{Advance, DUP_THRESH};
 use super::super::segment::Segment;
 use super::{Phase, Sender, State};
 
-/// What one acknowledgement changed.
+/// Changes by one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) now: Time,
@@ -234,7 +234,7 @@ impl Sender {
         }
     }
 
-    /// How many segments lie wholly below a sequence number.
+    /// Segments wholly below a sequence number.
     pub(super) fn segments_below(&self, seq: u64) -> u64 {
         let bytes = seq.saturating_sub(1);
         match self.total_bytes {

@@ -21,7 +21,7 @@ pub(super) struct SenderEcn {
 }
 
 impl Sender {
-    /// What its SYN asks. A SYN sent again does not ask, because some paths drop those which do (section 6.1.1.1).
+    /// True if its SYN asks for ECN. A SYN sent again does not, because some paths drop those which do (section 6.1.1.1).
     pub(super) fn asks_for_ecn(&self) -> bool {
         self.config.uses_ecn() && self.stats.syn_retransmissions == 0
     }
@@ -34,7 +34,7 @@ impl Sender {
         }
     }
 
-    /// Whether an acknowledgement tells of a mark.
+    /// True if an acknowledgement echoes a mark.
     pub(super) fn is_echo(&self, segment: &Segment) -> bool {
         self.ecn.is_agreed && segment.flags.ece && !segment.flags.syn
     }

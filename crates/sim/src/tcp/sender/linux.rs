@@ -1,5 +1,5 @@
-//! What Linux 6.12 does with an acknowledgement (`tcp_ack` and what it calls in `net/ipv4/tcp_input.c`): where it
-//! differs from the RFCs, the kernel is followed.
+//! Acknowledgement processing of Linux 6.12 (`tcp_ack` and its callees in `net/ipv4/tcp_input.c`): where the kernel
+//! differs from the RFCs, this follows the kernel.
 
 mod send;
 mod timer;
@@ -20,7 +20,7 @@ use super::{Phase, Sender};
 /// Timestamps on the wire count milliseconds.
 const TIMESTAMP_NS: u64 = 1_000_000;
 
-/// What the timer waits for.
+/// Event that the timer waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Pending {
     /// Nothing that a new timer would have to take up.
@@ -33,7 +33,7 @@ pub(super) enum Pending {
     Reordering,
 }
 
-/// What may be sent again after an acknowledgement.
+/// Segments that may be sent again after an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Resend {
     #[default]
@@ -43,7 +43,7 @@ pub(super) enum Resend {
     New,
 }
 
-/// What the sender remembers beside what all senders do.
+/// State of the Linux sender, beside that of all senders.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Linux {
     /// Something is missing, or was, but is not taken for lost (`TCP_CA_Disorder`).
@@ -60,20 +60,20 @@ pub(super) struct Linux {
     pub(super) undo_from: Option<u64>,
     /// Retransmissions since then of which none is known to be needless; `None` before the first.
     pub(super) undo_retransmissions: Option<u64>,
-    /// When the first of them was sent.
+    /// Time of the first of them.
     pub(super) first_retransmission: Option<Time>,
     prior_cwnd: u32,
     prior_ssthresh: u32,
     /// F-RTO is finding out whether the timer fired needlessly.
     pub(super) frto: bool,
-    /// How often the timer fired since the cumulative acknowledgement moved.
+    /// Times that the timer fired since the cumulative acknowledgement moved.
     pub(super) timeouts: u32,
     duplicates: u64,
     /// The window was the limit in this round trip, else how much was outstanding at most; until when that counts.
     pub(super) is_limited: bool,
     pub(super) outstanding_max: u64,
     pub(super) usage_end: u64,
-    /// What is left of the present burst, and whether its end is marked.
+    /// Segments left of the present burst, and a flag if its end is marked.
     pub(super) burst_left: u32,
     pub(super) burst_push: bool,
     pub(super) last_sent: Time,
@@ -83,7 +83,7 @@ pub(super) struct Linux {
     min_rtt_ns: Option<u64>,
 }
 
-/// What an acknowledgement said, for the state machine.
+/// Result of an acknowledgement, for the state machine.
 #[derive(Clone, Copy, Debug)]
 struct Finding {
     advanced: bool,
@@ -239,7 +239,7 @@ impl Sender {
     /// `tcp_fastretrans_alert`. Returns whether the timer waits for segments that may have been overtaken.
     fn respond_to_losses(&mut self, now: Time, finding: &Finding) -> bool {
         if finding.is_echo {
-            // What a mark asks for is not taken back.
+            // A reduction for a mark is not undone.
             self.linux.prior_ssthresh = 0;
         }
         if self.is_cwr_over() {

@@ -10,7 +10,7 @@ use super::{Phase, Sender};
 /// Lets bursts go at the pacing rate. Without BBR it never waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pacer {
-    /// When the segments sent so far will have used up their time.
+    /// Time at which the segments sent so far have used up their share of the pacing rate.
     next_send: Time,
     /// Segments which may still go with the present burst.
     burst_left: u32,
@@ -18,7 +18,7 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    /// Whether the next segment may leave; if it begins a burst, that has `burst` segments.
+    /// True if the next segment may leave; if it begins a burst, that has `burst` segments.
     pub(super) fn may_send(&mut self, now: Time, controller: &Controller, burst: u32) -> bool {
         if !matches!(controller, Controller::Bbr(_)) {
             return true;

@@ -36,7 +36,7 @@ const BURST_S: f64 = 1.0 / 1024.0;
 /// ... and at most 64 kB with its headers.
 const BURST_MAX_BYTES: f64 = 65_215.0;
 
-/// What an acknowledgement tells BBR.
+/// Input of BBR from one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BbrAck {
     pub(crate) now: Time,
@@ -139,12 +139,12 @@ impl Bbr {
         self.min_rtt_ns
     }
 
-    /// How long a segment keeps the pacer.
+    /// Time that a segment occupies the pacer, ns.
     pub(crate) fn segment_time_ns(&self) -> u64 {
         (1e9 / self.pacing_rate.max(1e-3)) as u64
     }
 
-    /// How many segments go out together.
+    /// Segments that go out together.
     pub(crate) fn burst_segments(&self) -> u32 {
         let bytes = (self.pacing_rate * self.mss * BURST_S).min(BURST_MAX_BYTES);
         (bytes / self.mss).max(f64::from(self.burst_min_segments())).min(127.0) as u32
@@ -232,7 +232,7 @@ impl Bbr {
         }
     }
 
-    /// How much more arrives at once than the rate explains.
+    /// Measures ACK aggregation: arrivals beyond those that the rate explains.
     fn update_ack_aggregation(&mut self, window: &Window, ack: &BbrAck) {
         if ack.acked == 0 || ack.sample.delivered.is_none() {
             return;
@@ -441,7 +441,7 @@ impl Bbr {
         u64::from(self.quantise(self.bdp(rate, gain)))
     }
 
-    /// What will be in the network when the pacer lets the next segment go.
+    /// Segments in the network at the time of the pacer's next segment.
     fn inflight_at_next_send(&self, ack: &BbrAck, pipe: u64) -> u64 {
         let wait_s = (ack.next_send - ack.now).as_secs_f64();
         let delivered = (self.rate() * wait_s) as u64;

@@ -13,7 +13,7 @@ const RATE_TOLERANCE: f64 = 1.0 / 8.0;
 /// Nor by this, in bytes per second (4 kbit/s).
 const RATE_TOLERANCE_BYTES: f64 = 500.0;
 
-/// What the policer wants of the model.
+/// Demand of the policer detection on the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Nothing,

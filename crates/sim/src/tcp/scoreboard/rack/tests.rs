@@ -66,7 +66,7 @@ fn the_window_widens_with_needless_retransmissions_once_a_round_trip() {
         board.reordering_window_ns(true, MIN_RTT_NS, SRTT_NS)
     };
     assert_eq!(needless(13, 6), 4_000_000);
-    // What arrives was sent before the window was widened.
+    // Segments that arrive now were sent before the window was widened.
     assert_eq!(needless(14, 7), 4_000_000);
     for _ in 0..PERSIST_RECOVERIES {
         board.note_recovery_end(false);

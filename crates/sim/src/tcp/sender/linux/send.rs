@@ -1,4 +1,4 @@
-//! What Linux 6.12 sends, and in which bursts (`net/ipv4/tcp_output.c`).
+//! Segments and bursts sent by Linux 6.12 (`net/ipv4/tcp_output.c`).
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const BURST_SHIFT: u32 = 10;
 const BURST_RTT_SHIFT: u32 = 9;
 /// A burst waits for a longer one this long at most.
 const DEFER_MAX: Duration = Duration::from_millis(1);
-/// What the kernel counts for a packet beside its data, as a part of what a socket has in the device.
+/// Bytes that the kernel counts for a packet beside its data, in the part of a socket's memory that is in the device.
 const PACKET_OVERHEAD_BYTES: u64 = 856;
 /// `hystart_ack_delay`.
 const HYSTART_BURST_MAX_NS: u64 = 1_000_000;
@@ -73,7 +73,7 @@ impl Sender {
         Some(self.send_new(now, is_end && self.linux.burst_push))
     }
 
-    /// How long the next burst is, and whether it goes now.
+    /// Sets the length of the next burst, and returns true if it goes now.
     fn may_begin_burst(&mut self, now: Time) -> bool {
         if !self.has_new_data() {
             self.pacer.sleep();
