@@ -169,7 +169,7 @@ fn receive_under(site: &Site, umask: &str, more: &[&str]) -> Running {
     let program = env!("CARGO_BIN_EXE_dfcp");
     command.args(["-c", "umask \"$0\" && exec \"$@\"", umask, program, "receive", "--listen", "127.0.0.1:0"]);
     command.arg("--output").arg(site.path("output")).args(more);
-    command.env("DFCP_CONFIG_DIR", site.config()).stdin(std::process::Stdio::null());
+    command.env("DFCP_CONFIG_DIR", site.config()).stdin(Stdio::null());
     Running::start(command)
 }
 
@@ -263,7 +263,7 @@ fn a_sender_learns_that_its_receiver_was_stopped() {
     let receiver = receiver(&site, &[]);
     let (small, large) = (site.write("small.txt", "small"), site.write("large.bin", &"0123456789".repeat(1_000_000)));
     let arguments = ["send", "--accept-new-key", "--retry", "0", "--rate", "2mbit", &small, &large, &receiver.address];
-    let sender = site.command(&arguments).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let sender = site.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
     receiver.line_with("small.txt  5 B  verified");
     receiver.signal("-INT");
     Said::of(sender.wait_with_output().unwrap()).refused(&["the receiver was stopped", "start it again"]);
