@@ -65,7 +65,7 @@ fn as_optimal<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 /// A transport and its options; what is not given keeps the default of that transport. Its serial form is that of records, in which
-/// `modern` without a rate is told its share; plans call that one `oracle` (see [`super::transport`]).
+/// `modern` without a rate is told its share; plans call that one `oracle` (see `plan/transport.rs`).
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Carrier {
