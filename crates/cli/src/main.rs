@@ -17,8 +17,8 @@ use dfcp_cli::args::{Cli, Command, PerfSide};
 use dfcp_cli::emulate;
 use dfcp_cli::estimate::args::Source;
 use dfcp_cli::limits::GOODBYE_MAX;
-use dfcp_cli::stop::{Interrupted, Stop};
-use dfcp_cli::{decrypt, demo, estimate, generate, id, lab, output, perf, pipe, receive, relay, send, stop};
+use dfcp_cli::stop::{EndSignals, Interrupted, Stop};
+use dfcp_cli::{decrypt, demo, estimate, generate, id, lab, output, perf, pipe, receive, relay, send};
 
 /// Not everything asked for is done and verified.
 const EXIT_FAILURE: u8 = 1;
@@ -108,11 +108,13 @@ fn start(cli: Cli) -> anyhow::Result<End> {
     let (hears_stop, interruption) = (hears_stop(&cli.command), interruption(&cli.command));
     let (ask, stop) = Stop::new();
     let outcome = runtime.block_on(async {
+        // Before the command begins, which may say at once that it listens.
+        let mut signals = (!ends_itself).then(EndSignals::catch);
         // As a task: this thread would have to be woken for every piece of data.
         let mut command = tokio::spawn(run(cli.command, stop));
         let outcome = tokio::select! {
             outcome = &mut command => done(outcome).map(|()| End::Done),
-            () = stop::requested(), if !ends_itself => {
+            () = next_of(&mut signals) => {
                 let tell = async {
                     if !hears_stop || ask.send(true).is_err() {
                         return None;
@@ -120,7 +122,7 @@ fn start(cli: Cli) -> anyhow::Result<End> {
                     tokio::select! {
                         ended = timeout(GOODBYE_MAX, &mut command) => ended.ok(),
                         // A second request to end does not wait for that.
-                        () = stop::requested() => None,
+                        () = next_of(&mut signals) => None,
                     }
                 };
                 // It may have ended by itself just then.
@@ -150,6 +152,14 @@ fn start(cli: Cli) -> anyhow::Result<End> {
     });
     runtime.shutdown_timeout(CLEAN_UP_MAX);
     outcome
+}
+
+/// The next request to end; never comes to a command that waits for that itself.
+async fn next_of(signals: &mut Option<EndSignals>) {
+    match signals {
+        Some(signals) => signals.next().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Commands that end by themselves when they are told to: such a one has peers to tell, a result of what it has measured, or knows whether

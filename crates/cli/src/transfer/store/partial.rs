@@ -108,11 +108,20 @@ pub(super) struct Keep {
     has_lost: Arc<AtomicBool>,
     /// The first part whose chaining value is not written down.
     next_span: usize,
-    /// Length that is written down, bytes.
+    /// Length that is written down or on its way there, bytes.
     offset: u64,
+    recorded: Arc<Mutex<Recorded>>,
     /// Bytes that its sender is charged for it.
     claimed_bytes: u64,
     is_kept: bool,
+}
+
+/// Extent of what the journal of a file says.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recorded {
+    offset: u64,
+    /// The first part whose chaining value is not in it.
+    next_span: usize,
 }
 
 /// State of the journal of a file.
@@ -138,7 +147,9 @@ pub struct Checkpoint {
     journal: Arc<Mutex<Recorder>>,
     /// Set if the content could not be flushed: the system tells a descriptor of that once.
     has_lost: Arc<AtomicBool>,
+    recorded: Arc<Mutex<Recorded>>,
     offset: u64,
+    next_span: usize,
     /// Chaining values that are not in the journal yet.
     spans: Vec<(usize, ChainingValue)>,
     /// Everything, for a journal that is to be made.
@@ -504,6 +515,7 @@ impl Keep {
             has_lost: Arc::default(),
             next_span: 0,
             offset: 0,
+            recorded: Arc::default(),
             claimed_bytes,
             is_kept: false,
         }
@@ -526,6 +538,7 @@ impl Keep {
             has_lost: Arc::default(),
             next_span: 0,
             offset,
+            recorded: Arc::new(Mutex::new(Recorded { offset, next_span: 0 })),
             claimed_bytes,
             is_kept: false,
         }
@@ -545,10 +558,16 @@ impl Keep {
 
     /// Length that the journal records, bytes, if none is being written. A journal that could not be made records nothing.
     pub(super) fn written_down(&mut self) -> u64 {
-        if matches!(&*recorder(&self.journal), Recorder::Missing) {
+        if matches!(&*locked(&self.journal), Recorder::Missing) {
             (self.offset, self.next_span) = (0, 0);
         }
         self.offset
+    }
+
+    /// Counts what is on its way to the journal as not written down: another session is about to read the journal.
+    pub(super) fn take_back_unwritten(&mut self) {
+        let Recorded { offset, next_span } = *locked(&self.recorded);
+        (self.offset, self.next_span) = (offset, next_span);
     }
 
     /// True if content that was written has not reached the disk.
@@ -568,7 +587,7 @@ impl Keep {
             return Ok(None);
         }
         let whole = tree.whole_spans(offset);
-        let state = match &*recorder(&self.journal) {
+        let state = match &*locked(&self.journal) {
             Recorder::Closed => return Ok(None),
             Recorder::Open(_) => State { offset, spans: Vec::new() },
             Recorder::Missing | Recorder::Earlier => State { offset, spans: tree.spans(whole) },
@@ -583,7 +602,9 @@ impl Keep {
             identity: self.file.clone(),
             journal: Arc::clone(&self.journal),
             has_lost: Arc::clone(&self.has_lost),
+            recorded: Arc::clone(&self.recorded),
             offset,
+            next_span: whole,
             spans,
             state,
         }))
@@ -591,7 +612,7 @@ impl Keep {
 
     /// Keeps the journal with the file, of `len` bytes, from now on. False if there is no journal.
     pub(super) fn keep(&mut self, len: u64) -> bool {
-        self.is_kept = matches!(&*recorder(&self.journal), Recorder::Open(_) | Recorder::Earlier);
+        self.is_kept = matches!(&*locked(&self.journal), Recorder::Open(_) | Recorder::Earlier);
         if self.is_kept {
             self.partials.claims.leave(&self.file.owner, &self.id, len);
         }
@@ -605,7 +626,7 @@ impl Drop for Keep {
             return;
         }
         self.partials.claims.release(&self.id);
-        let before = std::mem::replace(&mut *recorder(&self.journal), Recorder::Closed);
+        let before = std::mem::replace(&mut *locked(&self.journal), Recorder::Closed);
         if matches!(before, Recorder::Open(_) | Recorder::Earlier) {
             match self.partials.journals() {
                 Ok(Some(journals)) => self.partials.forget(&journals, &self.id),
@@ -628,7 +649,11 @@ impl Checkpoint {
             self.has_lost.store(true, Ordering::Relaxed);
             return Err(error);
         }
-        let mut recorder = recorder(&self.journal);
+        let mut recorder = locked(&self.journal);
+        // A later one has overtaken it: a record behind that would take it back.
+        if locked(&self.recorded).offset >= self.offset {
+            return Ok(());
+        }
         let written = match &mut *recorder {
             Recorder::Closed => return Ok(()),
             Recorder::Open(journal) => journal
@@ -639,6 +664,9 @@ impl Checkpoint {
         if written.is_err() && matches!(&*recorder, Recorder::Open(_)) {
             // It may end with half a record, behind which no other would count.
             *recorder = Recorder::Earlier;
+        }
+        if written.is_ok() {
+            *locked(&self.recorded) = Recorded { offset: self.offset, next_span: self.next_span };
         }
         written
     }
@@ -671,8 +699,8 @@ fn lock_soon(file: &File) -> io::Result<()> {
     Ok(file.try_lock()?)
 }
 
-fn recorder(journal: &Mutex<Recorder>) -> MutexGuard<'_, Recorder> {
-    journal.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -220,6 +220,9 @@ impl Staged {
 
     /// Leaves it for another session to resume, if it can be.
     pub fn leave(mut self) {
+        if let Some(keep) = &mut self.keep {
+            keep.take_back_unwritten();
+        }
         let checkpoint = if self.has_failed { self.cut_back() } else { self.checkpoint() };
         match checkpoint {
             Ok(Some(checkpoint)) => {

@@ -114,6 +114,33 @@ fn finish(store: &Store, here: &Path, offset: u64) -> Vec<u8> {
     fs::read(here.join("d/f")).unwrap()
 }
 
+/// A sender that was killed is back while the record of its first session waits for the disk.
+#[test]
+fn a_record_on_its_way_neither_hides_what_is_there_nor_takes_it_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    for more in [0, LEN / 4] {
+        let (slot, _) = begin(&store, &alice(), Beginning::New).unwrap();
+        let on_its_way = {
+            let mut guard = slot.lock();
+            let staged = guard.as_mut().unwrap();
+            staged.write(&content()[..LEN / 2]).unwrap();
+            let checkpoint = staged.checkpoint().unwrap().unwrap();
+            staged.write(&content()[LEN / 2..LEN / 2 + more]).unwrap();
+            checkpoint
+        };
+        let offered = resumable(&store, &alice())[0].offset;
+        assert_eq!(offered, offset_of(LEN / 2 + more));
+        let (taken, resumed) = begin(&store, &alice(), Beginning::At(offered)).unwrap();
+        assert_eq!(resumed.unwrap().offset, offered, "{more} bytes more");
+        taken.lock().take().unwrap().leave();
+        on_its_way.write().unwrap();
+        assert_eq!(resumable(&store, &alice())[0].offset, offered, "{more} bytes more");
+        assert_eq!(finish(&store, folder.path(), offered), content());
+        fs::remove_file(folder.path().join("d/f")).unwrap();
+    }
+}
+
 #[test]
 fn what_came_is_there_for_its_sender_and_nobody_else() {
     let here = tempfile::tempdir().unwrap();
