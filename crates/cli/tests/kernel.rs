@@ -331,3 +331,45 @@ fn marks_are_obeyed_on_the_simulator_and_on_the_kernel() {
         assert!(marks[0].abs_diff(marks[1]) <= most, "{label}: {marks:?}");
     }
 }
+
+#[test]
+fn after_new_ports_dfcp_and_quic_go_on_as_in_the_simulator_and_tcp_ends() {
+    if !has_kernel() {
+        return;
+    }
+    let directory = with_plan(
+        "[run]\nduration_s = 4.5\nwarm_up_s = 0\nseeds = 1\n[topology]\nrate_mbps = 10\naccess_mbps = 50\nrtt_ms = 20\nbuffer_packets = 40\n\
+         [[flows]]\nrebind_s = [1.5]\n[[series]]\nlabel = \"DFCP\"\ntransport = { kind = \"modern\", rate = 8 }\n[[series]]\nlabel = \"CUBIC\"\n\
+         transport = \"cubic\"\n[[series]]\nlabel = \"QUIC\"\ntransport = \"quic-cubic\"\n",
+    );
+    let path = directory.path().join("plans/t.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("plot = [\"goodput_mbps\"]", "plot = [\"goodput_mbps\"]\nbin_s = 0.5")).unwrap();
+    run(directory.path(), &[]);
+    let records = records(directory.path());
+    assert_eq!(records.len(), 6);
+    for (platform, series, record) in &records {
+        let flow = &record["measured"]["flows"][0];
+        let bins = flow["bins_bps"].as_array().unwrap();
+        let mbps = |from: usize, to: usize| {
+            bins[from..to].iter().map(|bin| bin.as_f64().unwrap()).sum::<f64>() / 1e6 / (to - from) as f64
+        };
+        // Half a second is enough for a new path to be validated.
+        let (before, after) = (mbps(1, 3), mbps(4, 9));
+        let is_tcp = series == "CUBIC";
+        if is_tcp {
+            assert!(before > 7.0 && after == 0.0, "{platform} {series}: {bins:?}");
+        } else {
+            assert!(before > 6.5 && (after / before - 1.0).abs() < 0.1, "{platform} {series}: {bins:?}");
+        }
+        assert_eq!(flow["failure"].is_string(), is_tcp, "{platform} {series}: {flow}");
+    }
+    for label in ["DFCP", "QUIC"] {
+        let of = |is_sim: bool| {
+            let found = records.iter().find(|(platform, series, _)| (platform == "sim") == is_sim && series == label);
+            mbps(&found.unwrap().2)
+        };
+        let (sim, kernel) = (of(true), of(false));
+        assert!((kernel / sim - 1.0).abs() < 0.05, "{label}: {sim} and {kernel} Mbit/s");
+    }
+}

@@ -24,6 +24,7 @@ mod children;
 mod device;
 mod direction;
 mod error;
+mod host_nat;
 mod init;
 mod lateness;
 mod limits;
@@ -51,6 +52,7 @@ use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal as signals}
 pub use device::{FAR, NEAR, Place, Side, pair_address};
 pub use direction::DirectionReport;
 pub use error::Error;
+pub use host_nat::HostNat;
 pub use init::run as run_init;
 pub use lateness::Lateness;
 pub use limits::PAIRS_MAX;

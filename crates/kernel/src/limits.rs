@@ -24,6 +24,12 @@ pub const INIT_ARGUMENTS_MAX: usize = 30;
 /// Bytes of a program that may be a kernel. One is 7 MB, with debug information 200 MB.
 pub const KERNEL_BYTES_MAX: u64 = 1 << 30;
 
+/// Packets which may wait at one instant for the NAT in front of a host: a window of 200 Mbit/s and 1 s. Linux 6.12 refuses 2¹⁶.
+pub const NAT_QUEUE_PACKETS: u32 = 1 << 14;
+
+/// Bytes of a frame which a NAT reads at once: links have packets of 1500.
+pub const NAT_FRAME_BYTES_MAX: usize = 1 << 14;
+
 /// How long a kernel may take to say its release.
 pub const VERSION_LIMIT: Duration = Duration::from_secs(10);
 

@@ -272,7 +272,6 @@ fn refusal_of_link(link: &Impairments) -> Option<&'static str> {
 /// Why a kernel has no such hosts.
 fn refusal_of_flow(flow: &FlowSpec) -> Option<&'static str> {
     match flow {
-        _ if !flow.rebinds_ns.is_empty() => Some("hosts keep their addresses in the kernel, which has no NAT here"),
         _ if flow.stop_ns.is_some() => Some("hosts are not switched off in the kernel"),
         _ if flow.messages.is_some() => Some("flows of messages run on the simulator alone"),
         _ if flow.web.is_some() => Some("web traffic runs on the simulator alone"),
@@ -357,7 +356,6 @@ mod tests {
             ("", "{ kind = \"cubic\", initial_ssthresh_segments = 10 }", "second connection alone"),
             ("", "{ kind = \"cubic\", max_window_bytes = 100000 }", "no exact bound"),
             ("", "{ kind = \"cubic\", clock_hz = 250 }", "has 100 ticks per second"),
-            ("[[flows]]\nrebind_s = [1]", "\"modern\"", "has no NAT here"),
             ("impairments = { reorder = 0.01 }", "\"cubic\"", "keep order"),
             ("[[flows]]\nstays_s = 1", "\"cubic\"", "not switched off"),
             ("[[flows]]\nmessages = { bytes = 9, every_ms = 4, deadline_ms = 9 }", "\"modern\"", "simulator alone"),
@@ -390,7 +388,7 @@ mod tests {
             None
         );
         let impairments = "impairments = { batch_ms = 4, policer_packets = 2, policer_mbps = 3, ways = \"both\" }";
-        let more = "up_mbps = 5\n[[outages]]\nat_s = 1\nlasts_s = 1";
+        let more = "up_mbps = 5\n[[outages]]\nat_s = 1\nlasts_s = 1\n[[flows]]\nrebind_s = [1]\nis_back = true";
         assert_eq!(refused(&format!("{impairments}\n{more}"), "\"cubic\""), None);
     }
 

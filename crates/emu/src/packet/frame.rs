@@ -54,6 +54,12 @@ impl Frame {
         if vnet.gso_kind == GSO_NONE { Self::single(vnet, packet, ip) } else { Self::superpacket(vnet, packet, ip) }
     }
 
+    /// A packet whose checksum is complete.
+    pub(crate) fn of_packet(packet: &[u8]) -> Result<Self, Malformed> {
+        let ip = IpLayout::of(packet).ok_or(Malformed::NotIp)?;
+        Self::single(VnetHeader::default(), packet, ip)
+    }
+
     fn single(vnet: VnetHeader, packet: &[u8], ip: IpLayout) -> Result<Self, Malformed> {
         let checksum_end = usize::from(vnet.checksum_start) + usize::from(vnet.checksum_offset) + 2;
         if vnet.needs_checksum() && checksum_end > packet.len() {
@@ -96,6 +102,11 @@ impl Frame {
         }
         let vnet = VnetHeader { flags: NEEDS_CHECKSUM, ..vnet };
         Ok(Self { vnet, packet: packet.into(), ip, headers_bytes, segment_bytes, segments, flow: 0, binding: None })
+    }
+
+    /// From the IP header on.
+    pub(crate) fn packet(&self) -> &[u8] {
+        &self.packet
     }
 
     pub(crate) fn segments(&self) -> usize {

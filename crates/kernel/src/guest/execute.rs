@@ -11,7 +11,7 @@ use dfcp_lab::scenario::{Layout, Scenario};
 use dfcp_sim::Node;
 use tokio::task::spawn_blocking;
 
-use super::experiment::make_change;
+use super::experiment::{add_nats, make_change, rebinds};
 use super::init::{JOB_DIR, mount_writable};
 use super::network::Network;
 use super::tuning;
@@ -25,6 +25,7 @@ pub(super) async fn run(scenario: &Scenario, seed: u64, commands: &Commands) -> 
     let layout = Layout::of(scenario)?;
     let mut network = Network::build(&layout, seed).map_err(|error| error.to_string())?;
     tuning::apply(&mut network, &layout, scenario)?;
+    add_nats(&mut network, &layout, scenario)?;
     mount_writable(&commands.directory)
         .map_err(|error| format!("cannot mount {}: {error}", commands.directory.display()))?;
     let &(sender, receiver) =
@@ -80,20 +81,35 @@ async fn ended(mut command: Child) -> io::Result<ExitStatus> {
     spawn_blocking(move || command.wait()).await.map_err(io::Error::other)?
 }
 
-/// Makes the changes of `scenario`; returns if one of them fails, and never otherwise.
+/// Makes the changes of `scenario`, and gives its senders other ports; returns if one of these fails, and never otherwise.
 async fn changes(network: &mut Network, layout: &Layout, scenario: &Scenario) -> String {
     let clock = Clock::start();
-    for change in &scenario.changes {
+    let mut changes = scenario.changes.iter().peekable();
+    let mut rebinds = rebinds(layout, scenario).into_iter().peekable();
+    loop {
+        let next_change_ns = changes.peek().map(|change| change.at_ns);
+        let next_rebind_ns = rebinds.peek().map(|(at_ns, _)| *at_ns);
+        let Some(now_ns) = next_change_ns.into_iter().chain(next_rebind_ns).min() else { break };
         let at = match clock.alarm() {
-            Ok(mut alarm) => alarm.until(change.at_ns).await,
+            Ok(mut alarm) => tokio::select! {
+                at = alarm.until(now_ns) => at,
+                error = network.nat_failed() => return error.to_string(),
+            },
             Err(error) => Err(error),
         };
         if let Err(error) = at {
             return format!("cannot wait for a change of the network: {error}");
         }
-        if let Err(error) = make_change(network, layout, scenario, change) {
-            return error;
+        while let Some(change) = changes.next_if(|change| change.at_ns <= now_ns) {
+            if let Err(error) = make_change(network, layout, scenario, change) {
+                return error;
+            }
+        }
+        while let Some((_, host)) = rebinds.next_if(|(at_ns, _)| *at_ns <= now_ns) {
+            if let Err(error) = network.rebind(host) {
+                return error.to_string();
+            }
         }
     }
-    std::future::pending().await
+    network.nat_failed().await.to_string()
 }

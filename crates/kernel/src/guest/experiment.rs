@@ -6,6 +6,7 @@ use dfcp_flows::{Clock, Surroundings, TcpCounters, Told, tcp_counters};
 use dfcp_lab::course::{Course, FlowBytes, FlowReading, LinkReading, TICK_NS};
 use dfcp_lab::metrics::Measured;
 use dfcp_lab::scenario::{ChangeSpec, Layout, LinkState, Scenario};
+use dfcp_sim::Node;
 
 use super::clock::instant;
 use super::network::Network;
@@ -61,6 +62,7 @@ impl<'run> Run<'run> {
         let mut network = Network::build(layout, seed).map_err(|error| error.to_string())?;
         tuning::apply(&mut network, layout, scenario)?;
         tuning::limit_send_buffers()?;
+        add_nats(&mut network, layout, scenario)?;
         let clock = Clock::start();
         let mut flows = Vec::new();
         for (place, (spec, hosts)) in scenario.flows.iter().zip(&layout.hosts).enumerate() {
@@ -92,18 +94,27 @@ impl<'run> Run<'run> {
         let mut alarm = self.clock.alarm().map_err(|error| error.to_string())?;
         let has_sizes = self.scenario.flows.iter().all(|flow| flow.bytes.is_some());
         let mut changes = self.scenario.changes.iter().peekable();
+        let mut rebinds = rebinds(self.layout, self.scenario).into_iter().peekable();
         let mut now_ns = 0;
         loop {
             each(self, now_ns)?;
             while let Some(change) = changes.next_if(|change| change.at_ns <= now_ns) {
                 self.change(change)?;
             }
+            while let Some((_, host)) = rebinds.next_if(|(at_ns, _)| *at_ns <= now_ns) {
+                self.network.rebind(host).map_err(|error| error.to_string())?;
+            }
             if now_ns >= end_ns || has_sizes && self.flows.iter().all(|flow| flow.is_over()) {
                 return Ok(now_ns);
             }
             let next_change_ns = changes.peek().map_or(u64::MAX, |change| change.at_ns);
-            now_ns = ((now_ns / step_ns + 1) * step_ns).min(next_change_ns).min(end_ns);
-            alarm.until(now_ns).await.map_err(|error| error.to_string())?;
+            let next_rebind_ns = rebinds.peek().map_or(u64::MAX, |(at_ns, _)| *at_ns);
+            now_ns = ((now_ns / step_ns + 1) * step_ns).min(next_change_ns).min(next_rebind_ns).min(end_ns);
+            tokio::select! {
+                biased;
+                waited = alarm.until(now_ns) => waited.map_err(|error| error.to_string())?,
+                error = self.network.nat_failed() => return Err(error.to_string()),
+            }
         }
     }
 
@@ -167,6 +178,21 @@ impl<'run> Run<'run> {
         let counters = self.network.enter(self.layout.hosts[flow].0, tcp_counters);
         counters.map_err(|error| error.to_string())?.map(Some)
     }
+}
+
+/// Puts a NAT in front of each sender which gets other ports.
+pub(super) fn add_nats(network: &mut Network, layout: &Layout, scenario: &Scenario) -> Result<(), String> {
+    let mut flows = scenario.flows.iter().zip(&layout.hosts).filter(|(flow, _)| !flow.rebinds_ns.is_empty());
+    flows.try_for_each(|(_, &(sender, _))| network.add_nat(sender)).map_err(|error| error.to_string())
+}
+
+/// The times at which senders get other ports, in order.
+pub(super) fn rebinds(layout: &Layout, scenario: &Scenario) -> Vec<(u64, Node)> {
+    let flows = scenario.flows.iter().zip(&layout.hosts);
+    let mut rebinds: Vec<_> =
+        flows.flat_map(|(flow, &(sender, _))| flow.rebinds_ns.iter().map(move |&at_ns| (at_ns, sender))).collect();
+    rebinds.sort_by_key(|(at_ns, _)| *at_ns);
+    rebinds
 }
 
 /// Makes `change` happen now.

@@ -1,5 +1,6 @@
 //! Inside: the checks.
 
+mod nat;
 mod queues;
 mod routes;
 mod tcp;
@@ -17,7 +18,7 @@ use dfcp_sim::{Pair as HostPair, Row};
 
 type Check = (&'static str, fn());
 
-const CHECKS: &[&[Check]] = &[wire::CHECKS, queues::CHECKS, routes::CHECKS, tcp::CHECKS];
+const CHECKS: &[&[Check]] = &[wire::CHECKS, queues::CHECKS, routes::CHECKS, tcp::CHECKS, nat::CHECKS];
 
 pub(crate) fn run() -> ExitCode {
     let mut arguments = std::env::args().skip(1);

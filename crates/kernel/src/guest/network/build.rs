@@ -12,6 +12,7 @@ use super::device::{End, LOOPBACK, Mac, Route, RouteMetrics};
 use super::error::{Asked, NetworkError};
 use super::ethtool::Ethtool;
 use super::namespace::{self, Namespace};
+use super::nat::Nats;
 use super::wire::{self, Wire};
 use super::{Network, system};
 
@@ -28,7 +29,7 @@ pub(super) fn build(layout: &Layout, seed: u64) -> Result<Network, NetworkError>
     let new = || Namespace::new(&home).map_err(system("cannot make a network namespace"));
     let nodes = (0..layout.graph.nodes()).map(|_| new()).collect::<Result<Vec<_>, _>>()?;
     let ether = new()?;
-    let mut network = Network { home, nodes, ether, wires, routes, seed, is_seeded: false };
+    let mut network = Network { home, nodes, ether, wires, routes, seed, is_seeded: false, nats: Nats::default() };
     for node in 0..network.nodes.len() {
         network.set_up_node(node)?;
     }
@@ -53,7 +54,8 @@ pub(super) fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a00_0001 + node as u32)
 }
 
-fn mac(edge: usize) -> Mac {
+/// Of the device of an edge at its first node.
+pub(super) fn mac(edge: usize) -> Mac {
     let [_, a, b, c] = (edge as u32).to_be_bytes();
     [0x02, 0, 0, a, b, c] // locally administered
 }

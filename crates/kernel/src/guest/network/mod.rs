@@ -21,6 +21,7 @@ mod device;
 mod error;
 mod ethtool;
 mod namespace;
+mod nat;
 mod netlink;
 mod qdisc;
 mod tc;
@@ -41,6 +42,7 @@ pub use self::device::{Counters, RouteMetrics};
 use self::error::Asked;
 pub use self::error::NetworkError;
 use self::namespace::Namespace;
+use self::nat::Nats;
 use self::netlink::Netlink;
 pub use self::netlink::Refusal;
 pub use self::tcp_info::TcpInfo;
@@ -58,6 +60,7 @@ pub struct Network {
     routes: Vec<Vec<Route>>,
     seed: u64,
     is_seeded: bool,
+    nats: Nats,
 }
 
 /// What an edge's queue and wire have counted since they were built.

@@ -7,6 +7,7 @@ use super::netlink::{Netlink, Refusal};
 use super::qdisc::ETHERNET_BYTES;
 
 const RTM_NEWQDISC: u16 = 36;
+const RTM_DELQDISC: u16 = 37;
 const RTM_GETQDISC: u16 = 38;
 const RTM_NEWTCLASS: u16 = 40;
 const RTM_NEWTFILTER: u16 = 44;
@@ -110,6 +111,11 @@ impl Netlink {
         let first = Attributes::new().nested(1, action);
         let options = Attributes::new().nested(TCA_MATCHALL_ACT, first);
         self.add_filter(from, INGRESS_HANDLE, ETH_P_ALL, "matchall", options)
+    }
+
+    /// Ends what [`redirect`](Self::redirect) has begun.
+    pub(super) fn end_redirect(&mut self, from: u32) -> Result<(), Refusal> {
+        self.request(RTM_DELQDISC, 0, &tcmsg(from, INGRESS_HANDLE, INGRESS, 0)).map(drop)
     }
 
     /// Polices what leaves by `device`, in front of its queue discipline.

@@ -1,0 +1,171 @@
+//! NAT in front of a host, in user space: a guest's kernel has no netfilter.
+//!
+//! Two tap devices stand at the host's end of its access link, and a task carries the frames of each:
+//!
+//! ```text
+//!         host                 ether
+//! out:    tbf ── queue ──────► redirect ► tap, task ► redirect ► netem ──►
+//! in:     sockets ◄ tap, task ◄ redirect ◄────────────────────── netem ◄──
+//! ```
+//!
+//! So a packet gets its new port when it leaves the host's queue, and the old ports are closed to what arrives after the NAT has
+//! forgotten them. Sockets wait for their device as without a NAT, and the tasks take no virtual time.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use dfcp_emu::HostNat;
+use dfcp_sim::Node;
+use tokio::net::unix::pipe;
+use tokio::task::JoinSet;
+use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+
+use super::device::Mac;
+use super::error::{Asked, NetworkError};
+use super::namespace::Namespace;
+use super::netlink::Refusal;
+use super::qdisc::ETHERNET_BYTES;
+use super::{Network, build, wire};
+use crate::limits::{NAT_FRAME_BYTES_MAX, NAT_QUEUE_PACKETS};
+
+/// The NATs of a network.
+#[derive(Debug, Default)]
+pub(super) struct Nats {
+    /// By node.
+    hosts: BTreeMap<usize, Arc<HostNat>>,
+    /// Each ends only by an error.
+    tasks: JoinSet<NetworkError>,
+}
+
+impl Network {
+    /// Puts a NAT in front of a host which has one link. Asks for a tokio runtime and its `LocalSet`.
+    ///
+    /// # Errors
+    /// The node has none or several links, or the kernel refused.
+    pub fn add_nat(&mut self, host: Node) -> Result<(), NetworkError> {
+        let node = host.index();
+        let mut edges = self.wires.iter().enumerate().filter(|(_, wire)| wire.from == node).map(|(edge, _)| edge);
+        let (Some(edge), None) = (edges.next(), edges.next()) else {
+            return Err(NetworkError::layout(format!("node {node} needs exactly one link to be behind a NAT")));
+        };
+        let outward = self.put_tap_outward(edge)?;
+        let inward = self.put_tap_inward(edge)?;
+        let nat = Arc::new(HostNat::default());
+        let sends = Arc::clone(&nat);
+        let send = move |packet: &mut [u8]| {
+            sends.send(packet);
+            true
+        };
+        let delivers = Arc::clone(&nat);
+        let deliver = move |packet: &mut [u8]| delivers.deliver(packet);
+        self.nats.tasks.spawn_local(async move { failed(node, carry(outward, send).await) });
+        self.nats.tasks.spawn_local(async move { failed(node, carry(inward, deliver).await) });
+        self.nats.hosts.insert(node, nat);
+        Ok(())
+    }
+
+    /// Has the NAT in front of a host forget it: it gets other ports, and what goes to those before is lost.
+    ///
+    /// # Errors
+    /// There is no NAT.
+    pub fn rebind(&self, host: Node) -> Result<(), NetworkError> {
+        let none = || NetworkError::layout(format!("node {} is not behind a NAT", host.index()));
+        self.nats.hosts.get(&host.index()).ok_or_else(none)?.forget();
+        Ok(())
+    }
+
+    /// Waits until a NAT fails; without one, or if none fails, for ever.
+    pub(crate) async fn nat_failed(&mut self) -> NetworkError {
+        match self.nats.tasks.join_next().await {
+            Some(Ok(error)) => error,
+            Some(Err(error)) => NetworkError::system("the task of a NAT has ended", io::Error::other(error)),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Between the queue of an edge that begins at a host and its netem.
+    fn put_tap_outward(&mut self, edge: usize) -> Result<Tap, NetworkError> {
+        let what = || format!("cannot put a NAT behind edge {edge}");
+        let tap = self.ether.enter(&self.home, || open(&format!("n{edge}"), None));
+        let (tap, index) = tap.and_then(|opened| opened).map_err(|error| NetworkError::system(what(), error))?;
+        let netlink = &mut self.ether.netlink;
+        let enters = wire::device(wire::back(edge));
+        let mut join = || -> Result<(), Refusal> {
+            netlink.set_up(index)?;
+            netlink.redirect(index, wire::device(edge))?;
+            netlink.end_redirect(enters)?;
+            netlink.redirect(enters, index)
+        };
+        join().asked(what)?;
+        Ok(tap)
+    }
+
+    /// Between the device of an edge that begins at a host, where the packets of the way back arrive, and the host's sockets.
+    fn put_tap_inward(&mut self, edge: usize) -> Result<Tap, NetworkError> {
+        let what = || format!("cannot put a NAT in front of edge {edge}");
+        let namespace: &mut Namespace = &mut self.nodes[self.wires[edge].from];
+        // Frames are addressed to the device of the edge.
+        let tap = namespace.enter(&self.home, || open(&format!("n{edge}"), Some(build::mac(edge))));
+        let (tap, index) = tap.and_then(|opened| opened).map_err(|error| NetworkError::system(what(), error))?;
+        let netlink = &mut namespace.netlink;
+        let mut join = || -> Result<(), Refusal> {
+            netlink.set_up(index)?;
+            netlink.redirect(wire::device(edge), index)
+        };
+        join().asked(what)?;
+        Ok(tap)
+    }
+}
+
+fn failed(node: usize, error: io::Error) -> NetworkError {
+    NetworkError::system(format!("the NAT in front of node {node} has failed"), error)
+}
+
+/// A tap device.
+struct Tap {
+    device: SyncDevice,
+    /// The same file, which is waited for and read as a pipe is.
+    frames: pipe::Receiver,
+}
+
+/// A tap device in the thread's namespace, and its index. It is down.
+fn open(name: &str, mac: Option<Mac>) -> io::Result<(Tap, u32)> {
+    let builder = DeviceBuilder::new().name(name).layer(Layer::L2).enable(false).with(|builder| {
+        builder.tx_queue_len(NAT_QUEUE_PACKETS);
+        if let Some(mac) = mac {
+            builder.mac_addr(mac);
+        }
+    });
+    let device = builder.build_sync()?;
+    device.set_nonblocking(true)?;
+    let index = device.if_index()?;
+    let frames = pipe::Receiver::from_owned_fd_unchecked(device.as_fd().try_clone_to_owned()?)?;
+    Ok((Tap { device, frames }, index))
+}
+
+/// Carries frames through a tap device, those whose IP packet `translate` lets pass; returns when that fails.
+async fn carry(tap: Tap, translate: impl Fn(&mut [u8]) -> bool) -> io::Error {
+    let mut buffer = vec![0; NAT_FRAME_BYTES_MAX];
+    loop {
+        if let Err(error) = carry_one(&tap, &mut buffer, &translate).await {
+            return error;
+        }
+    }
+}
+
+async fn carry_one(tap: &Tap, buffer: &mut [u8], translate: &impl Fn(&mut [u8]) -> bool) -> io::Result<()> {
+    tap.frames.readable().await?;
+    let frame = match tap.frames.try_read(buffer) {
+        Ok(bytes) => &mut buffer[..bytes],
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    // Nothing but IP crosses a link: neighbours are known.
+    let passes = frame.get_mut(ETHERNET_BYTES as usize..).is_some_and(translate);
+    if passes {
+        rustix::io::write(&tap.device, frame)?;
+    }
+    Ok(())
+}
