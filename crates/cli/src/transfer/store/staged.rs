@@ -243,6 +243,10 @@ impl Staged {
             if let Err(error) = set_mode(&self.file, UNFINISHED_MODE) {
                 tracing::warn!(%error, "an unfinished file keeps its mode");
             }
+            // A record on its way to the journal has the same description of the file, and would keep it locked.
+            if let Err(error) = self.file.unlock() {
+                tracing::debug!(%error, "an unfinished file stays locked for a while");
+            }
             self.temporary.leave();
         }
     }
