@@ -368,7 +368,7 @@ fn an_answer_ends_no_later_session() {
     assert!(restart.is_open());
 }
 
-/// What was sent of tickets and their acknowledgements: when, from whom.
+/// Tickets and their acknowledgements that were sent: time and sender.
 type Told = Rc<RefCell<Vec<(Time, bool, SegmentKind)>>>;
 
 impl Restart {

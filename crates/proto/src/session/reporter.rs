@@ -14,7 +14,7 @@ const REPEATS: u8 = 2;
 const MUCH: u32 = 160;
 
 /// Gaps between the spurts of a slow stream, or of one of many which take turns. There news are repeated only when the next
-/// spurt is overdue. After a longer gap it is something else that arrives.
+/// spurt is overdue. Arrivals after a longer gap belong to something else.
 const PAUSE: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(32);
 
 /// The number of pauses in a row that shows such a stream. One or two are a handshake, or a question and its answer.

@@ -181,7 +181,7 @@ impl Netlink {
         statistics(&attributes).ok_or(Refusal::Incomplete("the queue discipline's statistics"))
     }
 
-    /// What a queue discipline has counted of its own kind.
+    /// Counters of a queue discipline that only its kind has.
     pub(super) fn own_statistics(&mut self, device: u32, handle: u32) -> Result<Vec<u8>, Refusal> {
         let attributes = self.qdisc(device, handle)?;
         let own = attributes::find(&attributes, TCA_STATS2).and_then(|all| attributes::find(all, TCA_STATS_APP));

@@ -290,7 +290,7 @@ impl Network {
     }
 }
 
-/// What a queue that can mark has marked.
+/// Packets that a queue has marked, if it can.
 fn marked_packets(netlink: &mut Netlink, device: u32, discipline: &Discipline) -> Result<u64, Refusal> {
     let counted = match discipline {
         Discipline::FqCodel(_) => fq_codel::marked_packets(&netlink.own_statistics(device, QUEUE_HANDLE)?),

@@ -63,7 +63,7 @@ impl Sockets {
         Self { sender, receiver }
     }
 
-    /// Sends so many packets at once, all of which must come in order and in time. Returns their source.
+    /// Sends `packets` packets at once, all of which must come in order and in time. Returns their source.
     async fn burst(&self, packets: u8) -> SocketAddr {
         let start = Instant::now();
         for number in 0..packets {
@@ -80,7 +80,7 @@ impl Sockets {
         source.unwrap()
     }
 
-    /// Whether what the receiver sends to `to` comes to the sender, which is in time then.
+    /// True if a packet of the receiver to `to` comes to the sender, which is in time then.
     async fn answers(&self, to: SocketAddr) -> bool {
         let start = Instant::now();
         self.receiver.send_to(&[7; PAYLOAD_BYTES], to).await.unwrap();

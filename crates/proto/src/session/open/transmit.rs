@@ -390,7 +390,7 @@ fn path_segment(now: Time, common: &mut Common, remote: &mut SocketAddr) -> Opti
     }))
 }
 
-/// A payload of so many bytes. That of a question is padded, so that its datagram is longer than the answer's.
+/// Writes `content` into a payload of `bytes`. That of a question is padded, so that its datagram is longer than the answer's.
 fn write_padded(content: &[u8], bytes: usize, out: &mut [u8]) -> Result<usize, EncodeError> {
     let have = out.len();
     let room = out.get_mut(..bytes).ok_or(EncodeError::BufferTooSmall { have, need: bytes })?;
