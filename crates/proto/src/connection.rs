@@ -10,7 +10,7 @@ use dfcp_wire::{Outline, Profile, StreamId};
 
 use crate::classic::ClassicConnection;
 use crate::config::{Config, Rate, SendBuffering, Traffic};
-use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
+use crate::error::{ConfigError, ConnectionError, ParameterError};
 use crate::observe::Watch;
 use crate::path::ecn::Origin;
 use crate::path::hint::PathHint;
@@ -19,22 +19,22 @@ use crate::session::handshake::Opener;
 use crate::session::message_calls::Messages;
 use crate::session::protection::Identity;
 use crate::session::sharing::{Sending, WriteAllowance};
-use crate::session::streams::Streams;
 use crate::shared::events::Event;
 use crate::shared::memory::MemoryReservation;
 use crate::shared::parameters::Parameter;
 use crate::shared::state::State;
-use crate::shared::{Ports, Read, Timer, Transmit};
+use crate::shared::{Ports, Timer, Transmit};
 use crate::spare::SpareBlocks;
-use crate::stats::{Stats, StreamStats};
+use crate::stats::Stats;
+use crate::streams::Streams;
 
 /// One end of a connection.
 ///
 /// # Run loop
 ///
-/// Hand in what happened (`handle_datagram`, `handle_timeout`, or the application's `write`, `read`, `shutdown`, …), then
-/// drain [`poll_transmit`](Self::poll_transmit) until it returns `None` and [`poll_event`](Self::poll_event) until it
-/// does, then sleep until [`next_timeout`](Self::next_timeout) or the next input. Time only ever enters as an argument.
+/// Hand in what happened (`handle_datagram`, `handle_timeout`, or the application's calls on [`streams`](Self::streams) and
+/// [`messages`](Self::messages)), then drain [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event) and
+/// [`Streams::poll_event`] until they return `None`, then sleep until [`next_timeout`](Self::next_timeout) or the next input. Time only ever enters as an argument.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) inner: Inner,
@@ -53,11 +53,12 @@ pub(crate) enum Inner {
 macro_rules! of_either {
     ($connection:expr, $inner:ident => $call:expr) => {
         match $connection {
-            Inner::Classic($inner) => $call,
-            Inner::Modern($inner) => $call,
+            $crate::connection::Inner::Classic($inner) => $call,
+            $crate::connection::Inner::Modern($inner) => $call,
         }
     };
 }
+pub(crate) use of_either;
 
 impl Inner {
     pub(crate) fn state(&self) -> State {
@@ -75,6 +76,13 @@ impl Inner {
     /// Why it is over, unless it is not or both sides closed it.
     pub(crate) fn error(&self) -> Option<&ConnectionError> {
         of_either!(self, it => it.error())
+    }
+
+    pub(crate) fn modern_mut(&mut self) -> Option<&mut Session> {
+        match self {
+            Self::Classic(_) => None,
+            Self::Modern(session) => Some(session),
+        }
     }
 
     pub(crate) fn identity(&self) -> Option<Identity> {
@@ -205,13 +213,6 @@ impl Connection {
             Inner::Modern(session) => *session,
         }
     }
-
-    fn modern_mut(&mut self) -> Option<&mut Session> {
-        match &mut self.inner {
-            Inner::Classic(_) => None,
-            Inner::Modern(session) => Some(session),
-        }
-    }
 }
 
 /// Datagrams and time.
@@ -278,52 +279,14 @@ impl Connection {
         sent
     }
 
-    /// The next event, if any.
+    /// The next event of the connection as a whole, if any.
     pub fn poll_event(&mut self) -> Option<Event> {
         of_either!(&mut self.inner, it => it.poll_event())
     }
 }
 
-/// The application's stream.
+/// Its end, and what is on its way.
 impl Connection {
-    /// Takes as many bytes of `data` as the send buffer has room for, of which a modern connection keeps only a part for
-    /// what is not sent yet ([`SendBuffering`]); 0 means none, and a [`Writable`](Event::Writable) event will follow. May be
-    /// called before the handshake is done.
-    ///
-    /// # Errors
-    /// After `shutdown`, or when the connection has ended with an error.
-    pub fn write(&mut self, now: Time, data: &[u8]) -> Result<usize, WriteError> {
-        of_either!(&mut self.inner, it => it.write(now, data))
-    }
-
-    /// Sends what has been written without waiting for a full block.
-    pub fn flush(&mut self) {
-        of_either!(&mut self.inner, it => it.flush());
-    }
-
-    /// Copies received bytes, in order, into `out`.
-    ///
-    /// # Errors
-    /// The reason why the connection ended, once everything received before has been read.
-    pub fn read(&mut self, now: Time, out: &mut [u8]) -> Result<Read, ConnectionError> {
-        match &mut self.inner {
-            Inner::Classic(connection) => connection.read(out),
-            Inner::Modern(session) => session.read(now, out),
-        }
-    }
-
-    /// True if [`read`](Self::read) would return something other than `Blocked`.
-    #[must_use]
-    pub fn is_readable(&self) -> bool {
-        of_either!(&self.inner, it => it.is_readable())
-    }
-
-    /// Ends our half of the stream: what has been written is delivered, then the peer reads its end. A
-    /// [`Finished`](Event::Finished) event says that the peer has all of it.
-    pub fn shutdown(&mut self, now: Time) {
-        of_either!(&mut self.inner, it => it.shutdown(now));
-    }
-
     /// Ends the connection at once: what is unsent is lost, and the peer is told by an RST.
     pub fn abort(&mut self) {
         of_either!(&mut self.inner, it => it.abort());
@@ -349,19 +312,19 @@ impl Connection {
     pub fn is_drained(&self) -> bool {
         of_either!(&self.inner, it => it.is_drained())
     }
-
-    /// True once the peer has confirmed the end of our half.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        of_either!(&self.inner, it => it.is_finished())
-    }
 }
 
 /// Streams.
 impl Connection {
-    /// The streams of a modern connection beside its first; a classic one has no others.
-    pub fn streams(&mut self) -> Option<Streams<'_>> {
-        self.modern_mut().map(Streams)
+    /// Its streams: those of a session, or the one of a classic connection.
+    pub fn streams(&mut self) -> Streams<'_> {
+        Streams(&mut self.inner)
+    }
+
+    /// True if [`Streams::read`] would return something other than [`Read::Blocked`](crate::Read::Blocked).
+    #[must_use]
+    pub fn is_readable(&self, id: StreamId) -> bool {
+        of_either!(&self.inner, it => it.is_readable(id))
     }
 }
 
@@ -369,7 +332,7 @@ impl Connection {
 impl Connection {
     /// The messages of a modern connection; a classic one has none.
     pub fn messages(&mut self) -> Option<Messages<'_>> {
-        self.modern_mut().map(Messages)
+        self.inner.modern_mut().map(Messages)
     }
 }
 
@@ -430,15 +393,6 @@ impl Connection {
     pub fn stats(&self) -> Stats {
         self.inner.stats()
     }
-
-    /// Figures of the first stream: in classic of the whole connection.
-    #[must_use]
-    pub fn first_stream_stats(&mut self) -> StreamStats {
-        match &mut self.inner {
-            Inner::Modern(session) => Streams(session).stats(StreamId::FIRST),
-            Inner::Classic(classic) => classic.stream_stats(),
-        }
-    }
 }
 
 /// Settings.
@@ -458,7 +412,7 @@ impl Connection {
 
     /// Changes the kind of traffic while the connection runs. Classic has only one kind.
     pub fn set_traffic(&mut self, traffic: Traffic) {
-        if let Some(session) = self.modern_mut() {
+        if let Some(session) = self.inner.modern_mut() {
             session.set_traffic(traffic);
         }
     }
@@ -486,14 +440,14 @@ impl Connection {
     /// a socket's buffer; 0, as at first, if that is unknown or without limit. The peer is told, and keeps no more in
     /// flight than fits into that and the path.
     pub fn set_receive_queue_bytes(&mut self, bytes: u64) {
-        if let Some(session) = self.modern_mut() {
+        if let Some(session) = self.inner.modern_mut() {
             session.set_receive_queue_bytes(bytes);
         }
     }
 
     /// Says how far ahead of sending a modern connection takes what is written; at first [`SendBuffering::Deep`].
     pub fn set_send_buffering(&mut self, send_buffering: SendBuffering) {
-        if let Some(session) = self.modern_mut() {
+        if let Some(session) = self.inner.modern_mut() {
             session.set_send_buffering(send_buffering);
         }
     }
@@ -507,9 +461,10 @@ impl Connection {
         }
     }
 
-    /// Says how much more may be written to a modern connection; at first [`WriteAllowance::Any`]. An application that waits for room gets a [`Writable`](Event::Writable) event.
+    /// Says how much more may be written to a modern connection; at first [`WriteAllowance::Any`]. An application that waits for room gets
+    /// [`StreamEvent::Writable`](crate::StreamEvent::Writable).
     pub fn allow_writing(&mut self, allowance: WriteAllowance) {
-        if let Some(session) = self.modern_mut() {
+        if let Some(session) = self.inner.modern_mut() {
             session.allow_writing(allowance);
         }
     }
@@ -517,7 +472,7 @@ impl Connection {
     /// Tells how many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
     /// queue in front of it (`spec/protocol.md` \[plan-7\]). At first 1.
     pub fn set_queue_sharers(&mut self, sharers: usize) {
-        if let Some(session) = self.modern_mut() {
+        if let Some(session) = self.inner.modern_mut() {
             session.set_queue_sharers(sharers);
         }
     }

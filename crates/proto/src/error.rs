@@ -264,19 +264,7 @@ pub enum StreamError {
     /// The peer's application has ended its half at once, and said why.
     #[error("the peer reset the stream with code {0}")]
     Reset(u32),
-    /// The session is over.
-    #[error(transparent)]
-    Connection(#[from] ConnectionError),
-}
-
-/// Why a write was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WriteError {
-    /// The application has already closed its half.
-    #[error("this half of the stream has been shut down")]
-    ShutDown,
-    /// The connection has ended.
+    /// The connection is over.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
 }

@@ -32,6 +32,7 @@ mod shared;
 mod spare;
 mod stats;
 mod stream;
+mod streams;
 
 pub use classic::inctokens;
 pub use config::{Config, Content, Policy, Profile, Rate, Schedule, SendBuffering, Traffic};
@@ -42,7 +43,7 @@ pub use dfcp_secure::{
 pub use dfcp_wire::{Opener, SegmentKind, StreamId, StreamKind, StreamLimits};
 pub use dscp::{Dscp, DscpError};
 pub use endpoint::{Accept, ConnectError, Cookies, Endpoint, EndpointStats, Handle, Routed};
-pub use error::{ConfigError, ConnectionError, Dropped, ParameterError, PeerMisbehaved, StreamError, WriteError};
+pub use error::{ConfigError, ConnectionError, Dropped, ParameterError, PeerMisbehaved, StreamError};
 pub use key_log::{ConnectionSecrets, KeyLog};
 pub use message::{Deadline, MessageError, ReceivedMessage};
 pub use observe::{Beginning, ConnectionObserver, DatagramInfo, Observed, Observer};
@@ -54,8 +55,7 @@ pub use session::message_calls::Messages;
 pub use session::protection::Identity;
 pub use session::send_side::Priority;
 pub use session::sharing::{Sending, WriteAllowance};
-pub use session::streams::{StreamEvent, Streams};
-pub use shared::events::Event;
+pub use shared::events::{Event, StreamEvent};
 pub use shared::parameters::{Access, ClassicSettings, Parameter};
 pub use shared::state::State;
 pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Timer, Transmit};
@@ -63,6 +63,7 @@ pub use stats::{
     BreakerState, RateControlStats, RatePhase, ReceivedMessages, ReceivedSymbols, SentMessages, SentSymbols, Stats,
     StreamStats, WastedSymbols,
 };
+pub use streams::Streams;
 
 #[cfg(test)]
 mod limits_tests;

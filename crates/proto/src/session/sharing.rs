@@ -52,7 +52,8 @@ impl Session {
         }
     }
 
-    /// Says how much more may be written; at first [`WriteAllowance::Any`]. An application that waits for room gets a [`Writable`](crate::Event::Writable) event.
+    /// Says how much more may be written; at first [`WriteAllowance::Any`]. An application that waits for room gets
+    /// [`StreamEvent::Writable`](crate::StreamEvent::Writable).
     pub fn allow_writing(&mut self, allowance: WriteAllowance) {
         self.common.streams.send.allow(allowance);
         self.common.streams.send.wake_writers();

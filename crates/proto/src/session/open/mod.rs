@@ -137,17 +137,11 @@ impl Open {
         };
         open.choose_rate(&common.config);
         common.events.push(EventKind::Connected);
-        common.events.push(EventKind::Writable);
         open
     }
 
     pub(super) fn state(&self) -> State {
         self.closing.state()
-    }
-
-    /// True once the peer has confirmed the end of our half of the first stream.
-    pub(super) fn is_finished(&self) -> bool {
-        self.closing.is_fin_acknowledged()
     }
 
     /// The data that the session has to send, for a driver that lets sessions take turns.
@@ -199,8 +193,8 @@ impl Open {
             return Some(End { error, reset: Some(ResetReason::PathTooNarrow) });
         }
         self.start_closing(now, common);
-        if common.streams.recv.is_first_finished() && self.closing.on_peer_done() {
-            common.events.push(EventKind::Readable);
+        if common.streams.recv.is_first_finished() {
+            self.closing.on_peer_done();
         }
         match self.closing.state() {
             State::TimeWait => {
