@@ -264,7 +264,7 @@ impl Side {
             _ => {
                 let parameter = input.pick(&Parameter::ALL);
                 if !matches!(parameter, Parameter::Coding | Parameter::Decoding) {
-                    self.is_throttled |= connection.set(parameter, input.number()).is_ok();
+                    self.is_throttled |= connection.parameters().set(parameter, input.number()).is_ok();
                 }
             }
         }

@@ -13,9 +13,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use dfcp::classic::{Parameter, ParameterError};
 use dfcp::{
-    Accept, Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Parameter,
-    ParameterError, Rate, Security, Session, Stream, StreamError, StreamLimits,
+    Accept, Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Rate, Security,
+    Session, Stream, StreamError, StreamLimits,
 };
 use serde_json::json;
 
@@ -322,7 +323,7 @@ impl Transport for Stream {
     }
 
     fn stop_decoding(&self) -> Result<(), ParameterError> {
-        self.set(Parameter::Decoding, 0)
+        self.parameters().set(Parameter::Decoding, 0)
     }
 }
 

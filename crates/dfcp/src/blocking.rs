@@ -42,12 +42,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use dfcp_proto::{
-    Accept, Config, ConfigError, ConnectionError, EndpointStats, Identity, Parameter, ParameterError, Priority, Rate,
-    State, Stats, StreamId, StreamStats, Traffic,
+    Accept, Config, ConfigError, ConnectionError, EndpointStats, Identity, Priority, Rate, State, Stats, StreamId,
+    StreamStats, Traffic,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::carrier::Carrier;
+#[cfg(feature = "classic")]
+use crate::classic::Parameters;
 use crate::connect;
 use crate::error::ConnectError;
 use crate::path_watch::PathEstimates;
@@ -297,20 +299,11 @@ impl Stream {
         self.stream.carrier()
     }
 
-    /// Sets a parameter of thesis table 3.2. A modern connection has *Window size* only.
-    ///
-    /// # Errors
-    /// If the table does not let it be set, this profile does not have it, the value is out of range, or it is too late.
-    pub fn set(&self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
-        self.stream.set(parameter, value)
-    }
-
-    /// Reads a parameter of thesis table 3.2.
-    ///
-    /// # Errors
-    /// If the table does not let it be read.
-    pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
-        self.stream.get(parameter)
+    /// The parameters of thesis table 3.2.
+    #[cfg(feature = "classic")]
+    #[must_use]
+    pub fn parameters(&self) -> Parameters<'_> {
+        self.stream.parameters()
     }
 
     /// Changes the sending rate.

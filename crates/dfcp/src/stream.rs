@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use dfcp_proto::{
-    Config, ConfigError, ConnectionError, Identity, Parameter, ParameterError, PathHint, Priority, Rate, State, Stats,
-    StreamId, StreamStats, Traffic,
+    Config, ConfigError, ConnectionError, Identity, PathHint, Priority, Rate, State, Stats, StreamId, StreamStats,
+    Traffic,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
 
 use crate::carrier::Carrier;
+#[cfg(feature = "classic")]
+use crate::classic::Parameters;
 use crate::connect;
 use crate::connection::{Half, Shared, StreamHandle};
 use crate::endpoint::Endpoint;
@@ -256,20 +258,11 @@ impl Stream {
         self.shared().path.carrier
     }
 
-    /// Sets a parameter of thesis table 3.2. A modern connection has *Window size* only.
-    ///
-    /// # Errors
-    /// If the table does not let it be set, this profile does not have it, the value is out of range, or it is too late.
-    pub fn set(&self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
-        self.shared().configure(|connection| connection.set(parameter, value))
-    }
-
-    /// Reads a parameter of thesis table 3.2.
-    ///
-    /// # Errors
-    /// If the table does not let it be read.
-    pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
-        self.shared().get(parameter)
+    /// The parameters of thesis table 3.2.
+    #[cfg(feature = "classic")]
+    #[must_use]
+    pub fn parameters(&self) -> Parameters<'_> {
+        Parameters(self.shared())
     }
 
     /// Changes the sending rate.

@@ -8,9 +8,12 @@ use dfcp_time::Time;
 use dfcp_wire::classic::StateWords;
 use dfcp_wire::{Outline, Profile, StreamId};
 
+#[cfg(feature = "classic")]
 use crate::classic::ClassicConnection;
 use crate::config::{Config, Rate, SendBuffering, Traffic};
-use crate::error::{ConfigError, ConnectionError, ParameterError};
+#[cfg(feature = "classic")]
+use crate::error::ParameterError;
+use crate::error::{ConfigError, ConnectionError};
 use crate::observe::Watch;
 use crate::path::ecn::Origin;
 use crate::path::hint::PathHint;
@@ -21,6 +24,7 @@ use crate::session::protection::Identity;
 use crate::session::sharing::{Sending, WriteAllowance};
 use crate::shared::events::Event;
 use crate::shared::memory::MemoryReservation;
+#[cfg(feature = "classic")]
 use crate::shared::parameters::Parameter;
 use crate::shared::state::State;
 use crate::shared::{Ports, Timer, Transmit};
@@ -45,6 +49,7 @@ pub struct Connection {
 /// The profiles have nothing in common but this interface.
 #[derive(Debug)]
 pub(crate) enum Inner {
+    #[cfg(feature = "classic")]
     Classic(Box<ClassicConnection>),
     Modern(Box<Session>),
 }
@@ -53,6 +58,7 @@ pub(crate) enum Inner {
 macro_rules! of_either {
     ($connection:expr, $inner:ident => $call:expr) => {
         match $connection {
+            #[cfg(feature = "classic")]
             $crate::connection::Inner::Classic($inner) => $call,
             $crate::connection::Inner::Modern($inner) => $call,
         }
@@ -80,24 +86,27 @@ impl Inner {
 
     pub(crate) fn modern_mut(&mut self) -> Option<&mut Session> {
         match self {
+            #[cfg(feature = "classic")]
+            Self::Classic(_) => None,
+            Self::Modern(session) => Some(session),
+        }
+    }
+
+    fn modern(&self) -> Option<&Session> {
+        match self {
+            #[cfg(feature = "classic")]
             Self::Classic(_) => None,
             Self::Modern(session) => Some(session),
         }
     }
 
     pub(crate) fn identity(&self) -> Option<Identity> {
-        match self {
-            Self::Classic(_) => None,
-            Self::Modern(session) => session.identity(),
-        }
+        self.modern()?.identity()
     }
 
     /// The ids of this end and of the peer, as far as they are known.
     pub(crate) fn ids(&self) -> (Option<u32>, Option<u32>) {
-        match self {
-            Self::Classic(_) => (None, None),
-            Self::Modern(session) => (Some(session.local_id()), session.peer_id()),
-        }
+        self.modern().map_or((None, None), |session| (Some(session.local_id()), session.peer_id()))
     }
 }
 
@@ -116,6 +125,7 @@ impl From<Inner> for Connection {
     }
 }
 
+#[cfg(feature = "classic")]
 impl From<ClassicConnection> for Connection {
     fn from(connection: ClassicConnection) -> Self {
         Inner::Classic(Box::new(connection)).into()
@@ -144,10 +154,11 @@ impl Connection {
         seed: [u8; 32],
         reset_key: &EndpointResetKey,
     ) -> Result<Self, ConfigError> {
-        Ok(match config.profile {
-            Profile::Classic => ClassicConnection::initiate(now, config, ports, remote, seed).into(),
-            Profile::Modern => Session::initiate(now, config, ports, remote, seed, Some(reset_key))?.into(),
-        })
+        #[cfg(feature = "classic")]
+        if config.profile == Profile::Classic {
+            return Ok(ClassicConnection::initiate(now, config, ports, remote, seed).into());
+        }
+        Ok(Session::initiate(now, config, ports, remote, seed, Some(reset_key))?.into())
     }
 
     /// Answers an unsealed SYN of this many bytes: the connection that the listening side gets. `None` if `config`, which is
@@ -162,9 +173,12 @@ impl Connection {
         seed: [u8; 32],
     ) -> Option<Self> {
         match syn {
+            #[cfg(feature = "classic")]
             UnsealedSyn::Classic { initial } => {
                 ClassicConnection::accept(now, config, ports, remote, *initial, bytes, seed).map(Self::from)
             }
+            #[cfg(not(feature = "classic"))]
+            UnsealedSyn::Classic { .. } => None,
             UnsealedSyn::Modern { syn, .. } => {
                 Session::accept(now, config, ports, remote, syn, bytes, seed).map(Self::from)
             }
@@ -183,7 +197,7 @@ impl Connection {
 
     /// Memory of modern blocks comes from `spare`, and goes back to it.
     pub(crate) fn take_from(&mut self, spare: &SpareBlocks) {
-        if let Inner::Modern(session) = &mut self.inner {
+        if let Some(session) = self.inner.modern_mut() {
             session.take_from(spare);
         }
     }
@@ -201,14 +215,14 @@ impl Connection {
     #[cfg(debug_assertions)]
     #[doc(hidden)]
     pub fn check_lists(&self) -> Result<(), String> {
-        let Inner::Modern(session) = &self.inner else { return Ok(()) };
-        session.find_fault().map_or(Ok(()), Err)
+        self.inner.modern().and_then(Session::find_fault).map_or(Ok(()), Err)
     }
 
     /// The modern connection inside.
     #[cfg(test)]
     pub(crate) fn into_session(self) -> Session {
         match self.inner {
+            #[cfg(feature = "classic")]
             Inner::Classic(_) => panic!("it is a classic connection"),
             Inner::Modern(session) => *session,
         }
@@ -224,6 +238,7 @@ impl Connection {
             return self.handle_watched(now, origin.into(), datagram);
         }
         match &mut self.inner {
+            #[cfg(feature = "classic")]
             Inner::Classic(connection) => connection.handle_datagram(now, datagram),
             Inner::Modern(session) => session.handle_datagram(now, origin.into(), datagram),
         };
@@ -236,6 +251,7 @@ impl Connection {
         // It is decrypted in place, and its header tells what it is.
         let outline = Outline::of(datagram).ok();
         let why = match &mut self.inner {
+            #[cfg(feature = "classic")]
             Inner::Classic(connection) => connection.handle_datagram(now, datagram),
             Inner::Modern(session) => session.handle_datagram(now, origin, datagram),
         };
@@ -248,7 +264,7 @@ impl Connection {
     /// hears of it at once. With `is_other_host` nothing that was known of the path is kept. A classic connection, and one without seals,
     /// stays with its peer at the address that it began with.
     pub fn on_own_move(&mut self, now: Time, is_other_host: bool) {
-        if let Inner::Modern(session) = &mut self.inner {
+        if let Some(session) = self.inner.modern_mut() {
             session.on_own_move(now, is_other_host);
         }
     }
@@ -296,6 +312,7 @@ impl Connection {
     /// the code by a classic connection, nor before the handshake is done.
     pub fn abort_with(&mut self, error: u32) {
         match &mut self.inner {
+            #[cfg(feature = "classic")]
             Inner::Classic(classic) => classic.abort(),
             Inner::Modern(session) => session.abort_with(error),
         }
@@ -348,6 +365,7 @@ impl Connection {
     #[must_use]
     pub fn profile(&self) -> Profile {
         match &self.inner {
+            #[cfg(feature = "classic")]
             Inner::Classic(_) => Profile::Classic,
             Inner::Modern(_) => Profile::Modern,
         }
@@ -382,10 +400,7 @@ impl Connection {
     /// before they are proven.
     #[must_use]
     pub fn path_hint(&self) -> Option<PathHint> {
-        match &self.inner {
-            Inner::Classic(_) => None,
-            Inner::Modern(session) => session.path_hint(),
-        }
+        self.inner.modern()?.path_hint()
     }
 
     /// Counters and estimates.
@@ -417,20 +432,10 @@ impl Connection {
         }
     }
 
-    /// Sets a parameter of thesis table 3.2. A modern connection has *Window size* only.
-    ///
-    /// # Errors
-    /// If the table does not let it be set, this profile does not have it, the value is out of range, or it is too late.
-    pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
-        of_either!(&mut self.inner, it => it.set(parameter, value))
-    }
-
-    /// Reads a parameter of thesis table 3.2.
-    ///
-    /// # Errors
-    /// If the table does not let it be read, or this profile does not have it.
-    pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
-        of_either!(&self.inner, it => it.get(parameter))
+    /// The parameters of thesis table 3.2.
+    #[cfg(feature = "classic")]
+    pub fn parameters(&mut self) -> Parameters<'_> {
+        Parameters(&mut self.inner)
     }
 }
 
@@ -455,10 +460,7 @@ impl Connection {
     /// The data that it has to send; none for a connection which is not modern or not open.
     #[must_use]
     pub fn sending(&self) -> Sending {
-        match &self.inner {
-            Inner::Classic(_) => Sending::default(),
-            Inner::Modern(session) => session.sending(),
-        }
+        self.inner.modern().map_or_else(Sending::default, Session::sending)
     }
 
     /// Says how much more may be written to a modern connection; at first [`WriteAllowance::Any`]. An application that waits for room gets
@@ -475,5 +477,29 @@ impl Connection {
         if let Some(session) = self.inner.modern_mut() {
             session.set_queue_sharers(sharers);
         }
+    }
+}
+
+/// The parameters of thesis table 3.2 ([`Connection::parameters`]). A modern connection has *Window size*, and the counters.
+#[cfg(feature = "classic")]
+#[derive(Debug)]
+pub struct Parameters<'a>(&'a mut Inner);
+
+#[cfg(feature = "classic")]
+impl Parameters<'_> {
+    /// Sets a parameter.
+    ///
+    /// # Errors
+    /// If the table does not let it be set, this profile does not have it, the value is out of range, or it is too late.
+    pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
+        of_either!(self.0, it => it.set(parameter, value))
+    }
+
+    /// Reads a parameter.
+    ///
+    /// # Errors
+    /// If the table does not let it be read, or this profile does not have it.
+    pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
+        of_either!(&*self.0, it => it.get(parameter))
     }
 }

@@ -11,6 +11,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[cfg(feature = "classic")]
 mod classic;
 pub mod config;
 mod connection;
@@ -34,16 +35,21 @@ mod stats;
 mod stream;
 mod streams;
 
+#[cfg(feature = "classic")]
 pub use classic::inctokens;
 pub use config::{Config, Content, Policy, Profile, Rate, Schedule, SendBuffering, Traffic};
 pub use connection::Connection;
+#[cfg(feature = "classic")]
+pub use connection::Parameters;
 pub use dfcp_secure::{
     AddressPrefix, Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, ResetKey, StaticKey,
 };
 pub use dfcp_wire::{Opener, SegmentKind, StreamId, StreamKind, StreamLimits};
 pub use dscp::{Dscp, DscpError};
 pub use endpoint::{Accept, ConnectError, Cookies, Endpoint, EndpointStats, Handle, Routed};
-pub use error::{ConfigError, ConnectionError, Dropped, ParameterError, PeerMisbehaved, StreamError};
+#[cfg(feature = "classic")]
+pub use error::ParameterError;
+pub use error::{ConfigError, ConnectionError, Dropped, PeerMisbehaved, StreamError};
 pub use key_log::{ConnectionSecrets, KeyLog};
 pub use message::{Deadline, MessageError, ReceivedMessage};
 pub use observe::{Beginning, ConnectionObserver, DatagramInfo, Observed, Observer};
@@ -56,6 +62,7 @@ pub use session::protection::Identity;
 pub use session::send_side::Priority;
 pub use session::sharing::{Sending, WriteAllowance};
 pub use shared::events::{Event, StreamEvent};
+#[cfg(feature = "classic")]
 pub use shared::parameters::{Access, ClassicSettings, Parameter};
 pub use shared::state::State;
 pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Timer, Transmit};

@@ -29,10 +29,7 @@ impl Streams<'_> {
     /// [`StreamError::NoMemory`] if there is none for what the peer would send on it; [`StreamError::Ended`] after the end of the first
     /// stream or of the session, and [`StreamError::Connection`] if that ended with an error.
     pub fn open(&mut self, kind: StreamKind) -> Result<StreamId, StreamError> {
-        match self.0 {
-            Inner::Classic(_) => Err(StreamError::NotTaken),
-            Inner::Modern(session) => session.open_stream(kind),
-        }
+        self.0.modern_mut().ok_or(StreamError::NotTaken)?.open_stream(kind)
     }
 
     /// The next stream which the peer has opened: bidirectional ones first, each kind in the order of its ids.

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use dfcp::{ConnectionError, ParameterError, StreamError};
+use dfcp::classic::ParameterError;
+use dfcp::{ConnectionError, StreamError};
 use dfcp_framing::error::{Failure, ProtocolError};
 use dfcp_framing::printable;
 

@@ -5,10 +5,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use dfcp_proto::{
-    Connection, ConnectionError, Event, Handle, Identity, Parameter, ParameterError, PathHint, State, Stats,
-    StreamEvent, StreamId,
-};
+use dfcp_proto::{Connection, ConnectionError, Event, Handle, Identity, PathHint, State, Stats, StreamEvent, StreamId};
+#[cfg(feature = "classic")]
+use dfcp_proto::{Parameter, ParameterError};
 use dfcp_time::Time;
 use tokio::sync::Notify;
 
@@ -408,8 +407,9 @@ impl Shared {
         self.lock().connection.state()
     }
 
-    pub(crate) fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
-        self.lock().connection.get(parameter)
+    #[cfg(feature = "classic")]
+    pub(crate) fn read_parameter(&self, parameter: Parameter) -> Result<u64, ParameterError> {
+        self.lock().connection.parameters().get(parameter)
     }
 
     /// Changes something that may let it send earlier.

@@ -1,7 +1,10 @@
 //! The classic profile: one connection as chapter 3 of the thesis describes it, with open questions closed as
 //! `spec/protocol.md` says. It has no security whatever, and its state is not part of the modern profile's.
+//!
+//! It is there with the feature `classic` only: [`Config::danger_classic`] configures it.
 
 mod application;
+mod config;
 mod graphs;
 mod open_loop;
 mod opening;

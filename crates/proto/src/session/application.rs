@@ -7,12 +7,15 @@ use dfcp_wire::Profile;
 use dfcp_wire::segment::ResetReason;
 
 use crate::config::{Rate, Traffic};
-use crate::error::{ConfigError, ConnectionError, ParameterError};
+#[cfg(feature = "classic")]
+use crate::error::ParameterError;
+use crate::error::{ConfigError, ConnectionError};
 use crate::path::hint::PathHint;
 use crate::session::common::Common;
 use crate::session::open::Open;
 use crate::session::protection::Identity;
 use crate::session::{Phase, Session};
+#[cfg(feature = "classic")]
 use crate::shared::parameters::Parameter;
 use crate::stats::Stats;
 
@@ -70,7 +73,8 @@ impl Session {
     ///
     /// # Errors
     /// If the table does not let it be set, this profile does not have it, or the value is out of range.
-    pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
+    #[cfg(feature = "classic")]
+    pub(crate) fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
         parameter.check_settable(value, Profile::Modern)?;
         // Only what we send: the receiver's window has been declared.
         self.common.streams.send.set_window_blocks(u32::try_from(value).unwrap_or(u32::MAX));
@@ -81,7 +85,8 @@ impl Session {
     ///
     /// # Errors
     /// If the table does not let it be read, or this profile does not have it.
-    pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
+    #[cfg(feature = "classic")]
+    pub(crate) fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
         parameter.of_counters(&self.common.counters)
     }
 

@@ -341,6 +341,7 @@ impl SendSide {
         self.streams.iter_mut().for_each(|(_, stream)| stream.set_traffic(traffic));
     }
 
+    #[cfg(feature = "classic")]
     pub(crate) fn set_window_blocks(&mut self, window_blocks: u32) {
         self.shared.window_blocks = window_blocks;
     }
