@@ -1,5 +1,7 @@
 //! One connection of either profile, as its driver sees it.
 
+mod streams;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use dfcp_time::Time;
 use dfcp_wire::classic::StateWords;
 use dfcp_wire::{Outline, Profile, StreamId};
 
+pub use self::streams::Streams;
 #[cfg(feature = "classic")]
 use crate::classic::ClassicConnection;
 use crate::config::{Config, Rate, SendBuffering, Traffic};
@@ -30,7 +33,6 @@ use crate::shared::state::State;
 use crate::shared::{Ports, Timer, Transmit};
 use crate::spare::SpareBlocks;
 use crate::stats::Stats;
-use crate::streams::Streams;
 
 /// One end of a connection.
 ///
@@ -38,7 +40,8 @@ use crate::streams::Streams;
 ///
 /// Hand in what happened (`handle_datagram`, `handle_timeout`, or the application's calls on [`streams`](Self::streams) and
 /// [`messages`](Self::messages)), then drain [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event) and
-/// [`Streams::poll_event`] until they return `None`, then sleep until [`next_timeout`](Self::next_timeout) or the next input. Time only ever enters as an argument.
+/// [`Streams::poll_event`] until they return `None`, then sleep until [`next_timeout`](Self::next_timeout) or the next input.
+/// Time only ever enters as an argument.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) inner: Inner,

@@ -33,14 +33,13 @@ mod shared;
 mod spare;
 mod stats;
 mod stream;
-mod streams;
 
 #[cfg(feature = "classic")]
 pub use classic::inctokens;
 pub use config::{Config, Content, Policy, Profile, Rate, Schedule, SendBuffering, Traffic};
-pub use connection::Connection;
 #[cfg(feature = "classic")]
 pub use connection::Parameters;
+pub use connection::{Connection, Streams};
 pub use dfcp_secure::{
     AddressPrefix, Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, ResetKey, StaticKey,
 };
@@ -70,7 +69,6 @@ pub use stats::{
     BreakerState, RateControlStats, RatePhase, ReceivedMessages, ReceivedSymbols, SentMessages, SentSymbols, Stats,
     StreamStats, WastedSymbols,
 };
-pub use streams::Streams;
 
 #[cfg(test)]
 mod limits_tests;
