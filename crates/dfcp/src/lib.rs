@@ -89,6 +89,7 @@ mod connect;
 mod connection;
 mod endpoint;
 mod error;
+mod handles;
 mod keys;
 mod limits;
 mod listener;
