@@ -1,4 +1,4 @@
-//! Where built kernels are: `dfcp/kernel/<release>-<hash>/linux` in the user's cache directory.
+//! The directory of built kernels: `dfcp/kernel/<release>-<hash>/linux` in the user's cache directory.
 
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ pub struct Cached {
     pub directory: PathBuf,
     /// The kernel in it, or why it cannot be used.
     pub kernel: Result<Kernel, KernelError>,
-    /// How it was built; `None` if that is not there or damaged.
+    /// Its build record; `None` if `build.json` is missing or damaged.
     pub info: Option<BuildInfo>,
 }
 
@@ -43,7 +43,7 @@ impl Cache {
         Self(path.to_owned())
     }
 
-    /// Where it is.
+    /// The directory's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0

@@ -74,7 +74,7 @@ pub enum Step {
     Check,
 }
 
-/// How far a build is.
+/// Progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// A step begins.
@@ -88,16 +88,16 @@ pub enum Progress {
 /// Is told how far a build is, from several threads.
 pub type Tell = Arc<dyn Fn(Progress) + Send + Sync>;
 
-/// What is to be built.
+/// A build to be run.
 #[derive(Clone, Debug)]
 pub struct Build<'host> {
     /// The series, as `6.12`: a version of the package `linux-source-…`.
     pub version: &'host str,
     /// Compilers at a time.
     pub jobs: NonZeroUsize,
-    /// Whether the source stays beside the kernel, as `source/` (about 0.7 GB). A kernel which is there already gets none.
+    /// Keeps the source beside the kernel, as `source/` (about 0.7 GB). A kernel that is in the cache already gets none.
     pub keeps_source: bool,
-    /// Where it goes.
+    /// The cache that gets the kernel.
     pub cache: &'host Cache,
 }
 
@@ -106,15 +106,15 @@ pub struct Build<'host> {
 pub struct Built {
     /// The kernel.
     pub kernel: Kernel,
-    /// How it was built.
+    /// The record of its build.
     pub info: BuildInfo,
-    /// Whether that was now.
+    /// True if this call built it; false if it was in the cache.
     pub is_new: bool,
     /// Its source, if it was kept.
     pub source: Option<PathBuf>,
 }
 
-/// Whether it is one like `6.12`.
+/// True for a version like `6.12`.
 fn is_version(version: &str) -> bool {
     let parts: Vec<_> = version.split('.').collect();
     let is_number = |part: &&str| (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -148,7 +148,7 @@ const REPRODUCIBLE: [(&str, &str); 4] = [
     ("KBUILD_BUILD_VERSION", "1"),
 ];
 
-/// Whether `make` says by this line what it does: `  CC      kernel/fork.o`.
+/// True for a line by which `make` names a step: `  CC      kernel/fork.o`.
 fn is_progress(line: &str) -> bool {
     line.strip_prefix("  ").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
 }

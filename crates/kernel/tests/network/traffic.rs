@@ -48,7 +48,7 @@ impl Pair {
         self.sender.send(&payload).unwrap();
     }
 
-    /// What comes, until nothing does for a long time; times are those since `start`.
+    /// All arrivals until a long silence; times are since `start`.
     pub(crate) fn receive(&self, start: Instant) -> Vec<Arrival> {
         let mut buffer = vec![0; 1 << 16];
         let mut arrivals = Vec::new();

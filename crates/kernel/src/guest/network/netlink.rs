@@ -20,7 +20,7 @@ const HEADER_BYTES: usize = 16;
 /// The attribute of a refusal which holds a sentence.
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
-/// Why the kernel did not do what was asked.
+/// The kernel's reason to refuse a request.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// Its errno, and its own sentence where it has one.

@@ -1,4 +1,4 @@
-//! What the kernel's TCP says of a connection (`struct tcp_info` of `linux/tcp.h`), by `sock_diag(7)`: no socket is needed, and
+//! The kernel's state of a TCP connection (`struct tcp_info` of `linux/tcp.h`), by `sock_diag(7)`: no socket is needed, and
 //! reading it changes nothing.
 
 use std::net::Ipv4Addr;
@@ -25,7 +25,7 @@ const SND_MSS: usize = 4;
 const RTT: usize = 17;
 const SND_CWND: usize = 20;
 
-/// What a sender's TCP says.
+/// The state of a sender's TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpInfo {
     /// The congestion window.
