@@ -29,7 +29,7 @@ struct Args {
     /// Bytes of each, both ways
     #[arg(long, default_value_t = 1_000_000)]
     bytes: u64,
-    /// What the attacks are drawn from
+    /// Seed of the attacks
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The rate of the senders which are lied to, bit/s

@@ -86,7 +86,7 @@ fn a_transfer_follows_a_client_whose_address_changes() {
     };
     let lost = Rc::new(RefCell::new(0));
     let counter = Rc::clone(&lost);
-    // When and how long each of the server's datagrams was, by destination.
+    // Time and length of each of the server's datagrams, by destination.
     let sent: Rc<RefCell<BTreeMap<SocketAddr, Vec<_>>>> = Rc::default();
     let record = Rc::clone(&sent);
     world.tap = Box::new(move |now, packet| {
@@ -186,7 +186,7 @@ fn neighbour(number: u16) -> SocketAddr {
     address
 }
 
-/// What the server knows of the path, after as many bytes each way with or without a neighbour who copies each of the client's datagrams.
+/// The server's knowledge of the path (RTT, packet size, loss, rate) while `copies` neighbouring ports send copies of the client's datagrams.
 fn known_beside(copies: u16) -> (Duration, u16, f64, u64) {
     let mut world = world(7, 2_000_000, 2_000_000);
     let mut count = 0_u16;

@@ -14,7 +14,7 @@ use dfcp_time::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// What is sent over which path.
+/// A run: messages, path and losses.
 #[derive(Clone, Copy, Debug)]
 pub struct MessagesConfig {
     /// Of the path in each direction, bits of IP packets per second.
@@ -23,7 +23,7 @@ pub struct MessagesConfig {
     pub delay: Duration,
     /// On the way of data.
     pub losses: Losses,
-    /// Whether reports are lost like data.
+    /// Reports are lost like data.
     pub both_ways: bool,
     /// At which both ends send.
     pub rate: Rate,
@@ -49,7 +49,7 @@ pub struct MessagesConfig {
     pub closes: bool,
     /// The receiving endpoint's budget, bytes; the default if `None`.
     pub memory_bytes_max: Option<u64>,
-    /// What is lost, and every key.
+    /// Seed of losses and keys.
     pub seed: u64,
 }
 
@@ -79,7 +79,7 @@ impl Default for MessagesConfig {
     }
 }
 
-/// What came of the messages that were counted.
+/// Result of the messages that were counted.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Handed over.
@@ -102,7 +102,7 @@ pub struct Outcome {
     pub bulk_bytes: u64,
     /// For how long it was counted.
     pub took: Duration,
-    /// What the ends say at the end.
+    /// Statistics of the ends at the end.
     pub sender: Stats,
     /// See `sender`.
     pub receiver: Stats,
@@ -126,7 +126,7 @@ impl Outcome {
 const CLOCK_AHEAD: Duration = Duration::from_millis(12_345_678);
 /// Headers below a datagram.
 const HEADER_BYTES: u64 = 28;
-/// What has no room in the path's queue is dropped.
+/// Longest queue of the path; a packet that would wait longer is dropped.
 const QUEUE: Duration = Duration::from_millis(50);
 
 /// Runs it.
@@ -144,12 +144,12 @@ struct World {
     receiver: Host,
     forward: Lane,
     backward: Lane,
-    /// When each message was handed over; delivered ones are `None`.
+    /// Send time of each message; `None` once delivered.
     sent: VecDeque<Option<Time>>,
     first: u64,
     next_at: Time,
     message: Vec<u8>,
-    /// What is read of the stream.
+    /// Bytes read of the bulk stream, which are not kept.
     buffer: Vec<u8>,
     handed: u64,
     /// Of a message that counts, or when counting began.

@@ -11,15 +11,15 @@ use dfcp_time::Time;
 /// A datagram with its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Where it claims to come from.
+    /// Source address, which may be forged.
     pub from: SocketAddr,
-    /// Where it goes.
+    /// Destination address.
     pub to: SocketAddr,
-    /// What it says.
+    /// Payload.
     pub bytes: Vec<u8>,
 }
 
-/// What became of a datagram.
+/// The fate of a received datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     /// This connection has taken it.
@@ -141,7 +141,7 @@ impl Host {
         Some(event)
     }
 
-    /// Whether a connection is closed and has nothing left to do.
+    /// True if a connection is closed and has nothing left to do.
     #[must_use]
     pub fn is_over(&self, now: Time, handle: Handle) -> bool {
         let connection = self.connections.get(&handle);

@@ -30,7 +30,7 @@ pub struct Puppet {
     pub id: u32,
     /// The id which the victim wants to see, once its SYNACK has been read.
     pub peer_id: u32,
-    /// What the victim has offered.
+    /// The victim's offer.
     pub peer_offer: Option<Offer>,
     /// The number of the next datagram.
     pub next_number: u64,

@@ -20,7 +20,7 @@ const HEADERS_BYTES: u64 = 28;
 /// One conversation in virtual time.
 #[derive(Debug)]
 pub struct Talk {
-    /// Where the server lives.
+    /// The world, whose server is the victim.
     pub world: World,
     /// Its peer.
     pub puppet: Puppet,
@@ -133,7 +133,7 @@ impl Talk {
         bytes + HEADERS_BYTES * datagrams
     }
 
-    /// How the connection ended, if it did with an error.
+    /// The error that ended the connection, if one did.
     #[must_use]
     pub fn error(&self) -> Option<ConnectionError> {
         self.world.server.ended.first().cloned().flatten()

@@ -158,7 +158,7 @@ impl Names {
         }
     }
 
-    /// SeekableRng them below `y`, the one at `index` around `middle(index)`.
+    /// Draws them below `y`, the one at `index` around `middle(index)`.
     pub(super) fn draw(&self, svg: &mut Svg, y: f64, middle: impl Fn(usize) -> f64) {
         match self {
             Self::Level(names) => {

@@ -82,7 +82,7 @@ impl Ends {
         LEAD + self.sample + GAP + self.widest + GAP
     }
 
-    /// SeekableRng the names of `curves`, each given by its look, its name and its end, beside `area`, and lines which lead there.
+    /// Draws the names of `curves`, each given by its look, its name and its end, beside `area`, and lines which lead there.
     /// Returns the corners of these lines.
     pub(super) fn draw(&self, svg: &mut Svg, area: &Area, curves: &[(Look, &str, Place)]) -> Vec<[Place; 3]> {
         let mut labels: Vec<_> = curves.iter().map(|&(look, name, end)| (look, self.lines(name), end)).collect();

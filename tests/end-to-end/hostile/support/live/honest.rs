@@ -17,7 +17,7 @@ use super::{Size, config, local};
 /// Against hanging only.
 const TRANSFER_MAX: Duration = Duration::from_secs(120);
 
-/// How honest transfers fare.
+/// Results of the honest transfers.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Connected.
@@ -26,7 +26,7 @@ pub struct Tally {
     pub finished: u64,
     /// Not even connected.
     pub connects_failed: u64,
-    /// Why those which did not finish did not; the first few.
+    /// Errors of unfinished transfers; the first few.
     pub errors: Vec<String>,
 }
 
@@ -99,7 +99,7 @@ impl Honest {
         Ok(Self { tally, stop, tasks: Mutex::new(tasks) })
     }
 
-    /// How they fare.
+    /// The results so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         lock(&self.tally).clone()
