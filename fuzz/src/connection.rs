@@ -1,10 +1,10 @@
 //! Two ends of a connection, and an adversary between them who holds, loses, copies, reorders, changes and invents
 //! datagrams while the applications write, read and close (`spec/protocol.md`).
 //!
-//! Whatever happens: nobody panics; what is delivered is a prefix of what was written; no timer is due which nothing
+//! In every story: nobody panics; what is delivered is a prefix of what was written; no timer is due which nothing
 //! serves; nobody gets more datagrams than it sent before its address is proven; and when the adversary goes, all that
-//! was written arrives, unless the connection has ended with an error. Profiles without sealing promise nothing about
-//! content once a changed datagram passes its checksum: classic's is weak, modern's CRC would have to be guessed. Sealed
+//! was written arrives, unless the connection has ended with an error. Plaintext profiles promise nothing about
+//! content once a changed datagram passes its checksum: classic's is weak, modern's CRC would have to be guessed. Encrypted
 //! connections promise it always.
 
 use std::time::Duration;
@@ -39,7 +39,7 @@ const STEPS: [Duration; 10] = [
 /// Few, so that credit runs out.
 const STREAMS: StreamLimits = StreamLimits { bidirectional: 4, one_way: 3 };
 
-/// What protects the connections of a story.
+/// Protection and features of a story's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Sealed,
@@ -69,7 +69,7 @@ pub fn classic(data: &[u8]) {
     tell(Kind::Classic, data);
 }
 
-/// How the two ends know each other.
+/// Ways in which the two ends trust each other.
 const TRUSTS: [Trust; 3] = [Trust::FirstContact, Trust::Pinned, Trust::PreShared];
 
 /// The network as the story leaves it.

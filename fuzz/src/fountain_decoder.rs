@@ -105,7 +105,7 @@ impl Story<'_> {
         self.check_data();
     }
 
-    /// What is known is what was sent, and the head is known without a gap.
+    /// Checks that decoded bytes are those sent, and that the head has no gap.
     fn check_data(&self) {
         let available = self.decoder.available_bytes();
         assert_eq!(self.decoder.data().len(), available);
@@ -161,7 +161,7 @@ impl Rank {
         self.rows.iter().flatten().count()
     }
 
-    /// Whether the symbol is independent of those before it.
+    /// Adds a symbol; true if it is independent of those before it.
     fn add(&mut self, esi: u32) -> bool {
         let mut row = vec![0; self.rows.len()];
         write_coefficients(esi, &mut row);

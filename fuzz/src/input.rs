@@ -15,7 +15,7 @@ impl<'a> Input<'a> {
         Self(Unstructured::new(data))
     }
 
-    /// Whether all bytes are used up.
+    /// True if all bytes are used up.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -101,7 +101,7 @@ impl Network {
         }
     }
 
-    /// What holds at every moment.
+    /// Checks the invariants of every moment.
     fn check_bounds(&self) {
         let [client, server] = &self.sides;
         for (reader, writer) in [(client, server), (server, client)] {
@@ -109,7 +109,7 @@ impl Network {
                 assert!(reader.read_max <= writer.written_max, "more was delivered than written");
             }
         }
-        // [open-11]: who has not proven its address gets no more datagrams than it sent.
+        // [open-11]: an end with an unproven address gets no more datagrams than it sent.
         if self.profile == Profile::Modern {
             assert!(self.to_third <= self.from_third, "{} answers to {}", self.to_third, self.from_third);
         }
@@ -253,7 +253,7 @@ impl Network {
     }
 }
 
-/// Whether a datagram in the clear has its checksum or CRC, and is a segment.
+/// True if a plaintext datagram has its checksum or CRC, and is a segment.
 fn is_whole(datagram: &[u8]) -> bool {
     match Unverified::read(datagram) {
         Ok(Unverified::Classic(header)) => header.verify(datagram).is_ok(),

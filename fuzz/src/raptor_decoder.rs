@@ -143,8 +143,8 @@ fn push_misshapen(input: &mut Input<'_>, decoder: &mut Decoder, sender: &mut Sen
     }
 }
 
-/// What is known never becomes less, and a second attempt without news gains nothing. `ordinary`: every segment so far
-/// is the genuine sender's own.
+/// Checks that decoded bytes never become fewer, and that a second attempt without new segments gains nothing. `ordinary`: every segment so
+/// far is the genuine sender's own.
 fn decode(decoder: &mut Decoder, ordinary: bool) {
     let before = decoder.decoded_bytes();
     let complete = decoder.decode();

@@ -62,7 +62,7 @@ struct Sealed {
     bytes: Vec<u8>,
 }
 
-/// What the receiver should know.
+/// The receiver's expected state.
 #[derive(Default)]
 struct Model {
     opened: BTreeSet<u64>,

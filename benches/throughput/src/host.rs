@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Where and what.
+/// The machine and the program's version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Host {
     cpu: String,

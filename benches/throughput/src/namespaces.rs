@@ -1,4 +1,4 @@
-//! Where the two ends are: in two network namespaces which a veth pair joins, or both on loopback.
+//! The network of the two ends: two network namespaces that a veth pair joins, or loopback.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const CLIENT_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const SERVER_LINK: &str = "veth-server";
 const CLIENT_LINK: &str = "veth-client";
 
-/// What joins the ends.
+/// The connection between the ends.
 #[derive(Debug)]
 pub(crate) enum Network {
     /// Two namespaces.
@@ -170,7 +170,7 @@ fn remove_stale() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whose namespace it is, if it is one of ours.
+/// Process id of a namespace's owner; `None` if the name is not one of ours.
 fn owner(name: &str) -> Option<u32> {
     let (id, end) = name.strip_prefix(PREFIX)?.split_once('-')?;
     id.parse().ok().filter(|_| ["server", "client"].contains(&end))

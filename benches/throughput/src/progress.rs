@@ -1,4 +1,4 @@
-//! What is being measured, on standard error: a bar on a terminal, lines elsewhere.
+//! The current measurement, on standard error: a bar on a terminal, lines elsewhere.
 
 use std::io::IsTerminal;
 

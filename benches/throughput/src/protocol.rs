@@ -1,4 +1,4 @@
-//! What the program and its two ends tell each other: one JSON object per line.
+//! Messages between the program and its two ends: one JSON object per line.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contenders::Contender;
 
-/// Which end a child is.
+/// Role of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Role {
@@ -17,7 +17,7 @@ pub(crate) enum Role {
     Client,
 }
 
-/// What both ends are to do with each other.
+/// Task of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Work {
@@ -74,7 +74,7 @@ pub(crate) enum Order {
     Report,
 }
 
-/// What a client must know to connect.
+/// The data that a client needs to connect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ready {
     pub(crate) address: SocketAddr,
@@ -96,7 +96,7 @@ pub(crate) enum Message {
     Error(String),
 }
 
-/// What an end measured.
+/// Measurements of an end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Report {
@@ -106,7 +106,7 @@ pub(crate) enum Report {
     Memory(Memory),
 }
 
-/// What happened at one end between two moments.
+/// Counters of one end between two moments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Window {
     pub(crate) seconds: f64,
@@ -118,7 +118,7 @@ pub(crate) struct Window {
     pub(crate) bytes: u64,
     /// Other counters, by name: `datagrams`, and what a contender knows of losses and repair.
     pub(crate) counters: BTreeMap<String, u64>,
-    /// What UDP sockets of this network namespace dropped for want of room, in runs as they came joined; on loopback,
+    /// Datagrams that UDP sockets of this network namespace dropped because their buffers were full; a joined run counts as one. On loopback,
     /// other programs' as well. `None` where the system does not tell.
     pub(crate) socket_drops: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What DFCP is to reach, and whether this run shows it.
+//! Targets of DFCP, with this run's verdict on each.
 
 use std::fmt::Write as _;
 
