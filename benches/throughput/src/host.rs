@@ -11,7 +11,7 @@ pub(crate) struct Host {
     /// The largest receive buffer which a socket may have here, bytes (`net.core.rmem_max`).
     rmem_max_bytes: Option<u64>,
     version: &'static str,
-    /// From which commit this program was built; empty outside of a repository.
+    /// Commit from which this program was built; empty outside of a repository.
     commit: &'static str,
 }
 

@@ -10,8 +10,8 @@
 //! The devices hand out superpackets (`IFF_VNET_HDR` with TSO and USO). A link decides about each segment for itself, as if it
 //! had come alone; segments of a superpacket which leave the link together leave as one piece again.
 //!
-//! Whoever has no rights gets them in a user namespace. All programs run in a process namespace whose first process ends
-//! when the emulator does, and with it all of them, however that came about; so do networks and devices.
+//! An unprivileged user gets the rights in a user namespace. All programs run in a process namespace whose first process ends
+//! when the emulator does, for any reason, and with it all of them; so do networks and devices.
 
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]

@@ -241,7 +241,7 @@ impl Pump {
         if now < *tell_at.get_or_insert(now) {
             return;
         }
-        // Whoever reads must not hold up packets: the next turn comes soon.
+        // A reader must not hold up packets: if it has the lock, the next turn comes soon.
         if let Ok(mut readings) = self.control.readings.try_lock() {
             readings.links.clear();
             readings.links.extend(watched.iter().map(|&link| direction.reading(now, link)));

@@ -62,7 +62,7 @@ pub struct Request {
     pub bytes: u32,
     /// From one to the next; above 0, at most [`MESSAGE_INTERVAL_MAX`].
     pub every: Duration,
-    /// For how long; above 0, at most [`PERF_DURATION_MAX`].
+    /// Duration of the measurement; above 0, at most [`PERF_DURATION_MAX`].
     pub duration: Duration,
     /// Of each.
     pub worth: Worth,

@@ -167,7 +167,7 @@ impl Kernel {
         format!("{}-{}", self.release, &self.hash.to_hex()[..ID_DIGITS])
     }
 
-    /// One which is not there.
+    /// A kernel without a file.
     #[cfg(test)]
     pub(crate) fn of_test(release: &str) -> Self {
         Self { path: PathBuf::from("/nonexistent/linux"), release: release.to_owned(), hash: blake3::hash(b"") }

@@ -55,7 +55,7 @@ pub struct Judged {
     pub says: String,
     /// Origin of the claim.
     pub tag: Tag,
-    /// On which platform it was measured.
+    /// Platform on which it was measured.
     pub platform: String,
     /// Measured result, in words.
     pub measured: String,
@@ -73,7 +73,7 @@ struct Finding {
     off: Vec<f64>,
 }
 
-/// By how much a claim of the kind monotone must change at least, unless it says something else.
+/// Least change for a claim of the kind monotone, unless it gives another.
 const CHANGE_DEFAULT: f64 = 0.02;
 
 /// Least deviation from a straight line for a claim of the kind curved, unless it gives another.

@@ -60,7 +60,7 @@ pub struct MessageCounts {
     pub due: u64,
     /// Those of these which came in time.
     pub in_time: u64,
-    /// Those which were complete too late.
+    /// Messages that were complete too late.
     pub late: u64,
     /// Datagrams sent with messages, or with what repairs them.
     pub datagrams: u64,
@@ -100,7 +100,7 @@ pub struct FlowReading {
     pub completed_ns: Option<u64>,
     /// Time at which the sender knew that.
     pub confirmed_ns: Option<u64>,
-    /// Why it ended early.
+    /// Error that ended it early.
     pub failure: Option<String>,
     /// Retransmitted segments; TCP alone.
     pub retransmissions: Option<u64>,

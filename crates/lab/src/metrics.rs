@@ -89,7 +89,7 @@ pub struct FlowMeasured {
     /// Estimates of its bottleneck, if they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<EstimateMeasured>,
-    /// Why it ended early.
+    /// Error that ended it early.
     pub failure: Option<String>,
 }
 
@@ -152,7 +152,7 @@ fn is_none_counted(count: &u64) -> bool {
     *count == 0
 }
 
-/// Those which every flow has of its own.
+/// Metrics of a single flow.
 const OF_FLOWS: [&str; 28] = [
     "goodput_mbps",
     "error_percent",

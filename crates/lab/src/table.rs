@@ -26,7 +26,7 @@ pub struct Cell {
     pub series: String,
     /// Values of the swept parameters.
     pub point: Point,
-    /// From when on goodput counts in these runs.
+    /// Time from which goodput counts in these runs, s.
     pub warm_up_s: f64,
     /// Factor of the plan's rates.
     pub scale: f64,

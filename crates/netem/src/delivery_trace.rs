@@ -30,7 +30,7 @@ pub struct DeliveryTrace {
     times_ms: Arc<[u32]>,
 }
 
-/// Why a text is no trace.
+/// A fault in the text of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DeliveryTraceError {
@@ -81,7 +81,7 @@ impl DeliveryTrace {
         }
     }
 
-    /// After which it begins again.
+    /// Length of the trace, after which it begins again.
     #[must_use]
     pub fn period(&self) -> Duration {
         Duration::from_millis(self.period_ms())

@@ -15,7 +15,7 @@ pub const PRE_SHARED_BYTES_MIN: usize = 32;
 
 const FINGERPRINT_PREFIX: &str = "SHA256:";
 
-/// Why a key was refused.
+/// A key was refused.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;

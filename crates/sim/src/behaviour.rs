@@ -19,7 +19,7 @@ pub struct Behaviour {
     pub demand: Option<Demand>,
     /// Rate at which the receiving application reads, bit/s; `None` for at once.
     pub read_bps: Option<u64>,
-    /// By how many millionths the receiver's clock is faster than it should be; slower if negative.
+    /// Drift of the receiver's clock, millionths: faster if positive, slower if negative.
     pub clock_ppm: i32,
     /// Lie in the receiver's reports.
     pub lie: Option<Lie>,

@@ -79,7 +79,7 @@ pub struct DfcpEnd {
     /// An answer of the endpoint's, without a connection, and which address of the other end it goes to.
     reply: Option<(Vec<u8>, u16)>,
     sends_to: u16,
-    /// Why the connection ended, unless both sides closed it.
+    /// Error that ended the connection; `None` if both sides closed it.
     ended_by: Option<ConnectionError>,
     failure: Option<ConnectError>,
 }

@@ -46,7 +46,7 @@ pub struct FlowConfig {
     pub transport: Transport,
 }
 
-/// Why a flow cannot be added.
+/// A flow cannot be added.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowError {
@@ -91,7 +91,7 @@ pub struct FlowReport {
     pub delivered_bytes: u64,
     /// Results of its messages, if it has some.
     pub messages: Option<MessageReport>,
-    /// Why it ended early.
+    /// Error that ended it early.
     pub failure: Option<String>,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Flow {
     bytes: Option<u64>,
     stop: Option<Time>,
     rebinds: Vec<Time>,
-    /// Why it ended early, if its ends do not know.
+    /// Error that ended it early and that its ends do not know.
     failure: Option<String>,
     started_at: Time,
     first_byte_at: Option<Time>,

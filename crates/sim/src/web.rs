@@ -24,7 +24,7 @@ pub struct WebConfig {
     pub connections: Vec<WebConnection>,
 }
 
-/// Why a flow of web traffic cannot be added.
+/// A flow of web traffic cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebError {
@@ -64,7 +64,7 @@ pub struct WebSender {
     seed: u64,
     /// Number of connections opened, in order of time.
     opened: usize,
-    /// Those which are not finished, by their place in that order.
+    /// Unfinished connections, by their place in that order.
     open: BTreeMap<u32, Sender>,
     /// Sums over finished ones.
     finished: WebStats,
@@ -76,7 +76,7 @@ pub struct WebReceiver {
     tcp: tcp::Config,
     /// Connections that may have something to do.
     open: BTreeMap<u32, Receiver>,
-    /// Those which have everything: they answer what comes once more, as a connection in TIME-WAIT does. Few are asked at every
+    /// Receivers that have everything: they still answer arrivals, as a connection in TIME-WAIT does. Few are asked at every
     /// event, and there may be thousands of these.
     closed: BTreeMap<u32, Receiver>,
     /// Bytes delivered by closed ones.

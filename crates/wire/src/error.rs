@@ -3,7 +3,7 @@
 use crate::{DATAGRAM_BYTES_MAX, Flags, HEADER_BYTES, Profile};
 use thiserror::Error;
 
-/// Why received bytes were refused. The sender of the bytes, or the path, is at fault; the datagram is to be dropped
+/// Received bytes were refused. The sender of the bytes, or the path, is at fault; the datagram is to be dropped
 /// and counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
@@ -268,7 +268,7 @@ pub enum DecodeError {
     },
 }
 
-/// Why values could not be turned into bytes. The caller is at fault.
+/// Values could not be turned into bytes. The caller is at fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum EncodeError {

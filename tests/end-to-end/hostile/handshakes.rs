@@ -368,7 +368,7 @@ fn is_taken_after(forgeries: u32, wait: Duration) -> bool {
     world.server.host.connections.len() == 1
 }
 
-/// For how long third messages are dropped unread after `forgeries` forged ones.
+/// Time in which third messages are dropped unread after `forgeries` forged ones.
 fn gate(forgeries: u32) -> Duration {
     (limits::PROOF_RETRY_MIN * (1 << (forgeries - 1).min(16))).min(limits::PROOF_RETRY_MAX)
 }

@@ -148,7 +148,7 @@ fn data_moves_only_to_an_address_which_answers() {
     assert_eq!(world.server.connection().unwrap().stats().path_changes, 0);
 }
 
-/// Somebody who copies, is faster, and forwards the server's question to the client and the answer back, stands on the
+/// An attacker who copies, is faster, and forwards the server's question to the client and the answer back, stands on the
 /// path: he gets what he forwards. When he stops, the connection finds its way back.
 #[test]
 fn who_forwards_a_question_holds_the_path_only_as_long_as_he_forwards() {

@@ -28,7 +28,7 @@ pub struct FlowConfig {
     pub sealed: bool,
     /// Share of the datagrams which are lost, in both directions and independently, 0 to 1.
     pub loss: f64,
-    /// At which both ends send.
+    /// Rate of both ends.
     pub rate: Rate,
     /// One-way delay of a datagram behind the interface.
     pub delay: Duration,

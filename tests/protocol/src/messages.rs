@@ -25,7 +25,7 @@ pub struct MessagesConfig {
     pub losses: Losses,
     /// Reports are lost like data.
     pub both_ways: bool,
-    /// At which both ends send.
+    /// Rate of both ends.
     pub rate: Rate,
     /// Bytes of a message.
     pub bytes: usize,
@@ -41,9 +41,9 @@ pub struct MessagesConfig {
     pub count: u64,
     /// A stream of the same session is written to without end.
     pub bulk: bool,
-    /// For how long nothing comes out of the data's path once a second: what would have come then comes at its end.
+    /// Length of the stalls, one a second, in which nothing leaves the data's path: everything due then leaves at the stall's end.
     pub stall: Duration,
-    /// By how much the receiver's clock is faster, in parts per million.
+    /// Drift of the receiver's clock, parts per million; positive is faster.
     pub drift_ppm: i64,
     /// The sender ends the session when it has handed over all.
     pub closes: bool,
@@ -100,7 +100,7 @@ pub struct Outcome {
     pub latencies_us: Vec<u32>,
     /// Bytes of the stream beside them that were read.
     pub bulk_bytes: u64,
-    /// For how long it was counted.
+    /// Duration of the counting.
     pub took: Duration,
     /// Statistics of the ends at the end.
     pub sender: Stats,
@@ -122,7 +122,7 @@ impl Outcome {
     }
 }
 
-/// By how much the receiver's clock is ahead at the beginning.
+/// Lead of the receiver's clock at the beginning.
 const CLOCK_AHEAD: Duration = Duration::from_millis(12_345_678);
 /// Headers below a datagram.
 const HEADER_BYTES: u64 = 28;

@@ -15,7 +15,7 @@ use crate::Pair;
 
 /// All streams must be done by then, at the worst loss and rate.
 const LIMIT: Duration = Duration::from_secs(600);
-/// For what an end may hold back: resets, keep-alives, and the last reports.
+/// Time for the last that an end may hold back: resets, keep-alives, and the last reports.
 const CREDIT_LIMIT: Duration = Duration::from_secs(30);
 /// Time in which both ends open streams.
 const STORM: Duration = Duration::from_secs(3);

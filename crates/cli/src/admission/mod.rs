@@ -134,7 +134,7 @@ impl Ways {
     }
 }
 
-/// By what a peer was admitted.
+/// Reason to admit a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// The pre-shared key.
@@ -163,7 +163,7 @@ impl By {
     }
 }
 
-/// Why a peer was not admitted.
+/// A peer was not admitted.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAdmitted {
     /// It went away, or said nothing, before its first bytes: not worth a line.

@@ -54,7 +54,7 @@ pub(crate) fn key(seed: u8) -> PublicKey {
 pub(crate) fn ways() -> Ways {
     let content = format!("{} a friend\n", key(1));
     let folder = tempfile::tempdir().unwrap();
-    // Whatever the umask, it is made for its owner alone.
+    // It is made for its owner alone, under any umask.
     let directory = ConfigDir::at(&folder.path().join("dfcp")).unwrap();
     directory.create().unwrap();
     let mut file = tempfile::NamedTempFile::new_in(directory.path()).unwrap();

@@ -263,7 +263,7 @@ pub fn explain(contact: Option<&Contact>, error: anyhow::Error) -> anyhow::Error
     }
 }
 
-/// Why a connection failed, wherever in the error that stands.
+/// The connection's error, at any depth of `error`.
 fn connection_error(error: &anyhow::Error) -> Option<&ConnectionError> {
     if let Some(ConnectError::Connection(why)) = error.downcast_ref() {
         return Some(why);

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use crate::key_log::line::{Line, parse};
 use crate::limits::{KEY_LOG_CONNECTIONS_MAX, KEY_LOG_LINE_BYTES_MAX, KEY_LOG_LINES_MAX, KEYS_OF_ID_MAX};
 
-/// Why a key log cannot be used.
+/// A key log cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeysError {
     /// The system says no.
@@ -31,7 +31,7 @@ pub(super) enum KeysError {
     },
 }
 
-/// Why a datagram stays closed.
+/// A datagram could not be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closed {
     /// No connection with its id is in the key log.
@@ -124,7 +124,7 @@ impl KeyRing {
     /// length.
     ///
     /// # Errors
-    /// Why it stays closed.
+    /// The reason that it could not be decrypted.
     pub(super) fn open(
         &mut self,
         id: u32,

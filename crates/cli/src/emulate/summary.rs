@@ -86,7 +86,7 @@ impl Summary {
         self.directions().into_iter().map(|(name, direction)| format!("{name}: {}", direction.line()))
     }
 
-    /// In what the path was not the one asked for.
+    /// Differences of the path from the one asked for.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (name, direction) in self.directions() {

@@ -41,7 +41,7 @@ pub(super) struct Figures {
     summary: Summary,
     counts: Counts,
     periods: Periods,
-    /// Before which nothing was seen.
+    /// Time of the first test packet.
     began: Time,
     span: Duration,
 }

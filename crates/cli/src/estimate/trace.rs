@@ -40,7 +40,7 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     figures.check()
 }
 
-/// Why a capture says nothing.
+/// A capture cannot be evaluated.
 #[derive(Debug, thiserror::Error)]
 enum TraceError {
     #[error(transparent)]

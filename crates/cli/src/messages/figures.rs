@@ -17,11 +17,11 @@ pub struct Figures {
     pub seconds: f64,
     /// Messages which the application wanted to send.
     pub offered: u64,
-    /// Those which were begun.
+    /// Messages whose first datagram was sent.
     pub begun: u64,
     /// Those for which there was no room in their time.
     pub unsent: u64,
-    /// Those which came in time, and were taken.
+    /// Messages that came in time and were taken.
     pub in_time: u64,
     /// Complete after their time.
     pub late: u64,
@@ -58,7 +58,7 @@ pub struct Latency {
 }
 
 impl Figures {
-    /// From what the two ends have counted. The least round trip that was seen is `rtt_ms`.
+    /// Figures from the two ends' counters. `rtt_ms` is the least round trip.
     pub(super) fn new(sent: Sent, came: Came, path: Option<PathSample>, rtt_ms: Option<f64>) -> Self {
         let is_over = sent.is_final && came.is_final;
         let [p50, p99, p99_9, max] = came.waited_us.map(|us| us as f64 / 1e3 + rtt_ms.unwrap_or_default() / 2.0);

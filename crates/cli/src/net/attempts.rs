@@ -85,7 +85,7 @@ where
     }
 }
 
-/// Why calls failed.
+/// Failed calls, by reason.
 #[derive(Debug, Default)]
 struct Failures {
     silent: Vec<SocketAddr>,

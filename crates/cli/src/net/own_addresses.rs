@@ -16,7 +16,7 @@ pub struct Reachable {
     pub left_out: usize,
     /// No other machine reaches any of them.
     pub is_only_here: bool,
-    /// Why addresses may be missing.
+    /// Error that may have left addresses out.
     pub unlisted: Option<io::Error>,
 }
 

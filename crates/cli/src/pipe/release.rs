@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::limits::{PIPE_HELD_BYTES_MAX, PIPE_HELD_MAX};
 
-/// In which order datagrams leave a pipe, and when.
+/// Order and time in which datagrams leave a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Order {
     /// In the order in which they were sent: one waits for those before it until they come or their time is over

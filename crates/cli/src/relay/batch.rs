@@ -20,7 +20,7 @@ pub(super) struct Tag {
 /// Packets on the relay's links.
 pub(super) type Packet = Datagram<Tag>;
 
-/// By which socket the datagrams of a direction leave, and where to.
+/// Socket and destination of a direction's datagrams.
 #[derive(Debug)]
 pub(super) enum Way<'a> {
     /// By each client's own socket.

@@ -53,7 +53,7 @@ pub struct OutageFigures {
     pub calls: u32,
     /// True if the session is over, and not only silent.
     pub is_lost: bool,
-    /// Why the last call that has ended had no answer.
+    /// Failure of the last call that has ended.
     pub last_failure: Option<String>,
 }
 
@@ -66,7 +66,7 @@ pub enum Failed {
     Call {
         /// The end of the last session.
         lost: TransferError,
-        /// Why no other was opened.
+        /// The reason that no other was opened.
         error: anyhow::Error,
     },
     /// The user has ended the program while there was no session.
@@ -159,7 +159,7 @@ struct Outage<T> {
     calls: Calls<T>,
     /// A connection that is open, and when it replaces a session that stays silent.
     candidate: Option<(T, Instant)>,
-    /// Why every further call would be in vain.
+    /// The reason that every further call would fail.
     dead_end: Option<anyhow::Error>,
     /// The error that ended the session, if it has ended.
     lost: Option<TransferError>,

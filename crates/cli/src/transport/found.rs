@@ -98,7 +98,7 @@ impl FoundRate {
         (self.datagrams_judged > 0).then(losses)
     }
 
-    /// With what was judged since `earlier`.
+    /// Losses since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

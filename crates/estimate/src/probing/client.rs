@@ -10,7 +10,7 @@ use crate::config::{Config, ConfigError};
 use crate::estimator::{BusyPeriod, Estimator, Probe, TimeError};
 use crate::limits::{CALL_FIRST, CALLS_MAX, RENEWAL, SILENCE_MAX};
 
-/// Why a measurement cannot begin, or go on.
+/// A measurement cannot begin, or go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {

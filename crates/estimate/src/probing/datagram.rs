@@ -89,7 +89,7 @@ pub enum Answer {
     },
 }
 
-/// Why a server sends no test packets.
+/// A server's reason to send no test packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// It has as many clients as it serves at once.

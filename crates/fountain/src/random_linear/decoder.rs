@@ -49,7 +49,7 @@ pub enum Pushed {
     Complete,
 }
 
-/// Why a symbol was refused.
+/// A symbol was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecoderError {

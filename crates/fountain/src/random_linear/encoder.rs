@@ -24,7 +24,7 @@ pub struct Encoder<B> {
     padded: Vec<u8>,
 }
 
-/// Why an encoder could not be made, or a symbol not be written.
+/// An encoder could not be made, or a symbol not be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncoderError {

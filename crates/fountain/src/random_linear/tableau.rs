@@ -45,7 +45,7 @@ pub(super) struct Tableau {
     k: usize,
     /// Bytes from one row to the next.
     stride: usize,
-    /// Those which are solved, and behind them those which are about to be.
+    /// Solved rows, and behind them the rows to be solved.
     rows: Vec<u8>,
     /// Of each solved row: the column it is solved for, and the symbol it came from.
     solved: Vec<(usize, Operand)>,

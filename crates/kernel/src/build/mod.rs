@@ -221,7 +221,7 @@ impl Build<'_> {
             return Err(BuildError::Path { path: cache.to_owned() });
         }
         fs::create_dir_all(cache).map_err(BuildError::io("make", cache))?;
-        // Of what comes before the lock there is little to log.
+        // Steps before the lock print little to the log.
         let log = cache.join(format!("build-{}.log", self.version));
         let runner =
             Runner { scratch: None, log: log.clone(), kept_log: log.clone(), path, variables: Vec::new(), stop };

@@ -18,7 +18,7 @@ struct Carried {
     could_bytes: f64,
 }
 
-/// Since when a bottleneck is used: the first window, of the longest round trip, in which it delivers 90 % of what it can.
+/// Time from which a bottleneck is used: the first window, of the longest round trip, in which it delivers 90 % of what it can.
 #[derive(Clone, Debug)]
 pub(super) struct Settling {
     window_ticks: usize,

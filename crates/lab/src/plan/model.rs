@@ -357,7 +357,7 @@ pub struct Ends {
     /// Receiver's memory for blocks which are not read, KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_memory_kib: Option<u64>,
-    /// By how many millionths the receiver's clock is faster than it should be; slower if negative.
+    /// Drift of the receiver's clock, millionths: faster if positive, slower if negative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_ppm: Option<i32>,
     /// Interval of the batches in which packets arrive at the receiver, ms, as from an interface which coalesces.

@@ -54,7 +54,7 @@ fn first() -> usize {
     1
 }
 
-/// Why a trace cannot be used.
+/// A trace cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// It cannot be read.

@@ -8,7 +8,7 @@ use dfcp_sim::{Edge, Graph, Node, Pair, Row};
 use super::{FlowSpec, LinkSpec, Scenario};
 use crate::plan::Discipline;
 
-/// Why a flow has no way.
+/// The complaint about a flow without a path.
 pub(super) const NO_ROUTE: &str = "a flow's nodes are not connected; add a link between them";
 
 /// Hosts, routers and links: edges are in pairs, there and back.

@@ -54,7 +54,7 @@ pub struct Scenario {
     pub spread: Spread,
     /// End of the run, ns.
     pub duration_ns: u64,
-    /// From when on goodput counts, ns.
+    /// Time from which goodput counts, ns.
     pub warm_up_ns: u64,
     /// Width of the bins of goodput over time, ns; 0 for none.
     pub bin_ns: u64,

@@ -37,7 +37,7 @@ pub struct FlowSummary {
     pub lost_packets: Option<u64>,
     /// Data datagrams which arrived in vain; DFCP alone.
     pub symbols_wasted: Option<u64>,
-    /// Why it ended early.
+    /// Error that ended it early.
     pub failure: Option<String>,
 }
 
@@ -48,13 +48,13 @@ pub struct LinkSummary {
     pub link: usize,
     /// Packets which came to it.
     pub offered: u64,
-    /// Those which its queue dropped.
+    /// Packets that its queue dropped.
     pub drops: u64,
     /// Those of them for which there was no room; `None` if the platform does not tell.
     pub drops_full: Option<u64>,
-    /// Those which RED or CoDel dropped though there was room.
+    /// Packets that RED or CoDel dropped though there was room.
     pub drops_early: Option<u64>,
-    /// Those which its losses took.
+    /// Packets that its random losses took.
     pub lost: u64,
 }
 

@@ -11,7 +11,7 @@ use super::{Chain, Cipher, Direction, EPOCH_SHIFT, EpochKey, Secret, TAG_BYTES, 
 /// older numbers anyway.
 pub const PREVIOUS_EPOCH_DATAGRAMS: u64 = 1 << 16;
 
-/// Why a datagram was not opened.
+/// A datagram could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
     /// It has no room for a tag.

@@ -232,7 +232,7 @@ impl Bound {
 /// The best that can be done after reports.
 struct Rounds<'a> {
     bound: &'a Bound,
-    /// For how long the symbols of the last round may be spread.
+    /// Time over which the symbols of the last round may be spread, s.
     last_s: f64,
     price: f64,
     memory: BTreeMap<(usize, usize, usize), (f64, f64)>,

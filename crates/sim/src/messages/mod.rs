@@ -53,7 +53,7 @@ pub struct Messages {
     pub beside_stream: bool,
 }
 
-/// Why a flow of messages cannot be added.
+/// A flow of messages cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessagesError {

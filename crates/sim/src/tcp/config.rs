@@ -68,7 +68,7 @@ pub enum RtoFloor {
     /// Of the timer: max(SRTT + 4·RTTVAR, floor), RFC 6298. On a steady path with a round trip near the floor the timer
     /// fires needlessly, because RTTVAR goes to zero.
     Timer,
-    /// Of what is added to the round trip: SRTT + max(4·RTTVAR, floor), as Linux does.
+    /// Floor of the margin above the round trip: SRTT + max(4·RTTVAR, floor), as Linux does.
     Margin,
 }
 

@@ -34,7 +34,7 @@ struct Args {
     /// At an automatic rate, with no stream.
     #[arg(long, conflicts_with = "auto")]
     alone: bool,
-    /// For how long nothing comes out of the data's path once a second, ms.
+    /// Time in which nothing comes out of the data's path once a second, ms.
     #[arg(long, default_value_t = 0)]
     stall_ms: u64,
     /// The first seed.

@@ -16,9 +16,9 @@ use super::{EdgeSample, Network, attributes};
 
 /// Behind the loopback device.
 const FIRST_DEVICE: usize = 2;
-/// Of every device's own discipline.
+/// Handle of every device's own discipline.
 const ROOT_HANDLE: u32 = handle(1, 0);
-/// Of what is below tbf.
+/// Handle of the discipline below tbf.
 const QUEUE_HANDLE: u32 = handle(2, 0);
 /// Packets that may wait where the layout has no limit in packets.
 const LIMIT_PACKETS_DEFAULT: usize = dfcp_netem::QUEUE_PACKETS_DEFAULT;

@@ -78,7 +78,7 @@ pub struct Row {
     pub first_messages_computed: u64,
     /// Honest transfers which were connected during the attack.
     pub transfers_started: u64,
-    /// Those which ended with every byte back and equal.
+    /// Of these, transfers that ended with every byte back and equal.
     pub transfers_finished: u64,
     /// Honest connections which were opened while the attack lasted.
     pub opened_meanwhile: u64,

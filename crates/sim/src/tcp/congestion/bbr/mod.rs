@@ -52,7 +52,7 @@ pub(crate) struct BbrAck {
     pub(crate) losses: u64,
     pub(crate) delivered_total: u64,
     pub(crate) lost_total: u64,
-    /// Until when sending is already scheduled.
+    /// Time up to which sending is already scheduled.
     pub(crate) next_send: Time,
 }
 
