@@ -37,13 +37,13 @@ const PAUSES: [Duration; 8] = [
     Duration::from_secs(31),
 ];
 
-/// Runs the session which the input tells.
+/// Runs the session that the input describes.
 pub fn run(data: &[u8]) {
-    tell(data);
+    simulate(data);
 }
 
-/// The session as the input leaves it.
-fn tell(data: &[u8]) -> Session {
+/// The session at the end of the input.
+fn simulate(data: &[u8]) -> Session {
     let mut input = Input::new(data);
     let rate_bps = input.pick(&[10_000_000, 1_000, 64_000, 1_000_000, 200_000_000]);
     let config = Config::danger_unsealed()
@@ -340,7 +340,7 @@ mod tests {
     fn an_honest_session_carries_data() {
         let all = seeds::all();
         let seed = all.iter().find(|seed| seed.target == "feedback_session" && seed.name == "honest");
-        let session = tell(&seed.expect("a seed of this name").bytes);
+        let session = simulate(&seed.expect("a seed of this name").bytes);
         assert!(session.emission.data_datagrams() > 45, "{:?}", session.emission);
         assert!(session.emission.next_block > 0 && session.number > 5);
     }

@@ -3,7 +3,7 @@
 use arbitrary::{Arbitrary, Unstructured};
 
 /// Takes choices off the front of a byte string. Once it is used up, every choice is zero and [`Input::is_empty`] says
-/// so: a short input is a short story, not an error. Each choice takes few whole bytes, so that a mutation of one byte
+/// so: a short input is a short scenario, not an error. Each choice takes few whole bytes, so that a mutation of one byte
 /// changes one choice.
 #[derive(Debug)]
 pub struct Input<'a>(Unstructured<'a>);

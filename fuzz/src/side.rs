@@ -47,7 +47,7 @@ pub struct Side {
     pub read_total: u64,
     /// Received bytes are compared with those that the peer writes.
     pub is_checked: bool,
-    /// The input has set a rate or a token bucket at which the rest of a story may take for ever.
+    /// The input has set a rate or a token bucket at which the rest of a scenario may take for ever.
     pub is_throttled: bool,
     next_transmit: Time,
 }

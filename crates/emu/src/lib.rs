@@ -56,7 +56,7 @@ pub use host_nat::HostNat;
 pub use init::run as run_init;
 pub use lateness::Lateness;
 pub use limits::PAIRS_MAX;
-pub use links::{LinkReading, Way};
+pub use links::{DirectionConfig, LinkReading};
 pub use outside::is_forwarding;
 pub use pairs::{PairConfig, PairNetwork};
 pub use pump::Readings;
@@ -66,7 +66,7 @@ use device::{Device, HostTables, OUTSIDE};
 use limits::{SERVER_START_MAX, SERVER_START_STEP};
 use namespace::{Network, allow_ping, gain_rights, has_rights};
 use outside::Translation;
-use pump::{Pumps, Watched};
+use pump::{Pumps, WatchedDirection};
 
 /// Path of packets in one direction.
 #[derive(Clone, Debug, PartialEq)]
@@ -186,9 +186,12 @@ impl Emulation {
             near.device.lead_out()?;
         }
         let mut far = outside.map_or_else(|| Host::new(FAR), Ok)?;
-        let way =
-            |path: &PathConfig| Watched { way: Way::single(path.link.clone()), links: None, patience: path.patience };
-        let ways = [way(&self.forward), way(&self.backward)];
+        let watched = |path: &PathConfig| WatchedDirection {
+            config: DirectionConfig::single(path.link.clone()),
+            links: None,
+            patience: path.patience,
+        };
+        let ways = [watched(&self.forward), watched(&self.backward)];
         let pumps = Pumps::start(ways, self.seed, [&near.device, &far.device])?;
         let init = Init::start(&self.init)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -1,4 +1,4 @@
-//! Plain stories, one per promise.
+//! Scenarios without randomness, one for each promise of the protocol.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
