@@ -54,17 +54,17 @@ pub fn sealed(data: &[u8]) {
     run(Kind::Sealed, data);
 }
 
-/// The same, with messages.
+/// Runs the scenario with messages.
 pub fn messages(data: &[u8]) {
     run(Kind::Messages, data);
 }
 
-/// The same with plaintext modern connections.
+/// Runs the scenario with plaintext modern connections.
 pub fn unsealed(data: &[u8]) {
     run(Kind::Unsealed, data);
 }
 
-/// The same with classic connections.
+/// Runs the scenario with classic connections.
 pub fn classic(data: &[u8]) {
     run(Kind::Classic, data);
 }

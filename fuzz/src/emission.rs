@@ -16,7 +16,7 @@ use dfcp_wire::{Flags, StreamId, Unverified};
 const CATCH_UP: Duration = Duration::from_millis(4);
 /// Control segments besides those which time and the peer's segments permit: the early copies of SYN, ACK and FIN.
 const CONTROL_BASE: u64 = 64;
-/// Of this many numbers one is never given to a datagram ([data-5]).
+/// Numbers of which one is never given to a datagram ([data-5]).
 const NUMBERS_PER_SKIPPED: u64 = 128;
 
 /// Bytes that a stream may have beyond the peer's memory: a symbol, and the rounding ([window-1]).

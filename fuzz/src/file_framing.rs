@@ -147,7 +147,7 @@ fn measurement(body: &[u8]) {
     }
 }
 
-/// So are those beside messages.
+/// Checks the frames beside messages.
 fn messages(body: &[u8]) {
     let mut again = Vec::new();
     if let Ok(request) = messages::Request::decode(body) {

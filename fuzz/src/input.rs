@@ -66,7 +66,7 @@ impl<'a> Input<'a> {
         choices[self.below(choices.len())]
     }
 
-    /// At most `n` bytes: what is left of them.
+    /// Up to `n` bytes of the rest.
     pub fn bytes(&mut self, n: usize) -> &'a [u8] {
         self.0.bytes(n.min(self.0.len())).unwrap_or_default()
     }

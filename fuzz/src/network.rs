@@ -18,7 +18,7 @@ const WIRE_DATAGRAMS_MAX: usize = 256;
 const RECORDED_MAX: usize = 64;
 /// One way, once the adversary has gone.
 const LATENCY: Duration = Duration::from_millis(2);
-/// Without a byte delivered for so long, on a network which loses nothing, a connection hangs. Longer than any timer.
+/// Time without a byte delivered, on a network that loses nothing, after which a connection hangs. Longer than any timer.
 const STALLED: Duration = Duration::from_secs(200);
 
 /// A datagram on a wire.
@@ -35,7 +35,7 @@ pub struct Network {
     pub now: Time,
     /// The connecting end and the accepting one.
     pub sides: [Side; 2],
-    /// From each end to the other.
+    /// Datagrams in transit from each end to the other.
     wires: [VecDeque<InTransit>; 2],
     recorded: VecDeque<(usize, Vec<u8>)>,
     third: SocketAddr,

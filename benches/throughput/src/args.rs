@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Rounds of each measurement, in turn: A B C A B C [default: 3].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: Option<u32>,
-    /// The same as `--seconds 2 --rounds 1`.
+    /// Short measurements: as `--seconds 2 --rounds 1`.
     #[arg(long)]
     quick: bool,
     /// Write everything that was measured as JSON to this file; `-` is standard output, in place of the tables.

@@ -30,7 +30,7 @@ pub(crate) enum Contender {
     DfcpThreads,
     /// QUIC: the quinn crate with CUBIC, AES-128-GCM, windows of 32 MiB, and as many worker threads a side as cores.
     Quinn,
-    /// The same with one thread a side.
+    /// quinn with one thread a side.
     #[value(name = "quinn-1")]
     #[serde(rename = "quinn-1")]
     Quinn1,
@@ -42,7 +42,7 @@ pub(crate) enum Contender {
     TcpLarge,
     /// Bare UDP with GSO and GRO, one thread a side: no feedback, what does not arrive is lost.
     Udp,
-    /// The same with AES-128-GCM around each datagram.
+    /// Bare UDP with AES-128-GCM around each datagram.
     UdpAes,
 }
 

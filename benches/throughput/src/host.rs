@@ -31,7 +31,7 @@ impl Host {
         }
     }
 
-    /// On one line.
+    /// The host on one line.
     pub(crate) fn describe(&self) -> String {
         let Self { cpu, cores, kernel, version, commit, .. } = self;
         format!("{cpu}, {cores} cores, Linux {kernel}; dfcp {version} {commit}")

@@ -41,7 +41,7 @@ struct Moment {
 }
 
 impl Meter {
-    /// For this number of flows, with counters of these names.
+    /// A meter for this number of flows, with counters of these names.
     pub(crate) fn new(flows: usize, names: &'static [&'static str]) -> Self {
         let silent = AtomicUsize::new(flows);
         let flows = (0..flows).map(|_| Flow::default()).collect();

@@ -78,7 +78,7 @@ impl Network {
         }
     }
 
-    /// From now on, what is sent as a run of datagrams goes over the veth pair one by one.
+    /// Splits runs: from now on, a run of datagrams goes over the veth pair one by one.
     ///
     /// # Errors
     /// On loopback; or the tool is missing, or refuses.
@@ -102,7 +102,7 @@ impl Network {
     }
 }
 
-/// For nftables: the table is there, then gone, and then there anew, so that nothing of a former one stays.
+/// Rules for nftables: the table is there, then gone, and then there anew, so that nothing of a former one stays.
 fn loss_rules(per_mille: u32) -> String {
     let (per_mille, verdict) = if per_mille == 0 { (LOSS_PER_MILLE, "accept") } else { (per_mille, "drop") };
     format!(

@@ -23,7 +23,7 @@ const CONNECTED: [Contender; 8] = [DfcpSealed, DfcpUnsealed, DfcpThreads, Quinn,
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Step {
     pub(crate) section: Section,
-    /// From 1.
+    /// Number of the round, from 1.
     pub(crate) round: u32,
     pub(crate) contender: Contender,
     pub(crate) work: Work,

@@ -25,7 +25,7 @@ pub(crate) enum Work {
     Bulk {
         /// Flows at once.
         connections: usize,
-        /// Before measuring, seconds.
+        /// Time before measuring, seconds.
         lead_in: f64,
         /// Measured, seconds.
         seconds: f64,
@@ -35,21 +35,21 @@ pub(crate) enum Work {
     },
     /// A small message goes back and forth on one connection.
     PingPong {
-        /// At the most.
+        /// Most messages.
         messages: u64,
-        /// At the most.
+        /// Longest duration, s.
         seconds: f64,
     },
     /// Connections are opened, carry one byte each way, and are closed.
     Connections {
-        /// For so long.
+        /// Duration, s.
         seconds: f64,
-        /// So many at a time.
+        /// Connections at a time.
         at_a_time: usize,
     },
     /// Connections are opened, carry one byte each way, and are kept.
     Idle {
-        /// So many.
+        /// Number of connections.
         connections: usize,
     },
 }
@@ -62,7 +62,7 @@ pub(crate) struct Job {
     pub(crate) work: Work,
     /// Our address.
     pub(crate) ip: IpAddr,
-    /// For the client.
+    /// The server's data, for the client.
     pub(crate) server: Option<Ready>,
 }
 
@@ -147,9 +147,9 @@ pub(crate) struct Rounds {
 /// Resident memory of a process, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Memory {
-    /// With one connection.
+    /// Memory with one connection.
     pub(crate) before_bytes: u64,
-    /// With `connections` more.
+    /// Memory with `connections` more.
     pub(crate) after_bytes: u64,
     pub(crate) connections: usize,
 }

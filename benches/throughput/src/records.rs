@@ -32,7 +32,7 @@ pub(crate) struct Failure {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Flow {
     pub(crate) contender: Contender,
-    /// From 1.
+    /// Number of the round, from 1.
     pub(crate) round: u32,
     pub(crate) connections: usize,
     /// Datagrams of a thousand which nftables drops.
@@ -94,7 +94,7 @@ impl Flow {
         self.cpu_per_gb(&self.receiver)
     }
 
-    /// Of both ends together.
+    /// CPU time of both ends together for each GB.
     pub(crate) fn cpu_per_gb_of_both(&self) -> Option<f64> {
         Some(self.sender_cpu_per_gb()? + self.receiver_cpu_per_gb()?)
     }

@@ -84,9 +84,9 @@ pub struct Emulation {
     pub command: Vec<OsString>,
     /// Network behind the path.
     pub far: FarEnd,
-    /// From near to far.
+    /// The path from near to far.
     pub forward: PathConfig,
-    /// And back.
+    /// The path from far to near.
     pub backward: PathConfig,
     /// Events of the path while the command runs, from its start on. New addresses are the near end's.
     pub schedule: Schedule,
@@ -108,15 +108,15 @@ pub enum FarEnd {
 /// Result of an emulation.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Of the command.
+    /// Exit status of the command.
     pub status: ExitStatus,
-    /// Of the server, if it had ended before the command.
+    /// Exit status of the server, if it had ended before the command.
     pub server_status: Option<ExitStatus>,
     /// Running time of the command.
     pub elapsed: Duration,
-    /// From near to far.
+    /// Report of the direction from near to far.
     pub forward: DirectionReport,
-    /// And back.
+    /// Report of the direction from far to near.
     pub backward: DirectionReport,
 }
 
@@ -138,7 +138,7 @@ impl Host {
         })
     }
 
-    /// The same with another device.
+    /// Sets it up with the device that `open` returns.
     fn with(open: impl FnOnce() -> Result<Device, Error>) -> Result<Self, Error> {
         Self::in_network(Network::enter_new()?, open)
     }

@@ -194,7 +194,7 @@ impl Links {
         }
     }
 
-    /// Of the links that are the last ones or of those that are not, the one that has something first.
+    /// The link with the earliest departure, among the last ones or among the others.
     fn earliest(&self, last: bool) -> Option<(usize, Time)> {
         let links = self.links.iter().enumerate().filter(|&(place, _)| self.is_last[place] == last);
         links.filter_map(|(place, link)| Some((place, link.next_time()?))).min_by_key(|&(_, at)| at)

@@ -17,9 +17,9 @@ use crate::pump::{Pumps, Readings, WatchedDirection};
 /// A network between pairs of hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairConfig {
-    /// From near to far: a route for each pair.
+    /// The direction from near to far: a route for each pair.
     pub forward: DirectionConfig,
-    /// And back: a route for each pair.
+    /// The direction from far to near: a route for each pair.
     pub backward: DirectionConfig,
     /// Links of `forward` that [`PairNetwork::forward`] tells of.
     pub watched: Vec<usize>,
@@ -80,7 +80,7 @@ impl PairNetwork {
         self.pumps.controls[0].readings()
     }
 
-    /// The same of what arrived at the near hosts.
+    /// Readings of the direction from far to near.
     #[must_use]
     pub fn backward(&self) -> Readings {
         self.pumps.controls[1].readings()

@@ -98,7 +98,7 @@ impl Control {
 /// Both directions at work.
 #[derive(Debug)]
 pub(crate) struct Pumps {
-    /// Of the direction from near to far, and of that back.
+    /// Controls of the direction from near to far, and of that from far to near.
     pub(crate) controls: [Arc<Control>; 2],
     /// Told when one of them ends, which they do unasked only when they fail.
     pub(crate) ended: Arc<Notify>,
@@ -166,7 +166,7 @@ impl Pumps {
     }
 }
 
-/// Also when a thread panics.
+/// Notifies when it is dropped, also when a thread panics.
 struct NotifyAtEnd(Arc<Notify>);
 
 impl Drop for NotifyAtEnd {

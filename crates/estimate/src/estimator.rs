@@ -37,7 +37,7 @@ pub struct BusyPeriod {
 }
 
 impl BusyPeriod {
-    /// From its first test packet to its last one.
+    /// Duration from its first test packet to its last one.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.end.since(self.start)
@@ -96,7 +96,7 @@ struct Busy {
     /// Arrival of the first test packet (`t[s]`), and all bytes until then.
     start: Time,
     start_bytes: u64,
-    /// The same of the latest one.
+    /// Time of the latest test packet.
     end: Time,
     end_bytes: u64,
 }

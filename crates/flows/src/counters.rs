@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Of all connections of a namespace.
+/// Counters of all connections of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpCounters {
     /// Segments sent again (`RetransSegs` of RFC 4022).

@@ -42,7 +42,7 @@ impl Worth {
         with_header(kind::PIPE_OPEN, out, |out| self.write(out));
     }
 
-    /// From the body of a frame that opens a pipe.
+    /// Decodes the body of a frame that opens a pipe.
     ///
     /// # Errors
     /// Wrong length, or a field out of range.
@@ -60,11 +60,11 @@ pub struct Request {
     pub reverse: bool,
     /// Bytes of each message; at most [`MESSAGE_BYTES_MAX`].
     pub bytes: u32,
-    /// From one to the next; above 0, at most [`MESSAGE_INTERVAL_MAX`].
+    /// Interval of messages; above 0, at most [`MESSAGE_INTERVAL_MAX`].
     pub every: Duration,
     /// Duration of the measurement; above 0, at most [`PERF_DURATION_MAX`].
     pub duration: Duration,
-    /// Of each.
+    /// Worth of each message.
     pub worth: Worth,
 }
 
@@ -80,7 +80,7 @@ impl Request {
         });
     }
 
-    /// From a body.
+    /// Decodes a body.
     ///
     /// # Errors
     /// Wrong length, or a field out of range.
@@ -137,7 +137,7 @@ impl Sent {
         });
     }
 
-    /// From a body.
+    /// Decodes a body.
     ///
     /// # Errors
     /// Wrong length, a flag that is none, or more than offered.
@@ -158,11 +158,11 @@ impl Sent {
 pub struct Came {
     /// This is the answer to the sender's last frame.
     pub is_final: bool,
-    /// In time, and taken by the application.
+    /// Messages that came in time and were taken by the application.
     pub in_time: u64,
     /// Complete after their time.
     pub late: u64,
-    /// In time, and not taken by the application while there was room.
+    /// Messages that came in time and for which the application made no room.
     pub unread: u64,
     /// Bytes of those in time.
     pub bytes: u64,
@@ -180,7 +180,7 @@ impl Came {
         });
     }
 
-    /// From a body.
+    /// Decodes a body.
     ///
     /// # Errors
     /// Wrong length, or a flag that is none.

@@ -22,7 +22,7 @@ pub(crate) const OUTPUT_FILES: [&str; 3] = ["stdout", "stderr", "peer"];
 pub(crate) struct Job {
     /// The network, what changes in it, and the flows.
     pub(crate) scenario: Scenario,
-    /// Of netem's losses, and of what DFCP and quinn draw.
+    /// Seed of netem's losses, and of the draws of DFCP and quinn.
     pub(crate) seed: u64,
     /// The use of the network.
     pub(crate) task: Task,
@@ -48,9 +48,9 @@ pub(crate) enum Task {
 /// Commands between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commands {
-    /// At the sender's host: a program and its arguments. The machine ends with it.
+    /// Program and arguments at the sender's host. The machine ends with it.
     pub command: Vec<String>,
-    /// At the receiver's host, for a shell.
+    /// Command for a shell at the receiver's host.
     pub peer: Option<String>,
     /// Working directory of both, one of the host's; they may write there.
     pub directory: PathBuf,

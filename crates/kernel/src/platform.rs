@@ -51,9 +51,9 @@ impl fmt::Debug for Tell {
 /// The variable that a guest's own program reads as its filter of events, as on a host.
 const FILTER: &str = "DFCP_LOG";
 
-/// Wall-clock time which every run may take; ...
+/// Wall-clock time that every run may take.
 const LIMIT: Duration = Duration::from_secs(120);
-/// ... and what is added for each unit of cost, which is one simulated second at 1 Gbit/s.
+/// Additional wall-clock time for each unit of cost, which is one simulated second at 1 Gbit/s.
 const LIMIT_S_PER_COST: f64 = 200.0;
 
 /// Has the C library keep memory which was freed: a page that is new costs a guest as much as several calls of the system.
@@ -64,7 +64,7 @@ const MALLOC: [(&str, &str); 4] = [
     ("MALLOC_MMAP_THRESHOLD_", "33554432"),
 ];
 
-/// With more flows the pieces of memory which are kept may become more than a process of the host can map by default.
+/// Most flows for which a guest keeps freed memory. With more, its pieces may exceed the mappings that a process of the host has by default.
 const MALLOC_FLOWS_MAX: usize = 4;
 
 /// Mappings of a host process from which memory is kept with any number of flows.
@@ -169,7 +169,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// With a job on it.
+    /// A directory with the job's file.
     fn new(job: &Job) -> Result<Self, String> {
         let directory = tempfile::tempdir().map_err(|error| format!("cannot make a directory: {error}"))?;
         let text = serde_json::to_vec(job).map_err(|error| error.to_string())?;

@@ -26,7 +26,7 @@ const LAUNCHER: &str = r#"ulimit -c 0; exec "$0" "$@""#;
 /// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// By itself.
+    /// It exited by itself.
     Exited(ExitStatus),
     /// It took longer than allowed, and was killed.
     TimedOut,

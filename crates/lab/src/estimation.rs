@@ -157,7 +157,7 @@ struct Capacity {
 }
 
 impl Capacity {
-    /// Of the bottleneck `link` of a scenario which was drawn, and so has all changes of its rate.
+    /// Capacity of the bottleneck `link` of a scenario that was drawn, and so has all changes of its rate.
     fn of(scenario: &Scenario, link: usize) -> Self {
         let states = LinkState::all(scenario);
         let Some((spec, &(mut state))) = scenario.links.get(link).zip(states.get(link)) else {

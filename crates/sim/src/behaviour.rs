@@ -9,7 +9,7 @@ use crate::lie::Lie;
 const NS_PER_S: u128 = 1_000_000_000;
 /// Applications write and read what has come together in this time.
 const PIECE_NS: u128 = 10_000_000;
-/// Or this many bytes, if that is more: what fits in a datagram.
+/// Least bytes of a piece: one datagram's.
 const PIECE_BYTES_MIN: u64 = 1_420;
 
 /// Ends which are not as fast as the path permits. The default is.
@@ -32,7 +32,7 @@ pub struct Demand {
     pub rate_bps: u64,
     /// They come for so long at a time; zero for always.
     pub on: Duration,
-    /// And then none for so long.
+    /// Length of the pause that follows.
     pub off: Duration,
 }
 

@@ -31,7 +31,7 @@ pub enum Transport {
 pub struct FlowConfig {
     /// Time at which the sender opens the connection.
     pub start: Time,
-    /// From then on both ends are silent, as if their hosts had been switched off.
+    /// Time from which both ends are silent, as if their hosts had been switched off.
     pub stop: Option<Time>,
     /// Times at which its sender gets another address, in order, as behind a NAT whose mapping has expired: packets to the address before
     /// are lost. DFCP and QUIC go on by a validated path; TCP's connection ends.
@@ -100,7 +100,7 @@ pub(crate) struct Flow {
     /// Sender, receiver.
     pub(crate) ends: [End; 2],
     pub(crate) slots: [Slot; 2],
-    /// From the sender, from the receiver.
+    /// Routes from the sender and from the receiver.
     pub(crate) routes: [Vec<LinkId>; 2],
     bytes: Option<u64>,
     stop: Option<Time>,
@@ -156,7 +156,7 @@ impl Flow {
         false
     }
 
-    /// After something was delivered to an end.
+    /// Notes that something was delivered to an end.
     pub(crate) fn note_progress(&mut self, now: Time) {
         if self.confirmed_at.is_some() {
             return;

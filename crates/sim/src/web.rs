@@ -20,7 +20,7 @@ pub struct WebConnection {
 pub struct WebConfig {
     /// TCP settings of each of them.
     pub tcp: tcp::Config,
-    /// In any order.
+    /// The connections, in any order.
     pub connections: Vec<WebConnection>,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Job {
     /// The network, what changes in it, and the flows.
     pub(crate) scenario: Scenario,
-    /// Of the links' random events, and of what DFCP and quinn draw.
+    /// Seed of the links' random events, and of the draws of DFCP and quinn.
     pub(crate) seed: u64,
 }
 

@@ -56,7 +56,7 @@ impl Numbered {
 }
 
 impl Ways {
-    /// Of bottlenecks in a row. Flows that go the other way have their sender at the far end.
+    /// Ways over bottlenecks in a row. Flows that go the other way have their sender at the far end.
     fn of(layout: &Layout, scenario: &Scenario) -> Result<Self, String> {
         let mut ways = Self::default();
         // First, so that the scenario's links have its numbers.

@@ -61,7 +61,7 @@ pub enum SegmentKind {
 }
 
 impl SegmentKind {
-    /// In lower-case words joined by underscores, for programs.
+    /// Its name in lower-case words joined by underscores, for programs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

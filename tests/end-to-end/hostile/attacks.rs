@@ -20,7 +20,7 @@ struct Args {
     /// Datagrams of each attack
     #[arg(long, default_value_t = 1_000_000)]
     datagrams: u64,
-    /// So many a second at the most
+    /// Most datagrams per second
     #[arg(long, default_value_t = 100_000)]
     per_second: u64,
     /// Honest transfers at a time

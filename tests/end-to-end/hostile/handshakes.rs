@@ -16,7 +16,7 @@ use dfcp_wire::{Flags, Profile};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Of an honest SYN, which has 256 bytes in all; the short one has none.
+/// Paddings of a SYN: an honest one has 256 bytes in all; the short one has none.
 const PADDINGS: [usize; 3] = [0, 150, 900];
 
 fn server_key() -> StaticKey {

@@ -43,7 +43,7 @@ fn a_boundless_rate_cap_draws_no_more_from_a_sender_at_the_line_rate() {
     assert!(drawn.beyond_s() > 1.0, "nothing was tested: {drawn:?}");
 }
 
-/// Nor do reports, whatever rate they make a sender find.
+/// Reports draw no more, whatever rate they make a sender find.
 #[test]
 fn an_automatic_rate_draws_no_more_than_a_fixed_one() {
     let drawn = drawn_at(Lie::LossyAtAutomaticRate, 0);

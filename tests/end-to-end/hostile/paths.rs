@@ -224,8 +224,8 @@ fn copies_from_another_port_of_the_same_address_get_no_data_and_change_nothing_t
     }
 }
 
-/// The same, and he forwards the question and the answer: the port is his as long as he does, and neither then nor later does anything
-/// begin anew.
+/// A copier who also forwards the question and the answer: the port is his as long as he does, and nothing begins anew, then or
+/// later.
 #[test]
 fn a_neighbour_who_forwards_a_question_resets_nothing() {
     let mut world = world(8, 2_000_000, 2_000_000);

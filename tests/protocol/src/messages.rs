@@ -17,11 +17,11 @@ use rand_pcg::Pcg64Mcg;
 /// A run: messages, path and losses.
 #[derive(Clone, Copy, Debug)]
 pub struct MessagesConfig {
-    /// Of the path in each direction, bits of IP packets per second.
+    /// Rate of the path in each direction, bits of IP packets per second.
     pub path_bps: u64,
     /// One way.
     pub delay: Duration,
-    /// On the way of data.
+    /// Losses in the direction of data.
     pub losses: Losses,
     /// Reports are lost like data.
     pub both_ways: bool,
@@ -29,11 +29,11 @@ pub struct MessagesConfig {
     pub rate: Rate,
     /// Bytes of a message.
     pub bytes: usize,
-    /// From one message to the next.
+    /// Interval of messages.
     pub every: Duration,
-    /// Of each message.
+    /// Deadline of each message.
     pub deadline: Deadline,
-    /// The same as a time.
+    /// The deadline as a time.
     pub within: Duration,
     /// Messages which are not counted at first, by time.
     pub warm_up: Duration,
@@ -94,9 +94,9 @@ pub struct Outcome {
     pub refused: u64,
     /// The longest time without a delivery while messages were handed over.
     pub longest_gap: Duration,
-    /// From the last hand-over until the peer had confirmed the session's end, if the sender was to end it and this came in time.
+    /// Time from the last hand-over until the peer had confirmed the session's end, if the sender was to end it and this came in time.
     pub closed_after: Option<Duration>,
-    /// From handing over to delivery, sorted, microseconds.
+    /// Times from handing over to delivery, sorted, microseconds.
     pub latencies_us: Vec<u32>,
     /// Bytes of the stream beside them that were read.
     pub bulk_bytes: u64,
@@ -152,7 +152,7 @@ struct World {
     /// Bytes read of the bulk stream, which are not kept.
     buffer: Vec<u8>,
     handed: u64,
-    /// Of a message that counts, or when counting began.
+    /// Time of the last delivery of a message that counts, or of the begin of counting.
     last_delivery: Time,
     outcome: Outcome,
 }

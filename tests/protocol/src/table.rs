@@ -41,7 +41,7 @@ pub struct Cell {
     pub seed: u64,
     /// Shortens warm-up and measurement, for the snapshot in CI.
     pub quick: bool,
-    /// Without seals.
+    /// Plaintext instead of encrypted.
     pub unsealed: bool,
 }
 
@@ -94,7 +94,7 @@ impl Cell {
         (8 * (self.rate_bps / 8 * self.rtt_ms / 1_000)).max(limits::MEMORY_BYTES_DEFAULT)
     }
 
-    /// From the middle of the first averaging to that of the second.
+    /// Time from the middle of the first averaging to that of the second.
     fn measured(self) -> Duration {
         let rtt = Duration::from_millis(self.rtt_ms);
         if self.quick { Duration::from_millis(1_000) + rtt * 10 } else { Duration::from_millis(10_000) + rtt * 40 }

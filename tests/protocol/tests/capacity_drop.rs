@@ -23,7 +23,7 @@ const SYMBOL_BYTES: f64 = 1420.0;
 const MEASURED: Duration = Duration::from_secs(8);
 /// Least goodput after the drop, as a share of what the path carries.
 const SHARE_MIN: f64 = 0.8;
-/// The same in the first of the two times. A block of 256 symbols takes 2 s of the slowest path: of 48 starts there, two or three
+/// Least share in the first of the two times. A block of 256 symbols takes 2 s of the slowest path: of 48 starts there, two or three
 /// deliver one block in the second time which others deliver in the first (0.76 and 1.12 instead of 0.80 and 1.07).
 const FIRST_SHARE_MIN: f64 = 0.75;
 /// Low-latency traffic forgets a loss slowly, and so repairs more than is needed while it is being measured.
@@ -46,7 +46,7 @@ struct Delivery {
     gap: Duration,
     /// Bytes read in the 8 s after the longest permitted gap, as a share of what the path carries.
     first_share: f64,
-    /// The same of the next 8 s.
+    /// Bytes read in the next 8 s, as the same share.
     second_share: f64,
 }
 

@@ -18,7 +18,7 @@ const FIXED: Rate = Rate::Fixed { rate_bps: 7 * MBIT };
 /// Everything is as before so long after a move, and is measured for so long.
 const SETTLED: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(3);
-/// The same on a path that loses: the few blocks of 3 s, of up to 363 kB, end earlier or later by chance.
+/// Measured time on a path that loses: the few blocks of 3 s, of up to 363 kB, end earlier or later by chance.
 const MEASURED_LOSSY: Duration = Duration::from_secs(9);
 /// Least delivery from then on, as a share of that before the move.
 const SHARE_MIN: f64 = 0.93;
@@ -46,7 +46,7 @@ struct Move {
     traffic: Traffic,
     mover: Mover,
     rate: Rate,
-    /// To another address, not only to another port.
+    /// Moves to another address, not only to another port.
     far: bool,
     loss: f64,
 }
@@ -56,7 +56,7 @@ struct Move {
 struct Seen {
     /// Delivery in the measured time, as a share of that before the move.
     share: f64,
-    /// From the move until the sender knew of it.
+    /// Time from the move until the sender knew of it.
     until_known: Duration,
     /// The round trip by the sender, as far from the true one as it was at any time after that.
     rtt_error: f64,

@@ -12,7 +12,7 @@ use dfcp_time::Time;
 const MBIT: u64 = 1_000_000;
 const BYTES: u64 = 10_000_000;
 
-/// With an automatic rate everything which may be in flight may be lost: what asks for its fate goes beyond that limit ([silence-2]).
+/// An automatic rate may lose everything in flight: packets that ask for its fate may exceed the limit on bytes in flight ([silence-2]).
 #[test]
 fn an_automatic_rate_goes_on_after_an_outage() {
     for (rate_mbps, outage_ms) in [(20, 100), (20, 500), (20, 2_000), (200, 30), (200, 500)] {

@@ -149,7 +149,7 @@ fn a_receiver_that_comes_back_is_noticed_within_half_a_second_after_any_absence(
     }
 }
 
-/// The other direction: a receiver asks for what it lacks, and hears that nobody knows of it.
+/// The other direction: a receiver asks for missing symbols, and hears that nobody knows of the session.
 #[test]
 fn a_sender_that_comes_back_is_noticed_by_its_receiver() {
     for trust in SEALED {

@@ -358,7 +358,7 @@ struct Beside {
     sent: [usize; 2],
 }
 
-/// Of the first stream, nothing arrives in the two seconds if `drops`.
+/// Runs two streams; if `drops`, all datagrams of the first are lost in the two seconds.
 fn beside_a_lost_stream(drops: bool, writing: Writing) -> Beside {
     let mut streams = Streams::open(15, 0.0, &config(10));
     let lost = streams.client_opens(StreamKind::OneWay, 1 << 30).unwrap();

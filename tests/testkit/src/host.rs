@@ -51,7 +51,7 @@ pub struct Host {
     pub endpoint: Endpoint,
     /// The connections.
     pub connections: BTreeMap<Handle, Connection>,
-    /// For answers and for what is sent; datagrams are copied from here.
+    /// Buffer for answers and for sent datagrams, which are copied from here.
     buffer: [u8; DATAGRAM_BUFFER_BYTES],
 }
 
@@ -87,7 +87,7 @@ impl Host {
         self.connections.values().next()
     }
 
-    /// The same, to be changed.
+    /// The connection, mutable.
     pub fn connection_mut(&mut self) -> Option<&mut Connection> {
         self.connections.values_mut().next()
     }

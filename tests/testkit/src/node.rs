@@ -118,7 +118,7 @@ impl Node {
         self.host.connection()
     }
 
-    /// The same, to be changed.
+    /// The connection, mutable.
     pub fn connection_mut(&mut self) -> Option<&mut Connection> {
         self.host.connection_mut()
     }

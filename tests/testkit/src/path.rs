@@ -31,7 +31,7 @@ pub trait Path {
 /// The links between two nodes.
 #[derive(Clone, Debug)]
 pub struct LinksConfig {
-    /// From the connecting to the accepting node.
+    /// The link from the connecting to the accepting node.
     pub forward: LinkConfig,
     /// Back.
     pub backward: LinkConfig,
@@ -126,7 +126,7 @@ impl Links {
         self.client.move_to(outside);
     }
 
-    /// The same of the server.
+    /// Moves the server to another outward address.
     pub fn move_server(&mut self, outside: SocketAddr) {
         self.server.move_to(outside);
     }
@@ -204,7 +204,7 @@ impl Path for Links {
 pub struct DelayLine {
     /// One way.
     pub delay: Duration,
-    /// By arrival, and then by the order in which they were sent.
+    /// Datagrams by arrival, and then by the order in which they were sent.
     queue: BTreeMap<(Time, u64), Packet>,
     serial: u64,
 }

@@ -5,7 +5,7 @@ use dfcp_proto::{Config, Credentials, PeerKey, PreSharedKey, Security, StaticKey
 /// The ways to protect a modern connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Not at all.
+    /// No protection.
     Unsealed,
     /// Keys which nobody has seen before: three messages.
     FirstContact,

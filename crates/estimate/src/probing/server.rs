@@ -49,9 +49,9 @@ impl Received {
 /// A session begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// With a test packet every so often.
+    /// A client's measurement has begun, with a test packet in each such interval.
     Began(Duration),
-    /// By its client's wish.
+    /// The client has ended it.
     Ended,
 }
 

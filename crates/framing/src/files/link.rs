@@ -29,7 +29,7 @@ pub struct Link {
     pub mtime_s: i64,
     /// Modification time, nanoseconds beyond, below 10⁹.
     pub mtime_ns: u32,
-    /// Of a symbolic link its text, of a hard one the name of the entry that it is another name of.
+    /// The text of a symbolic link, or the name of the entry that a hard link is another name of.
     pub target: Vec<u8>,
     /// The name of the link.
     pub name: Vec<u8>,

@@ -66,7 +66,7 @@ pub enum ToReceiver {
     FileAbort(String),
     /// Number of links that follow the end frame.
     Links {
-        /// At least one, and at most [`LINKS_MAX`].
+        /// Number of links: at least one, and at most [`LINKS_MAX`].
         count: u32,
     },
     /// The next link.
@@ -125,7 +125,7 @@ impl ToReceiver {
         }
     }
 
-    /// From the type and body of one frame. `body` is emptied for `Data`, so that its memory moves along.
+    /// Decodes the type and body of one frame. `body` is emptied for `Data`, so that its memory moves along.
     ///
     /// # Errors
     /// Unknown types and malformed bodies.

@@ -173,7 +173,7 @@ impl ToSender {
         }
     }
 
-    /// From the type and body of one frame.
+    /// Decodes the type and body of one frame.
     ///
     /// # Errors
     /// Unknown types and malformed bodies.

@@ -20,7 +20,7 @@ pub enum BuildError {
         "a kernel that runs as a program can be built on x86-64 only, and this is {architecture}; use --platform sim"
     )]
     Architecture {
-        /// This machine's.
+        /// This machine's architecture.
         architecture: &'static str,
     },
     /// There is no package manager of Debian's kind.
@@ -98,7 +98,7 @@ pub enum BuildError {
     Io {
         /// The operation, as `write`.
         what: &'static str,
-        /// With this.
+        /// The file or directory.
         path: PathBuf,
         /// The system's reason.
         error: io::Error,

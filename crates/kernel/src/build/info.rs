@@ -20,7 +20,7 @@ pub struct BuildInfo {
     pub package: String,
     /// The package's version, as `6.12.117-1~deb12u1`.
     pub package_version: String,
-    /// Of the source package, the options and the way of building: hex digits.
+    /// Hash of the source package, the options and the way of building: hex digits.
     pub hash: String,
     /// The options asked for, as `CONFIG_NET=y`.
     pub options: Vec<String>,

@@ -34,7 +34,7 @@ use crate::limits::{BUILD_BYTES_MIN, STOP_POLL};
 /// The version that is built unless another is asked for.
 pub const DEFAULT_VERSION: &str = "6.12";
 
-/// Of the way in which kernels are built here: another number makes another kernel of the same source and options.
+/// Version of the way in which kernels are built here: another number makes another kernel of the same source and options.
 const RECIPE: u32 = 1;
 
 /// Hex digits of a build's hash.
@@ -79,7 +79,7 @@ pub enum Step {
 pub enum Progress {
     /// A step begins.
     Began(Step),
-    /// So many files have been compiled since [`Step::Compile`] began; there are about 700.
+    /// Files compiled since [`Step::Compile`] began; there are about 700.
     Compiled(usize),
     /// A step has ended.
     Ended(Step, Duration),
@@ -121,7 +121,7 @@ fn is_version(version: &str) -> bool {
     (2..=3).contains(&parts.len()) && parts.iter().all(is_number)
 }
 
-/// Of all that decides what is built, except the compiler.
+/// Hash of all that decides the result, except the compiler.
 fn hash(package: &SourcePackage) -> String {
     let text = format!("{RECIPE}\n{}={}\n{}", package.name, package.version, options(FRAGMENT).join("\n"));
     blake3::hash(text.as_bytes()).to_hex()[..HASH_DIGITS].to_owned()
@@ -140,7 +140,7 @@ fn scratch(cache: &Path, hash: &str) -> Result<TempDir, BuildError> {
     tempfile::Builder::new().prefix(&prefix).tempdir_in(cache).map_err(BuildError::io("write in", cache))
 }
 
-/// Or the program would have in it who built it, when and where: the same compiler makes the same program.
+/// Variables that keep builder, host and time out of the program: the same compiler makes the same program.
 const REPRODUCIBLE: [(&str, &str); 4] = [
     ("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 1970"),
     ("KBUILD_BUILD_USER", "dfcp"),

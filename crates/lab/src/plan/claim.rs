@@ -57,7 +57,7 @@ pub struct Claim {
     pub falls: bool,
     /// Begin and end of the time that counts, s; absent: after the warm-up. Of metrics that are made of bins.
     pub window_s: Option<(f64, f64)>,
-    /// In bins of which width, a multiple of the plan's; absent: in those.
+    /// Width of the bins, a multiple of the plan's; absent: the plan's.
     pub bin_s: Option<f64>,
     /// The known reason for a difference, and its size. Without one, a failure means that the result differs.
     pub because: Option<Because>,
@@ -127,7 +127,7 @@ pub enum ClaimKind {
 pub enum Where {
     /// These.
     Any(Vec<toml::Value>),
-    /// From `min` to `max`.
+    /// The range from `min` to `max`.
     Range(Range),
     /// This.
     Is(toml::Value),

@@ -24,7 +24,7 @@ pub struct Rates {
     /// Direction. Default: up, in data's direction.
     #[serde(default)]
     pub way: Way,
-    /// For so long, ms, the rate is the mean of what the trace lets through meanwhile. Default 20.
+    /// Width of the bins over which the trace's rate is a mean, ms. Default 20.
     pub bin_ms: Option<f64>,
     /// Trace in the file; `None` until it is read.
     #[serde(skip)]

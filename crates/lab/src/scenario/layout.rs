@@ -23,7 +23,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Of `scenario`. Losses which a change brings later are not there yet.
+    /// The layout of `scenario`. Losses which a change brings later are not there yet.
     ///
     /// # Errors
     /// One sentence about what makes no sense.

@@ -56,7 +56,7 @@ pub enum TraceError {
 }
 
 impl From<String> for TraceError {
-    /// Of a sentence about what makes no sense in a scenario.
+    /// The error for a sentence about a scenario that makes no sense.
     fn from(message: String) -> Self {
         Self::Impossible(MeasureError::Impossible(message))
     }

@@ -106,7 +106,7 @@ impl OpenKeys {
         }
     }
 
-    /// After a datagram was opened, and only then: moves on to its epoch, and lets go of the one that is over.
+    /// Moves on to the epoch of an opened datagram, and drops the keys of the one that is over. For opened datagrams only.
     fn commit(&mut self, number: u64) {
         if epoch_of(number) > self.epoch {
             let next = self.next.take().unwrap_or_else(|| self.chain.next_key());

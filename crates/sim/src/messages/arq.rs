@@ -34,7 +34,7 @@ pub(super) struct Receiver {
     missing: BTreeMap<u64, Missing>,
     /// Times of the next requests, by message.
     timers: BTreeSet<(Time, u64)>,
-    /// From asking once until the repeat came, the last time.
+    /// Time from asking once until the repeat came, in the last case.
     rtt: Duration,
 }
 

@@ -26,7 +26,7 @@ pub enum Losses {
 pub struct Bound {
     /// Losses on the path.
     pub losses: Losses,
-    /// From one message to the next, seconds.
+    /// Interval of messages, seconds.
     pub spacing_s: f64,
     /// The deadline beyond the one-way delay, seconds.
     pub beyond_s: f64,
@@ -236,7 +236,7 @@ struct Rounds<'a> {
     last_s: f64,
     price: f64,
     memory: BTreeMap<(usize, usize, usize), (f64, f64)>,
-    /// By symbols, and whether the round is the last one: the probability of each number of arrivals.
+    /// Probability of each number of arrivals, by symbols sent and by the round being the last one.
     arrivals: BTreeMap<(usize, bool), Vec<f64>>,
 }
 
@@ -275,7 +275,7 @@ impl Rounds<'_> {
         best
     }
 
-    /// Of symbols which are sent a round trip after a loss: in the last round spread over what is left, else one after the other.
+    /// Arrivals of symbols sent a round trip after a loss: in the last round spread over what is left, else one after the other.
     fn arrivals(&mut self, symbols: usize, is_last: bool) -> &[f64] {
         let (bound, last_s) = (self.bound, self.last_s);
         self.arrivals.entry((symbols, is_last)).or_insert_with(|| {

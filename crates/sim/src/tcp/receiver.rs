@@ -59,7 +59,7 @@ pub struct Receiver {
     quick_acks: u32,
     linux: LinuxAcks,
     ecn: ReceiverEcn,
-    /// Of a receiver whose window is tuned.
+    /// Buffer of a receiver whose window is tuned.
     buffer: Option<ReceiveBuffer>,
     /// Reported with the next acknowledgement: data that arrived once more.
     duplicate: Option<(u64, u64)>,

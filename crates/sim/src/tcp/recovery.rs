@@ -20,7 +20,7 @@ pub(crate) struct RecoveryAck {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecoveryWindow {
     method: Reduction,
-    /// In flight when it began.
+    /// Segments in flight when it began.
     flight: u64,
     delivered: u64,
     sent: u64,

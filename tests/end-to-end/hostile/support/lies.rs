@@ -61,17 +61,17 @@ pub enum Lie {
     HeldBack,
     /// Every 90 ms a report that 70 % were lost, and no block is ever decoded.
     Lossy,
-    /// The same from another source address than the one to which the data go.
+    /// The lossy lie from another source address than the one to which the data go.
     LossyFromElsewhere,
-    /// The same, with every report 700 ms late.
+    /// The lossy lie, with every report 700 ms late.
     LossyAndLate,
-    /// The same from an address which changes every 5 s, and which each time answers the sender's challenge.
+    /// The lossy lie from an address that changes every 5 s, and answers the sender's challenge each time.
     LossyAndMoving,
-    /// The same to a sender at the line rate, with a rate cap which is none.
+    /// The lossy lie to a sender at the line rate, with an unlimited rate cap.
     LossyAtLineRate,
-    /// The same to a sender with an automatic rate.
+    /// The lossy lie to a sender with an automatic rate.
     LossyAtAutomaticRate,
-    /// The same to one with an automatic rate which is never less than what is asked for.
+    /// The lossy lie to a sender with an automatic rate and a least rate.
     LossyAtLeastRate,
     /// Silence, from a peer to which an earlier connection with an automatic rate has found a hundred times as much.
     SilentAtRememberedRate,
@@ -79,7 +79,7 @@ pub enum Lie {
     LongBlocks,
     /// Every 90 ms a report of a guessed low number; what arrives is ignored.
     Blind,
-    /// The same from another source address.
+    /// The blind lie from another source address.
     BlindFromElsewhere,
     /// One block decoded and proven every 2 s, and nothing else.
     OneBlock,
@@ -183,7 +183,7 @@ impl Drawn {
         self.drawn_bytes.saturating_sub(self.proven_bytes * 9 / 2)
     }
 
-    /// The same as seconds of the rate.
+    /// Traffic beyond the proven, in seconds of the rate.
     #[must_use]
     pub fn beyond_s(&self) -> f64 {
         self.beyond_bytes() as f64 * 8.0 / self.rate_bps as f64

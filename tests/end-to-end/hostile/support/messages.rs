@@ -21,7 +21,7 @@ use crate::world::stranger;
 /// Bytes of the payload of a message's symbol, its secret included.
 const SYMBOL_BYTES: usize = 1_200;
 
-/// From one datagram of the attacker to the next: 100 000 in a second.
+/// Interval of the attacker's datagrams: 100 000 in a second.
 const PAUSE: Duration = Duration::from_micros(10);
 
 /// Victim's own messages.
@@ -40,7 +40,7 @@ const ID_BYTES: u64 = 9;
 pub enum Attack {
     /// For comparison: whole messages of one datagram each.
     Honest,
-    /// The same, and nobody reads them.
+    /// Whole messages that nobody reads.
     Unread,
     /// One symbol of each of many messages of 256 KiB.
     Unfinished,
@@ -48,7 +48,7 @@ pub enum Attack {
     Groups,
     /// Messages without a byte that are worth something for 71 minutes, as known neighbours of others.
     Known,
-    /// The same with as many bytes as a group's message may have.
+    /// Known neighbours with as many bytes as a group's message may have.
     KnownLong,
     /// One symbol of each of many messages of two bytes.
     UnfinishedSmall,
@@ -136,7 +136,7 @@ pub struct Cost {
     pub dropped: u64,
     /// Memory which was allocated beyond that of the open session, at the most, KiB.
     pub memory_kib: u64,
-    /// Of that, the most that was not charged to the endpoint's memory.
+    /// Part of it that was not charged to the endpoint's memory, at the most.
     pub uncharged_kib: u64,
     /// The victim's computing time for each unit, µs.
     pub cpu_us: f64,

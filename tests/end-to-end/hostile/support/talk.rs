@@ -49,7 +49,7 @@ impl Talk {
         Ok(talk)
     }
 
-    /// The same, and the third message is still to be said.
+    /// A talk whose third handshake message is still to be sent.
     ///
     /// # Errors
     /// If the server does not answer.
@@ -69,7 +69,7 @@ impl Talk {
         self.say_from(self.from, datagram);
     }
 
-    /// The same with another source address.
+    /// Sends a datagram with another source address.
     pub fn say_from(&mut self, from: SocketAddr, bytes: Vec<u8>) {
         self.world.put(Packet { from, to: server_address(), bytes }, Duration::from_millis(5));
     }

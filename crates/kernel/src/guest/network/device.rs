@@ -169,7 +169,7 @@ fn device_counters(statistics: &[u8]) -> Option<DeviceCounters> {
     Some(DeviceCounters { received: of(at(0)?, at(2)?), sent: of(at(1)?, at(3)?) })
 }
 
-/// Of `packets` which are `bytes` with their Ethernet headers.
+/// IP bytes of `packets` that have `bytes` with their Ethernet headers.
 pub(super) fn ip_bytes(bytes: u64, packets: u64) -> u64 {
     bytes.saturating_sub(packets * u64::from(super::qdisc::ETHERNET_BYTES))
 }

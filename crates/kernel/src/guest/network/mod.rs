@@ -54,9 +54,9 @@ pub struct Network {
     home: File,
     nodes: Vec<Namespace>,
     ether: Namespace,
-    /// By edge.
+    /// Wires, by edge.
     wires: Vec<Wire>,
-    /// Of each node.
+    /// Routes of each node.
     routes: Vec<Vec<Route>>,
     seed: u64,
     is_seeded: bool,

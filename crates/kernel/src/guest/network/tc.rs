@@ -35,7 +35,7 @@ const TCA_ACT_OPTIONS: u16 = 2;
 const TCA_MIRRED_PARMS: u16 = 2;
 const TC_ACT_STOLEN: u32 = 4;
 const TCA_EGRESS_REDIR: u32 = 1;
-/// In front of the discipline of a device.
+/// Parent of the filters in front of a device's discipline.
 const EGRESS: u32 = 0xffff_fff3;
 const ETH_P_ALL: u16 = 3;
 const ETH_P_IP: u16 = 0x0800;

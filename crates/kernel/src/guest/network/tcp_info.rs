@@ -36,7 +36,7 @@ pub struct TcpInfo {
     pub srtt_us: u32,
 }
 
-/// Of the connection to `peer` in the socket's namespace; `None` if there is none.
+/// State of the connection to `peer` in the socket's namespace; `None` if there is none.
 pub(super) fn tcp_info(netlink: &mut Netlink, peer: Ipv4Addr) -> Result<Option<TcpInfo>, Refusal> {
     let mut request = vec![AF_INET, IPPROTO_TCP, 1 << (INFO - 1), 0];
     request.extend(STATES.to_ne_bytes());

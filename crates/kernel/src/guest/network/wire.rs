@@ -14,7 +14,7 @@ use super::qdisc::{drr, fifo, fq_codel, police, red, sfq, tbf};
 use super::tc::{self, Qdisc, handle};
 use super::{EdgeSample, Network, attributes};
 
-/// Behind the loopback device.
+/// Index of the first device behind loopback.
 const FIRST_DEVICE: usize = 2;
 /// Handle of every device's own discipline.
 const ROOT_HANDLE: u32 = handle(1, 0);
@@ -34,7 +34,7 @@ pub(super) fn device(edge: usize) -> u32 {
     (FIRST_DEVICE + edge) as u32
 }
 
-/// The other direction of the same link.
+/// The edge of the same link in the other direction.
 pub(super) fn back(edge: usize) -> usize {
     edge ^ 1
 }
@@ -80,7 +80,7 @@ fn unsupported(link: &LinkConfig) -> Option<&'static str> {
 }
 
 impl Wire {
-    /// Of an edge. `is_of_host`: whether it begins at a host of a flow.
+    /// The wire of an edge. `is_of_host`: it begins at a host of a flow.
     ///
     /// # Errors
     /// The link asks for something that cannot be had here.

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::relay::Relay;
 use super::{Size, config, local};
 
-/// Against hanging only.
+/// Longest transfer; only against hanging.
 const TRANSFER_MAX: Duration = Duration::from_secs(120);
 
 /// Results of the honest transfers.
@@ -24,7 +24,7 @@ pub struct Tally {
     pub started: u64,
     /// Every byte came back, equal.
     pub finished: u64,
-    /// Not even connected.
+    /// Attempts that were not even connected.
     pub connects_failed: u64,
     /// Errors of unfinished transfers; the first few.
     pub errors: Vec<String>,

@@ -24,14 +24,14 @@ pub use meter::{Logs, memory_kib, panics};
 /// connection counts for nothing beside that.
 pub const GROWTH_KIB_MAX: u64 = 64 << 10;
 
-/// And so much for each end of each honest connection, which waits in TIME_WAIT for a while: what the library's bound
-/// has for a connection.
+/// Permitted growth for each end of each honest connection, which waits in TIME_WAIT for a while: the library's bound
+/// for a connection.
 pub const GROWTH_KIB_PER_END: u64 = 80;
 
 /// Log lines of a level which is shown by default that a whole attack may cause.
 pub const LOG_LINES_MAX: u64 = 10;
 
-/// Against hanging only.
+/// Longest run; only against hanging.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Size of a run.
@@ -39,7 +39,7 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 pub struct Size {
     /// Datagrams of the attack.
     pub datagrams: u64,
-    /// So many a second at the most.
+    /// Most datagrams per second.
     pub datagrams_per_s: u64,
     /// Bytes of each honest transfer, each way.
     pub transfer_bytes: u64,

@@ -37,7 +37,7 @@ impl Copies {
     }
 }
 
-/// Between clients and a server. Each client has an outward socket of its own.
+/// A relay between clients and a server. Each client has an outward socket of its own.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,

@@ -14,7 +14,7 @@ const TC_ACT_SHOT: u32 = 2;
 const LINKLAYER_ETHERNET: u8 = 1;
 /// A rate table, which the kernel asks for and does not use.
 const TABLE_BYTES: usize = 1024;
-/// Of that table; zero is refused.
+/// Cell size of the rate table, as a power of two; zero is refused.
 const CELL_LOG: u8 = 3;
 /// No packet is larger.
 const MTU_BYTES: u32 = 65_535;

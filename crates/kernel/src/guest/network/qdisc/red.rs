@@ -10,12 +10,12 @@ const TCA_RED_PARMS: u16 = 1;
 const TCA_RED_STAB: u16 = 2;
 const TCA_RED_MAX_P: u16 = 3;
 const TCA_RED_FLAGS: u16 = 4;
-/// Of `TCA_RED_FLAGS`.
+/// Bit of `TCA_RED_FLAGS`.
 const ECN: u32 = 1;
 const HARD_DROP: u32 = 2;
 const NO_DROP: u32 = 8;
 
-/// The kernel's red counts bytes: one packet.
+/// Bytes that the kernel's red counts as one packet.
 const PACKET_BYTES: u64 = 1500;
 /// Entries of the table of idle times.
 const TABLE_ENTRIES: u32 = 256;
