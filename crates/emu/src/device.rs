@@ -39,9 +39,9 @@ pub(crate) const OUTSIDE: Place = Place { device: "dfcp-far", ..FAR };
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// That of the senders, or of the command.
+    /// The end of the senders, or of the command.
     Near,
-    /// That of the receivers, or of the server.
+    /// The end of the receivers, or of the server.
     Far,
 }
 

@@ -49,7 +49,7 @@ impl Network {
         Self::own()
     }
 
-    /// That of the thread.
+    /// The thread's namespace.
     pub(crate) fn own() -> Result<Self, Error> {
         File::open("/proc/thread-self/ns/net").map(Self).map_err(Error::system("open a network namespace"))
     }

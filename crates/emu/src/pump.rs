@@ -56,7 +56,7 @@ pub(crate) struct Control {
     /// Written to when something is asked for.
     attention: OwnedFd,
     must_stop: AtomicBool,
-    /// Each with the link that it is of.
+    /// Changes to be made, each with its link.
     changes: Mutex<Vec<(usize, LinkChange)>>,
     readings: Mutex<Readings>,
 }

@@ -128,7 +128,7 @@ pub struct Estimator {
 }
 
 impl Estimator {
-    /// One that has seen nothing.
+    /// An estimator that has seen nothing.
     ///
     /// # Errors
     /// A parameter outside its range.

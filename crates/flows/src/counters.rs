@@ -11,7 +11,7 @@ pub struct TcpCounters {
     pub timeouts: u64,
 }
 
-/// Those of the namespace in which this thread is.
+/// Counters of the thread's namespace.
 ///
 /// # Errors
 /// The kernel does not tell.

@@ -145,9 +145,9 @@ pub trait Hosts {
 /// Hosts and clocks of the flows.
 #[derive(Debug)]
 pub struct Surroundings<'run, H> {
-    /// Their hosts.
+    /// Hosts of the flows.
     pub hosts: &'run H,
-    /// Its time 0 is the start of the run.
+    /// The run's clock, whose time 0 is its start.
     pub clock: Clock,
     /// Clock of DFCP's endpoints.
     pub now: fn() -> Instant,

@@ -7,13 +7,13 @@ use crate::error::ProtocolError;
 use crate::frame::{Fields, kind, with_header};
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_INTERVAL_MAX, MESSAGE_WITHIN_MAX, PERF_DURATION_MAX};
 
-/// One in a million.
+/// Millionths in one.
 const PPM: f64 = 1e6;
 
 /// Deadline and delivery target of messages, as one side tells the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Worth {
-    /// Nothing later than this after they were handed over; above 0, at most [`MESSAGE_WITHIN_MAX`].
+    /// Time after handing over for which messages are worth something; above 0, at most [`MESSAGE_WITHIN_MAX`].
     pub within: Duration,
     /// The share that shall come in time, in parts per million: 500 000 to 999 999.
     pub target_ppm: u32,
@@ -117,9 +117,9 @@ pub struct Sent {
     pub is_final: bool,
     /// Messages which the application wanted to send.
     pub offered: u64,
-    /// Those of them which were begun.
+    /// Messages of which something was sent.
     pub begun: u64,
-    /// Those for which there was no room in their time.
+    /// Messages for which there was no room in their time.
     pub unsent: u64,
     /// Datagrams with symbols of messages.
     pub datagrams: u64,
@@ -195,7 +195,7 @@ impl Came {
         decoded().ok_or(ProtocolError::Malformed { frame: "messages came" })
     }
 
-    /// All of which the receiver knows what became of them.
+    /// Messages whose fate the receiver knows.
     pub fn known(&self) -> u64 {
         [self.in_time, self.late, self.unread].into_iter().fold(0, u64::saturating_add)
     }

@@ -28,7 +28,7 @@ pub struct Cached {
 }
 
 impl Cache {
-    /// That of the user: `dfcp/kernel` in `$XDG_CACHE_HOME` or `~/.cache`. It need not exist.
+    /// The user's cache: `dfcp/kernel` in `$XDG_CACHE_HOME` or `~/.cache`. It need not exist.
     ///
     /// # Errors
     /// There is no home directory.
@@ -49,7 +49,7 @@ impl Cache {
         &self.0
     }
 
-    /// All entries, the newest release first; those which cannot be used come last.
+    /// All entries, the newest release first; unusable ones come last.
     ///
     /// # Errors
     /// The directory is there and cannot be read.

@@ -74,6 +74,6 @@ pub(crate) enum Answer {
     Traced(Traced),
     /// The command ended with this status, or 128 and the signal which ended it.
     Executed(i32),
-    /// Nothing of it, because of this.
+    /// The job failed, for this reason.
     Failed(String),
 }

@@ -30,7 +30,7 @@ pub struct Behaviour {
 pub struct Demand {
     /// Rate while data comes, bit/s.
     pub rate_bps: u64,
-    /// They come for so long at a time; zero for always.
+    /// Time for which bytes come without a pause; zero for always.
     pub on: Duration,
     /// Length of the pause that follows.
     pub off: Duration,

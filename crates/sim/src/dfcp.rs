@@ -32,7 +32,7 @@ pub struct DfcpConfig {
 }
 
 impl DfcpConfig {
-    /// Both ends alike.
+    /// The same configuration at both ends.
     #[must_use]
     pub fn both(config: Config) -> Self {
         Self { sender: config.clone(), receiver: config, behaviour: Behaviour::default(), messages: None }

@@ -210,7 +210,7 @@ impl End {
         matches!(self, Self::TcpSender(_) | Self::WebSender(_))
     }
 
-    /// This many packets wait there.
+    /// Notes the packets that wait at the sender's interface.
     pub(crate) fn note_uplink(&mut self, packets: usize) {
         match self {
             Self::TcpSender(sender) => sender.note_device_queue(packets),

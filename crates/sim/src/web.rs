@@ -38,7 +38,7 @@ pub enum WebError {
 pub struct WebStats {
     /// Connections opened.
     pub opened: u64,
-    /// Those of them whose data the receiver has confirmed.
+    /// Connections whose data the receiver has confirmed.
     pub finished: u64,
     /// Data segments sent again.
     pub retransmissions: u64,

@@ -19,6 +19,6 @@ pub(crate) struct Job {
 pub(crate) enum Answer {
     /// The flows were run.
     Measured(Box<Measured>),
-    /// Nothing of it, because of this.
+    /// The job failed, for this reason.
     Failed(String),
 }

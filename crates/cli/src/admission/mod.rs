@@ -150,7 +150,7 @@ pub enum By {
 }
 
 impl By {
-    /// For people, and for JSON.
+    /// Its name for people and for JSON.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {

@@ -76,7 +76,7 @@ pub(crate) fn admission(ways: Ways) -> (Admission, Arc<Mutex<Vec<News>>>) {
     admission_to(Service::Files, ways)
 }
 
-/// The same, of a listener that speaks this.
+/// The admission of a listener for this service, and its news.
 pub(crate) fn admission_to(service: Service, ways: Ways) -> (Admission, Arc<Mutex<Vec<News>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);

@@ -177,7 +177,7 @@ impl Contact {
         Ok(self)
     }
 
-    /// The same peer for further connections: the one whose key `connection` has proven.
+    /// The same peer for further connections: it must have the key that `connection` has proven.
     #[must_use]
     pub fn proven_by<T: Transport>(mut self, connection: &T) -> Self {
         if let (Proof::Static { expected, .. }, Some(key)) =

@@ -20,7 +20,7 @@ pub(super) enum KeysError {
         "has the keys of more than {KEY_LOG_CONNECTIONS_MAX} connections: take out those that are not in the capture"
     )]
     TooManyConnections,
-    /// Of whatever kind.
+    /// It has too many lines of any kind.
     #[error("has more than {KEY_LOG_LINES_MAX} lines: give a key log, which {variable} names", variable = crate::key_log::VARIABLE)]
     TooManyLines,
     /// None is a line of a key log, or all of these are damaged.
@@ -43,7 +43,7 @@ pub(super) enum Closed {
 /// Keys that open datagrams.
 #[derive(Debug, Default)]
 pub(super) struct KeyRing {
-    /// Most ids are one connection's.
+    /// Keys by connection id. Most ids belong to one connection.
     by_id: BTreeMap<u32, Vec<RecordedKeys>>,
     known: BTreeSet<[u8; 32]>,
     /// Lines that should be keys and are not: how many, and of the first one its number and what is wrong.

@@ -27,7 +27,7 @@ struct Direction {
     writes: u64,
     /// Dropped by the sending host's device before the emulator could read them.
     unread_packets: u64,
-    /// Not possible as IP packets.
+    /// Packets that are impossible as IP packets.
     malformed_packets: u64,
     /// Came to a port that the near host no longer had.
     forgotten_packets: u64,

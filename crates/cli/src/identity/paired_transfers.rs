@@ -25,7 +25,7 @@ pub struct Hashed(String);
 const DIGITS: usize = 32;
 
 impl Hashed {
-    /// Of these bytes.
+    /// Hash of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(blake3::hash(bytes).to_hex()[..DIGITS].to_owned())

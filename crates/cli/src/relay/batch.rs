@@ -23,9 +23,9 @@ pub(super) type Packet = Datagram<Tag>;
 /// Socket and destination of a direction's datagrams.
 #[derive(Debug)]
 pub(super) enum Way<'a> {
-    /// By each client's own socket.
+    /// To the target, each client's by its own socket.
     ToTarget(SocketAddr),
-    /// By the listening socket, from the address that the client knows.
+    /// To the clients by the listening socket, whose address they know.
     ToClients(&'a Socket),
 }
 

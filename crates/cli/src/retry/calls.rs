@@ -12,7 +12,7 @@ use crate::limits::CALLS_AT_ONCE_MAX;
 pub struct CallFailure {
     /// The next one may have another fate.
     pub is_transient: bool,
-    /// For people.
+    /// Error for people.
     pub error: anyhow::Error,
 }
 

@@ -32,7 +32,7 @@ use crate::transfer::error::TransferError;
 pub trait Watch: Send + Sync {
     /// A session begins.
     fn begins(&self);
-    /// Since the peer was last heard in the session that is open.
+    /// Time since the peer was last heard in the open session.
     fn unheard(&self) -> Duration;
     /// True if that session has brought the transfer on.
     fn has_progressed(&self) -> bool;
@@ -98,7 +98,7 @@ impl fmt::Display for Failed {
 }
 
 impl Failed {
-    /// For the user. `why_not_again` says why a lost connection is the end where it always is; `explain` knows the peer.
+    /// The error for the user. `why_not_again` says why a lost connection is the end where it always is; `explain` knows the peer.
     pub fn into_error(
         self,
         why_not_again: Option<&str>,

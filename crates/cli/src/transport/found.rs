@@ -43,7 +43,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// In the order of their numbers on the wire.
+    /// All states, in the order of their numbers on the wire.
     const ALL: [Self; 3] = [Self::Start, Self::Steady, Self::Compete];
 
     /// Its number on the wire.
@@ -52,7 +52,7 @@ impl Phase {
         self as u32
     }
 
-    /// From its number.
+    /// The state with this number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.number() == number)
@@ -115,7 +115,7 @@ impl FoundRate {
         goodput_bps <= 0.0 || self.rate_bps as f64 <= UNUSED_FACTOR * goodput_bps
     }
 
-    /// For people, beside a goodput: `rate 48.2 Mbit/s`, and that it competes if it does.
+    /// A phrase for people beside a goodput: `rate 48.2 Mbit/s`, and that it competes if it does.
     ///
     /// Over a round trip of microseconds a window that is hardly used makes a rate which no link has. Where something else holds the
     /// sender that far below it, its number says nothing.

@@ -78,7 +78,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// One that begins to call at `now`. `session` must be unpredictable (\[estimate-3\]).
+    /// A client that begins to call at `now`. `session` must be unpredictable (\[estimate-3\]).
     ///
     /// # Errors
     /// A parameter of the estimator outside its range.

@@ -94,9 +94,9 @@ pub enum Answer {
 pub enum Reason {
     /// It has as many clients as it serves at once.
     TooManyClients,
-    /// It does not send that often, or that seldom.
+    /// It does not send at such short or long intervals.
     Interval,
-    /// One of a later version.
+    /// A reason of a later version.
     Other(u8),
 }
 

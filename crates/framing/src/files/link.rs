@@ -23,7 +23,7 @@ pub struct Link {
     pub index: u32,
     /// Hard or symbolic.
     pub kind: LinkKind,
-    /// Nothing is to be made: the sender only wants to know.
+    /// A dry run: nothing is made, and the receiver only tells what it would do.
     pub asks_only: bool,
     /// Modification time of a symbolic link, whole seconds since 1970 (negative before).
     pub mtime_s: i64,

@@ -31,7 +31,7 @@ pub struct BuildInfo {
 }
 
 impl BuildInfo {
-    /// That of the kernel in this directory; `None` if it is not there or damaged.
+    /// The record of the kernel in this directory; `None` if it is missing or damaged.
     pub(crate) fn read(directory: &Path) -> Option<Self> {
         let mut text = String::new();
         let file = File::open(directory.join(FILE)).ok()?;

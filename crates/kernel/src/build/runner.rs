@@ -15,7 +15,7 @@ use crate::process::{Ending, Supervised};
 pub(super) struct Runner<'build> {
     /// The working directory of the build. It is removed if this program is killed.
     pub scratch: Option<&'build Path>,
-    /// Their outputs.
+    /// The tools' outputs.
     pub log: PathBuf,
     /// The log's path after a failure.
     pub kept_log: PathBuf,

@@ -10,9 +10,9 @@ use std::time::Duration;
 /// Loss model of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Losses {
-    /// Each with this probability.
+    /// Independent losses with this probability.
     Independent(f64),
-    /// All in some times, whatever is sent: this share of the time, in bursts whose length is exponential with this mean.
+    /// Bursts in which everything is lost: this share of the time, with a length that is exponential with this mean.
     Bursts {
         /// Share of the time, and of datagrams.
         share: f64,
@@ -43,7 +43,7 @@ pub struct Bound {
 pub enum Least {
     /// Datagrams for each message.
     Datagrams(f64),
-    /// It cannot be done: at least this share is lost, whatever is sent.
+    /// The target cannot be met: at least this share is lost, whatever is sent.
     Lost(f64),
 }
 

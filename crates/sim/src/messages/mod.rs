@@ -134,9 +134,9 @@ impl Messages {
 pub struct MessageReport {
     /// Handed over by the application.
     pub handed_over: u64,
-    /// Those among them whose deadline is over.
+    /// Messages among them whose deadline is over.
     pub due: u64,
-    /// Those among these which were delivered before it.
+    /// Messages among these that were delivered before it.
     pub in_time: u64,
     /// Complete at the receiver within a second after their deadline; what is neither in time nor late was lost.
     pub late: u64,

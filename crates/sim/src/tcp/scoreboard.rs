@@ -41,11 +41,11 @@ struct Entry {
 pub(crate) struct Advance {
     /// Segments newly below the acknowledgement.
     pub(crate) segments: u64,
-    /// Those of them that no selective acknowledgement had reported.
+    /// Acknowledged segments that no selective acknowledgement had reported.
     pub(crate) delivered: u64,
     /// Sending time of the last of them that was sent only once (Karn's algorithm).
     pub(crate) sent: Option<Time>,
-    /// One of them had been retransmitted.
+    /// One of the acknowledged segments had been retransmitted.
     pub(crate) repeated: bool,
 }
 

@@ -35,7 +35,7 @@ use crate::limits::{NAT_FRAME_BYTES_MAX, NAT_QUEUE_PACKETS};
 pub(super) struct Nats {
     /// NATs of the hosts, by node.
     hosts: BTreeMap<usize, Arc<HostNat>>,
-    /// Each ends only by an error.
+    /// Tasks that move packets. A task ends only by an error.
     tasks: JoinSet<NetworkError>,
 }
 

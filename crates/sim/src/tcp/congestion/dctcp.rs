@@ -3,7 +3,7 @@
 
 use super::super::window::Window;
 
-/// All was marked.
+/// Alpha if all was marked.
 const ALPHA_MAX: u64 = 1024;
 /// The weight of a round trip is 2^-this (`dctcp_shift_g`).
 const GAIN_SHIFT: u32 = 4;

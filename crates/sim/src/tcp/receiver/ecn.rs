@@ -16,7 +16,7 @@ pub(super) type EarlyAck = (u64, bool);
 /// The state of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReceiverEcn {
-    /// Both ends take part.
+    /// Both ends use ECN.
     pub(super) is_agreed: bool,
     /// Acknowledgements tell of a mark.
     pub(super) echoes: bool,

@@ -31,7 +31,7 @@ const COMPRESSION_SLACK: Duration = Duration::from_micros(100);
 pub(super) struct Arrival<'a> {
     pub(super) segment: &'a Segment,
     pub(super) in_order: bool,
-    /// All of it was acknowledged before.
+    /// All of the segment was acknowledged before.
     pub(super) is_old: bool,
     /// There was a gap before it.
     pub(super) filled: bool,

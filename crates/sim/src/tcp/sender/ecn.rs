@@ -12,7 +12,7 @@ use super::{Phase, Sender};
 /// The state of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SenderEcn {
-    /// Both ends take part.
+    /// Both ends use ECN.
     pub(super) is_agreed: bool,
     /// The next new segment says that the window has been reduced.
     pub(super) cwr_due: bool,
