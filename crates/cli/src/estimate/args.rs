@@ -173,7 +173,7 @@ impl ModelArgs {
     }
 }
 
-/// Test packets which only their destination tells from others.
+/// Destination by which test packets are recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbesArg {
     /// Any, if there is none.

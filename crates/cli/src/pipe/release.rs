@@ -96,7 +96,7 @@ impl Release {
         }
     }
 
-    /// The nearest to those before it, as numbers wrap.
+    /// The full number of a message id, which has 32 bits and wraps: the nearest to the next one expected.
     fn number(&self, id: u32) -> u64 {
         self.next.saturating_add_signed(i64::from(id.wrapping_sub(self.next as u32) as i32))
     }
