@@ -15,7 +15,7 @@ pub struct ChangeSpec {
     pub at_ns: u64,
     /// Index of the link.
     pub link: usize,
-    /// It is one of the way back.
+    /// The change is of the way back.
     #[serde(skip_serializing_if = "is_default", default)]
     pub is_back: bool,
     /// bit/s.
