@@ -21,7 +21,7 @@ pub struct FoundRate {
     pub target_queue_ms: f64,
     /// The loss that the rate takes for the path's own, 0 to 1.
     pub path_loss: f64,
-    /// Datagrams of which it is known whose losses were, since the beginning.
+    /// Datagrams since the beginning for which own loss and the path's are told apart.
     pub datagrams_judged: u64,
     /// Datagrams among them which were lost, for whatever reason.
     pub datagrams_lost: u64,
