@@ -28,7 +28,12 @@ impl Session {
         if let Phase::Closed(closed) = &self.phase {
             return Err(closed.error().cloned().map_or(WriteError::ShutDown, WriteError::Connection));
         }
-        let taken = self.common.streams.send.write(now, StreamId::FIRST, data).ok_or(WriteError::ShutDown)?;
+        let taken = self
+            .common
+            .streams
+            .send
+            .write(now, &self.common.path, StreamId::FIRST, data)
+            .ok_or(WriteError::ShutDown)?;
         if taken > 0 {
             self.has_to_send();
         }
@@ -156,7 +161,7 @@ impl Session {
     /// Counters and estimates.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let Common { streams, link, .. } = &self.common;
+        let Common { streams, link, path, .. } = &self.common;
         let mut stats = self.common.counters.stats();
         stats.path_changes = link.paths.changes();
         stats.segments_forged = link.keys.as_ref().map_or(0, |keys| keys.forged());
@@ -165,8 +170,8 @@ impl Session {
         let counters = streams.send.counters();
         stats.sent = counters.sent;
         stats.wasted = streams.send.wasted();
-        stats.loss = streams.send.flight.loss().estimate();
-        stats.queue = streams.send.flight.queue_delay();
+        stats.loss = path.loss().estimate();
+        stats.queue = path.flight().queue_delay();
         stats.stream_bytes_acknowledged = counters.acknowledged_bytes;
         stats.blocks_acknowledged = counters.acknowledged_blocks;
         stats.blocks_repeated = counters.blocks_repeated;
@@ -177,8 +182,8 @@ impl Session {
         if let Some(messages) = &self.common.messages {
             (stats.messages_sent, stats.messages_received) = (messages.send.stats(), messages.recv.stats());
         }
-        if self.common.rtt.is_known() {
-            stats.rtt = self.common.rtt.smoothed();
+        if path.rtt().is_known() {
+            stats.rtt = path.rtt().smoothed();
         }
         if let Some(open) = self.was_open() {
             open.add_stats(&self.common.config, &mut stats);

@@ -11,8 +11,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
 use crate::config::{Config, Content};
+use crate::path::Path;
 use crate::path::ecn::Ecn;
-use crate::path::rtt::RttEstimator;
 use crate::random::SeekableRng;
 use crate::session::link::Link;
 use crate::session::open::messages::Messages;
@@ -41,7 +41,7 @@ pub(super) struct Common {
     pub(super) streams: StreamSet,
     /// In an open session, if both ends have chosen them.
     pub(super) messages: Option<Box<Messages>>,
-    pub(super) rtt: RttEstimator,
+    pub(super) path: Path,
     pub(super) last_heard: Time,
     pub(super) last_sent: Time,
     pub(super) events: Events,
@@ -73,7 +73,7 @@ impl Common {
             link: Link::new(ports, local_id, remote, is_sealed),
             streams: StreamSet::new(&config, role, proofs),
             messages: None,
-            rtt: RttEstimator::default(),
+            path: Path::default(),
             last_heard: now,
             last_sent: now,
             events: Events::default(),

@@ -142,7 +142,7 @@ impl Opening {
             })?;
         common.link.peer_id = Some(parameters.connection_id);
         if let Some(sample) = self.handshake.rtt(now, echo) {
-            common.rtt.guess(sample);
+            common.path.guess_rtt(sample);
         }
         common.symbol_size = common.symbol_size.min(symbol_size);
         common.features = options.map_or(Features::NONE, |chosen| chosen.features);

@@ -25,16 +25,16 @@ impl Open {
     ) {
         common.counters.arrival_rate_bps = report.arrival_rate_bps;
         if let Some(sample) = sample {
-            common.rtt.sample(sample);
+            common.path.sample_rtt(sample);
         }
         let queue = QueueReport {
             queue_bytes: u64::from(queue_kib) * QUEUE_UNIT_BYTES,
             arrival_rate_bps: report.arrival_rate_bps,
             rate_bps: self.configured_bps(&common.config),
             rtt: sample,
-            interval: common.rtt.report_interval(),
+            interval: common.path.rtt().report_interval(),
         };
-        common.streams.send.on_queue(now, queue);
+        common.path.on_queue(now, common.streams.send.packet_symbol_size(), queue);
         if let Some(control) = &mut self.rate_control {
             let has_messages = common.messages.as_ref().is_some_and(|messages| messages.send.is_under_way());
             control.set_spares_queue(has_messages);
@@ -51,7 +51,7 @@ impl Open {
     pub(super) fn feed_breaker(&mut self, now: Time, common: &Common, bytes: u64, judgement: Judgement) {
         let is_credit_short = self.spending(common) != Spending::Freely;
         let Some(rate_bps) = self.guarded_bps(&common.config) else { return };
-        let Some(reported) = common.streams.send.flight.reported() else { return };
+        let Some(reported) = common.path.flight().reported() else { return };
         if !self.is_at_guarded(rate_bps) {
             self.breaker.pass_over();
             return;
@@ -69,7 +69,7 @@ impl Open {
             is_credit_short,
         };
         let Some(snapshot) = self.watched.see(snapshot, judgement) else { return };
-        self.breaker.observe(snapshot, common.rtt.smoothed(), rate_bps);
+        self.breaker.observe(snapshot, common.path.rtt().smoothed(), rate_bps);
         self.update_rate(&common.config);
     }
 }

@@ -70,13 +70,13 @@ impl Share {
 impl Open {
     /// The path, as the planning of messages needs to know it.
     pub(in crate::session) fn path_view(&self, common: &Common) -> PathView {
-        let flight = &common.streams.send.flight;
+        let flight = common.path.flight();
         let packet_bits = u64::from(self.packet_size.bytes()) * 8;
         let datagram_ns = self.pacer.rate_bps().map_or(0, |bps| packet_bits * 1_000_000_000 / bps.max(1));
         PathView {
-            rtt: flight.least_rtt().unwrap_or_else(|| common.rtt.smoothed()),
-            smoothed_rtt: common.rtt.smoothed(),
-            report_interval: common.rtt.report_interval(),
+            rtt: flight.least_rtt().unwrap_or_else(|| common.path.rtt().smoothed()),
+            smoothed_rtt: common.path.rtt().smoothed(),
+            report_interval: common.path.rtt().report_interval(),
             queue: flight.queue_delay().unwrap_or_default(),
             datagram_time: Duration::from_nanos(datagram_ns),
             symbol_size: common.streams.send.packet_symbol_size(),
@@ -96,16 +96,17 @@ impl Open {
         let path = self.path_view(common);
         let Some(messages) = &mut common.messages else { return Ok(None) };
         let symbol = messages.send.next(now, &path);
-        let flight = &mut common.streams.send.flight;
+        let path_state = &mut common.path;
         // Once, as it passes through all that is in flight, of streams too, and a peer decides how much that is.
         if messages.are_in_flight && !messages.send.is_under_way() {
-            flight.forget_messages();
+            path_state.forget_messages();
             messages.are_in_flight = false;
         }
         let Some(symbol) = symbol else { return Ok(None) };
-        let is_full = self.rate_control.as_ref().is_some_and(|control| flight.on_path() >= control.in_flight_max());
-        let is_blocked = is_full || flight.is_blocked(now, &common.rtt);
-        let is_probe = is_blocked && now >= flight.probe_at(&common.rtt, Spending::Freely);
+        let is_full =
+            self.rate_control.as_ref().is_some_and(|control| path_state.flight().on_path() >= control.in_flight_max());
+        let is_blocked = is_full || path_state.is_blocked(now);
+        let is_probe = is_blocked && now >= path_state.probe_at(Spending::Freely);
         if is_blocked && !is_probe {
             return Ok(None);
         }
@@ -128,7 +129,7 @@ impl Open {
         let length = link.complete(numbered)?;
         let ip_bytes = common.ip_bytes(length, 0);
         let what = Carried::Message { is_large: self.is_telling(ip_bytes) };
-        common.streams.send.flight.on_sent(Sent::new(number, now, what), is_probe);
+        common.path.on_data_sent(Sent::new(number, now, what), is_probe);
         // Alone they may take all.
         let has_streams = !common.streams.send.is_drained();
         if let (Some(bps), Some(messages)) = (self.pacer.rate_bps().filter(|_| has_streams), &mut common.messages) {
@@ -159,7 +160,7 @@ impl Open {
     pub(super) fn message_at(&self, asked: Time, common: &Common) -> Option<Time> {
         let messages = common.messages.as_ref()?;
         // A silent peer must be probed even if nothing else happens: streams tell when only if one of them has data ([silence-2]).
-        let probe = messages.send.is_due().then(|| common.streams.send.flight.probe_at(&common.rtt, Spending::Freely));
+        let probe = messages.send.is_due().then(|| common.path.probe_at(Spending::Freely));
         let at = messages.send.next_timeout(asked).into_iter().chain(probe.filter(|&at| at > asked)).min()?;
         let at = at.max(self.message_not_before(common)?);
         let ready = if self.pacer.rate_bps().is_some() { messages.share.ready_at() } else { at };
@@ -174,7 +175,7 @@ impl Open {
         (segment, number): (&Message, u64),
         payload: &[u8],
     ) -> Result<(), PushError> {
-        common.streams.send.flight.on_data();
+        common.path.on_peer_data();
         // The peer may have time for one more round.
         if common.link.arrivals.has_gap_before(number) {
             self.reporter.on_urgent(now);

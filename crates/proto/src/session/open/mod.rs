@@ -100,8 +100,9 @@ impl Open {
         });
         let packet_size = packet_size::packet_size(now, common);
         let symbol_sizes = (common.symbol_size, packet_size::symbol_bytes(&packet_size, common));
-        common.streams.send.establish(now, symbol_sizes, peer.window_blocks, peer.memory_bytes);
-        common.streams.send.flight.set_reads_clock(common.features.contains(Features::ARRIVAL_CLOCK));
+        common.path.establish(now, common.features.contains(Features::ARRIVAL_CLOCK));
+        let window = (peer.window_blocks, peer.memory_bytes);
+        common.streams.send.establish(now, &common.path, symbol_sizes, window);
         common.streams.on_open(peer.streams);
         common.link.numbers.skip_some(common.random.bytes());
         common.streams.recv.set_symbol_size(common.symbol_size);
@@ -153,12 +154,12 @@ impl Open {
     /// The data that the session has to send, for a driver that lets sessions take turns.
     pub(super) fn sending(&self, common: &Common) -> Sending {
         let send = &common.streams.send;
-        let is_under_way = send.is_under_way();
+        let is_under_way = send.is_under_way(&common.path);
         Sending {
             is_under_way,
             is_busy: is_under_way || send.is_writer_held_up(),
             takes_turns: self.pacer.rate_bps().is_none()
-                && send.flight.least_rtt().is_some_and(|rtt| rtt <= SHORT_PATH_RTT_MAX),
+                && common.path.flight().least_rtt().is_some_and(|rtt| rtt <= SHORT_PATH_RTT_MAX),
             has_used_allowance: send.has_used_allowance(),
         }
     }

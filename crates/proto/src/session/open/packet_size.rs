@@ -59,8 +59,9 @@ impl Open {
         let before = self.packet_size.bytes();
         change(&mut self.packet_size);
         if self.packet_size.bytes() != before {
-            self.large_packets.on_size_changed(common.streams.send.flight.len());
-            common.streams.send.set_packet_symbol_size(now, symbol_bytes(&self.packet_size, common));
+            self.large_packets.on_size_changed(common.path.flight().len());
+            let bytes = symbol_bytes(&self.packet_size, common);
+            common.streams.send.set_packet_symbol_size(now, &common.path, bytes);
             if let Some(control) = &mut self.rate_control {
                 control.set_datagram_bytes(self.packet_size.bytes().into());
             }
@@ -103,7 +104,7 @@ impl Open {
         before: (u64, u64),
         judgement: Judgement,
     ) {
-        let Some(reported) = common.streams.send.flight.reported() else { return };
+        let Some(reported) = common.path.flight().reported() else { return };
         let (passed, received) = (reported.passed.saturating_sub(before.0), reported.received - before.1);
         if judgement != Judgement::LeftOut {
             self.large_packets.on_report(large, passed.saturating_sub(large), received);
@@ -111,7 +112,7 @@ impl Open {
         let view = PathView {
             settled: Some(reported.highest),
             loss: two_way_loss(common),
-            patience: common.rtt.probe_timeout(common.rtt.report_interval()),
+            patience: common.path.probe_timeout(),
         };
         self.change_packet_size(now, common, |size| size.on_report(now, view));
     }
@@ -132,19 +133,19 @@ impl Open {
             return Some(Time::ZERO);
         }
         // Asked for each datagram: the patience is reckoned for silence alone.
-        let (since, probes) = common.streams.send.flight.unheard_since()?;
-        let patience = || common.rtt.probe_timeout(common.rtt.report_interval()) + REPORTS_LOST;
+        let (since, probes) = common.path.flight().unheard_since()?;
+        let patience = || common.path.probe_timeout() + REPORTS_LOST;
         self.large_packets.are_unheard(probes).then(|| since + patience())
     }
 
     /// Time of the next probe of the packet size. Without data in flight, nothing needs to be known, and nothing would tell what
     /// else gets through.
     pub(super) fn size_probe_at(&self, common: &Common) -> Option<Time> {
-        if !self.packet_size.may_probe() || common.streams.send.flight.len() == 0 || self.state() == State::TimeWait {
+        if !self.packet_size.may_probe() || common.path.flight().len() == 0 || self.state() == State::TimeWait {
             return None;
         }
         // In silence its own probes ask ([silence-2]); ours go on when something is heard.
-        let unheard = common.streams.send.flight.unheard_since().map_or(0, |(_, probes)| probes);
+        let unheard = common.path.flight().unheard_since().map_or(0, |(_, probes)| probes);
         if self.packet_size.is_unanswered() && unheard >= SILENT_PROBES {
             return None;
         }
@@ -175,7 +176,7 @@ impl Open {
         let ip_bytes = common.ip_bytes(length, 0);
         let time_ns = (ip_bytes * 8_000_000_000).checked_div(self.pacer.rate_bps().unwrap_or(0)).unwrap_or(0);
         let datagram_time = Duration::from_nanos(time_ns);
-        self.packet_size.on_probe_sent(now, bytes, number, Pace { srtt: common.rtt.smoothed(), datagram_time });
+        self.packet_size.on_probe_sent(now, bytes, number, Pace { srtt: common.path.rtt().smoothed(), datagram_time });
         self.credit.on_sent(now, ip_bytes);
         Ok(Some(SizeProbe { length }))
     }
@@ -198,7 +199,7 @@ impl Open {
 
 /// The share of probes which get no answer although their size passes, with a margin; nothing if too little is known.
 fn two_way_loss(common: &Common) -> Option<f64> {
-    let flight = &common.streams.send.flight;
+    let flight = common.path.flight();
     let reported = flight.reported().filter(|reported| reported.passed >= KNOWN_DATAGRAMS)?;
     let lost = reported.passed.saturating_sub(reported.received);
     let there = raised(lost, reported.passed).max(flight.loss().high());

@@ -25,16 +25,16 @@ impl Open {
     /// may have many, needs no controller.
     pub(super) fn begin_rate_control(&mut self, now: Time, common: &Common, k: u16) {
         let Rate::Auto { policy, max_bps, .. } = common.config.rate else { return };
-        let is_alone = k == 1 && common.streams.send.flight.len() == 0;
+        let is_alone = k == 1 && common.path.flight().len() == 0;
         if self.rate_control.is_some() || is_alone {
             return;
         }
         let datagram_bytes = u64::from(self.packet_size.bytes());
         let numbers = &common.link.numbers;
         let sent = numbers.sent_before(numbers.end());
-        let rtt = common.rtt.smoothed();
+        let rtt = common.path.rtt().smoothed();
         // A remembered rate is of the path with which the connection began.
-        let may_be_known = common.rtt.is_known() && common.link.paths.changes() == 0;
+        let may_be_known = common.path.rtt().is_known() && common.link.paths.changes() == 0;
         let hint = common.config.path_hint.filter(|hint| may_be_known && hint.matches(rtt));
         let mut control = Box::new(RateControl::new(now, datagram_bytes, rtt, sent));
         if let Some(hint) = hint {

@@ -11,8 +11,8 @@ use dfcp_wire::segment::{
 use dfcp_wire::{StreamId, feedback};
 
 use crate::error::{ConnectionError, Dropped};
+use crate::path::PathNews;
 use crate::path::ecn::Origin;
-use crate::path::rtt::RttEstimator;
 use crate::session::common::Common;
 use crate::session::handshake::is_permitted;
 use crate::session::open::spending::ProvenSymbols;
@@ -109,7 +109,7 @@ impl Open {
         let moved = common.link.paths.on_response(now, token).ok_or(Dropped::Unexpected)?;
         common.last_heard = now;
         let numbers = &common.link.numbers;
-        common.streams.send.flight.on_moved(now, numbers.sent_before(numbers.end()));
+        common.path.on_moved(now, numbers.sent_before(numbers.end()));
         // The network in front of another port of the same host is the same: what is known of it stays ([path-5]).
         if moved.is_other_host {
             // The peer may have kept the challenge.
@@ -122,10 +122,8 @@ impl Open {
 
     /// Forgets what was known of the old path: it says nothing about this one, whose round trip may be `rtt`.
     fn on_new_path(&mut self, now: Time, common: &mut Common, rtt: Duration) {
-        common.rtt = RttEstimator::default();
-        common.rtt.guess(rtt);
+        common.path.on_new_path(rtt);
         self.credit.on_new_path();
-        common.streams.send.flight.on_new_path();
         self.on_new_path_size(now, common);
         self.rate_control = None;
         self.choose_rate(&common.config);
@@ -134,7 +132,7 @@ impl Open {
     /// This side's datagrams leave from another address from now on, which the peer is to hear of (\[path-6\]).
     pub(in crate::session) fn on_own_move(&mut self, now: Time, common: &mut Common, is_other_host: bool) {
         if is_other_host {
-            let rtt = common.rtt.smoothed();
+            let rtt = common.path.rtt().smoothed();
             self.on_new_path(now, common, rtt);
             self.may_send = true;
         }
@@ -184,7 +182,7 @@ impl Open {
 
     fn take_data(&mut self, now: Time, common: &mut Common, data: &Data, payload: &[u8]) -> Result<(), PushError> {
         let streams = &mut common.streams;
-        streams.send.flight.on_data();
+        common.path.on_peer_data();
         if let Err(error) = streams.admit(now, data.stream, Direction::FromPeer) {
             // A symbol of a stream which there is no memory for: the peer would miss it in the counts.
             streams.recv.count_refused();
@@ -222,19 +220,19 @@ impl Open {
         let was_drained = streams.send.is_drained();
         streams.check_records(&records)?;
         let proven = ProvenSymbols::now(common);
-        let reported = common.streams.send.flight.reported().map_or((0, 0), |before| (before.passed, before.received));
-        let (numbers, rtt) = (&common.link.numbers, &common.rtt);
-        let heard = common.streams.send.on_report(now, number, (&report, &records), numbers, rtt);
+        let reported = common.path.flight().reported().map_or((0, 0), |before| (before.passed, before.received));
+        let numbers = &common.link.numbers;
+        let heard = common.streams.send.on_report(now, &mut common.path, number, (&report, &records), numbers);
         let heard = heard.map_err(PushError::Misbehaved)?;
         common.counters.acks_received += 1;
         self.may_send = true;
-        if let Heard::News { rtt_sample, marks, large_passed, judgement } = heard {
+        if let Heard::News { path: PathNews { rtt_sample, marks, judgement }, large_passed } = heard {
             // FIN cannot be acknowledged before the last block is decoded, however long that takes. What was overtaken
             // on its way shows nothing.
             if !was_drained {
                 self.closing.progress(now);
             }
-            let received = common.streams.send.flight.reported().map_or(0, |reported| reported.received);
+            let received = common.path.flight().reported().map_or(0, |reported| reported.received);
             common.link.marks.on_report(&records, received);
             let rtt_sample = rtt_sample.or_else(|| Self::asked_sample(now, common, &report));
             self.on_message_report(now, common, &report, &records)?;
@@ -254,8 +252,8 @@ impl Open {
             }
             Ack::OfSynAck { echo } => {
                 // Repeats of the ACK name the same SYNACK: only the first one tells the time.
-                if let Some(sample) = self.handshake.rtt(now, echo).filter(|_| !common.rtt.is_known()) {
-                    common.rtt.guess(sample);
+                if let Some(sample) = self.handshake.rtt(now, echo).filter(|_| !common.path.rtt().is_known()) {
+                    common.path.guess_rtt(sample);
                 }
                 self.reporter.on_urgent(now);
             }
@@ -269,7 +267,7 @@ impl Open {
             | Ack::OfReset { .. }
             | Ack::StopSending { .. }
             | Ack::Gone { .. } => {
-                common.streams.take_ack(now, ack, number)?;
+                common.streams.take_ack(now, &mut common.path, ack, number)?;
                 self.may_send = true;
             }
             Ack::PathProbe => self.on_size_probe(number),
@@ -299,7 +297,7 @@ impl Open {
             send.check_first_end(end, proof).map_err(PushError::Misbehaved)?;
         }
         if self.closing.on_fin_acknowledged(end) {
-            send.on_first_finished(number);
+            send.on_first_finished(&mut common.path, number);
             common.events.push(EventKind::Finished);
         }
         Ok(())

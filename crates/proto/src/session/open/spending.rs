@@ -14,9 +14,9 @@ impl Open {
     pub(super) fn spending(&self, common: &Common) -> Spending {
         let send = &common.streams.send;
         let overhead_bytes = data_overhead_bytes(common);
-        let last_sent = (send.flight.last_sent(), u64::from(common.symbol_size) + overhead_bytes);
+        let last_sent = (common.path.flight().last_sent(), u64::from(common.symbol_size) + overhead_bytes);
         self.credit.spending(self.credit_rate_bps(&common.config), last_sent, || {
-            let (symbols, symbol_bytes) = send.oldest_block_symbols();
+            let (symbols, symbol_bytes) = send.oldest_block_symbols(&common.path);
             symbols * (symbol_bytes + overhead_bytes)
         })
     }

@@ -60,7 +60,8 @@ impl Open {
     }
 
     pub(super) fn report_due_at(&self, common: &Common) -> Option<Time> {
-        let regular = self.reporter.due_at(common.rtt.report_interval(), common.rtt.report_interval_of_much());
+        let regular =
+            self.reporter.due_at(common.path.rtt().report_interval(), common.path.rtt().report_interval_of_much());
         earlier(regular, self.credit_report_at(common))
     }
 
@@ -81,7 +82,7 @@ impl Open {
                 return common.last_sent + interval;
             }
             // Three unanswered ones in an idle timeout are no rarity at 50 % loss ([idle-2]).
-            self.last_keep_alive + interval.min(KEEP_ALIVE_REPEAT.max(common.rtt.smoothed() * 2))
+            self.last_keep_alive + interval.min(KEEP_ALIVE_REPEAT.max(common.path.rtt().smoothed() * 2))
         });
         // The report which opens a closed window, or permits a stream, may have been lost: ask for another ([silence-5]).
         let asks = common.streams.send.stuck().is_some() || common.streams.wants_more();
@@ -89,7 +90,7 @@ impl Open {
         let regular = earlier(regular, common.streams.recv.has_open_blocks().then(|| self.missing_at(common)));
         // An estimate forbids sending, and nothing else would correct it ([message-14]).
         if common.messages.as_ref().is_some_and(|messages| messages.send.is_hopeless()) {
-            return earlier(regular, Some(self.last_keep_alive + common.rtt.smoothed().max(PATH_PROBE_MIN)));
+            return earlier(regular, Some(self.last_keep_alive + common.path.rtt().smoothed().max(PATH_PROBE_MIN)));
         }
         regular
     }
@@ -109,7 +110,7 @@ impl Open {
     /// Time to ask for what this side lacks. A NAT that has given it another port lets nothing in until the peer has heard of that
     /// ([idle-2]).
     fn missing_at(&self, common: &Common) -> Time {
-        let wait = MISSING_MIN.max(common.rtt.smoothed() * 4);
+        let wait = MISSING_MIN.max(common.path.rtt().smoothed() * 4);
         let asked = self.last_keep_alive.max(common.last_heard);
         asked + wait.max(asked.since(common.last_heard) / 4).min(WINDOW_PROBE.max(wait))
     }
@@ -124,7 +125,7 @@ impl Open {
         }
         let message = self.message_at(self.sender_asked_at, common);
         // Anything due when the sender was last asked and had nothing waits for another event.
-        let fresh = common.streams.send.next_timeout(self.sender_asked_at, &common.rtt, self.spending(common));
+        let fresh = common.streams.send.next_timeout(self.sender_asked_at, &common.path, self.spending(common));
         earlier(fresh, message).map(|at| at.max(self.pacer.ready_at()))
     }
 }

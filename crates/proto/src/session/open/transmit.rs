@@ -83,10 +83,10 @@ impl Open {
         let mut remote = common.link.paths.active();
         let (length, data) = if let Some(control) = self.control(now, common, &mut remote) {
             if control.wants_answer() {
-                self.query.on_sent(now, || common.rtt.smoothed());
+                self.query.on_sent(now, || common.path.rtt().smoothed());
             }
             if remote != common.link.paths.active() {
-                common.streams.send.flight.on_sent_elsewhere(common.link.numbers.end());
+                common.path.on_sent_elsewhere(common.link.numbers.end());
             }
             (self.write_control(now, common, &control, out)?, None)
         } else if let Some(probe) = self.size_probe(now, common, out)? {
@@ -94,10 +94,10 @@ impl Open {
             let sent = common.on_sent(now, probe.length, None, remote);
             return Ok(Some(Transmit { is_alone: true, ..sent }));
         } else if let Some(data) = self.data_segment(now, common, out)? {
-            self.query.on_sent(now, || common.rtt.smoothed());
+            self.query.on_sent(now, || common.path.rtt().smoothed());
             (data.length, Some(data))
         } else if let Some(segment) = self.keep_alive_segment(now, common) {
-            self.query.on_sent(now, || common.rtt.smoothed());
+            self.query.on_sent(now, || common.path.rtt().smoothed());
             let numbered = common.link.begin(&segment, out);
             if let Some(messages) = &mut common.messages {
                 messages.send.on_asked(now, numbered.number);
@@ -283,7 +283,7 @@ impl Open {
 
     fn query(&mut self, now: Time, common: &Common) -> Option<Control> {
         self.query_at().filter(|&at| now >= at)?;
-        self.query.take_due(now, common.rtt.smoothed()).map(Control::Query)
+        self.query.take_due(now, common.path.rtt().smoothed()).map(Control::Query)
     }
 
     /// This side's reset ticket, or the acknowledgement of the peer's.
@@ -342,8 +342,8 @@ impl Open {
         let spending = self.spending(common);
         let send = &mut common.streams.send;
         let is_full =
-            self.rate_control.as_ref().is_some_and(|control| send.flight.on_path() >= control.in_flight_max());
-        let Some(symbol) = send.next_symbol(now, &common.rtt, spending, is_full) else {
+            self.rate_control.as_ref().is_some_and(|control| common.path.flight().on_path() >= control.in_flight_max());
+        let Some(symbol) = send.next_symbol(now, &common.path, spending, is_full) else {
             self.note_limited(is_full);
             return if send.has_failed() { Err(EmitError::Code) } else { Ok(None) };
         };
@@ -360,7 +360,7 @@ impl Open {
         if !send.write_symbol(symbol, numbered.draft.payload(symbol.payload_bytes)?) {
             return Err(EmitError::Code);
         }
-        send.on_sent(now, symbol, numbered.number);
+        send.on_sent(now, &mut common.path, symbol, numbered.number);
         let length = common.link.complete(numbered)?;
         let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
         self.on_data_sent(now, common, common.ip_bytes(length, elided_bytes), false);
@@ -403,5 +403,5 @@ fn write_padded(content: &[u8], bytes: usize, out: &mut [u8]) -> Result<usize, E
 /// Answers to what the peer has said of streams, and what ours have to say of their ends.
 fn stream_segment(now: Time, common: &mut Common) -> Option<Segment> {
     let answer = common.streams.recv.next_answer(now).map(Segment::Ack);
-    answer.or_else(|| common.streams.send.next_ending(now, &common.rtt))
+    answer.or_else(|| common.streams.send.next_ending(now, &common.path))
 }
