@@ -149,7 +149,7 @@ impl Pair {
         let mut pair = Self {
             random,
             sender,
-            sender_path: Path::default(),
+            sender_path: Path::open(now, false),
             receiver,
             now,
             numbers,
@@ -164,7 +164,6 @@ impl Pair {
         };
         pair.write(1_000); // cut anew when the handshake is done
         let agreed = symbol_size.saturating_sub(pair.random.random_range(0..2) * 16).max(64);
-        pair.sender_path.establish(now, false);
         let window = (window_blocks, memory_bytes);
         pair.sender.establish(now, &pair.sender_path, (agreed, usize::MAX), window);
         pair.receiver.set_symbol_size(agreed);
@@ -185,7 +184,7 @@ impl Pair {
     fn send(&mut self) -> usize {
         let mut count = 0;
         while count < 30 {
-            let Some(symbol) = self.sender.next_symbol(self.now, &self.sender_path, Spending::Freely, false) else {
+            let Some(symbol) = self.sender.next_symbol(self.now, &self.sender_path, Spending::Freely) else {
                 break;
             };
             let mut payload = vec![0xEE; symbol.symbol_size];

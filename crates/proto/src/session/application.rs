@@ -117,15 +117,13 @@ impl Session {
     pub fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
         rate.validate_in(Profile::Modern)?;
         Arc::make_mut(&mut self.common.config).rate = rate;
-        if let Phase::Open(open) = &mut self.phase {
-            open.choose_rate(&self.common.config);
-        }
+        self.common.path.set_config(&self.common.config);
         Ok(())
     }
 
     /// Tells what the headers below ours cost on the path of this connection, once its peer is known.
     pub fn set_overhead_bytes(&mut self, overhead_bytes: u32) {
-        self.common.overhead_bytes = overhead_bytes;
+        self.common.path.set_overhead_bytes(overhead_bytes);
     }
 
     /// Changes the kind of traffic while the connection runs.
@@ -185,8 +183,8 @@ impl Session {
         if path.rtt().is_known() {
             stats.rtt = path.rtt().smoothed();
         }
-        if let Some(open) = self.was_open() {
-            open.add_stats(&self.common.config, &mut stats);
+        if self.was_open().is_some() {
+            path.add_stats(&mut stats);
         }
         stats
     }
@@ -194,7 +192,7 @@ impl Session {
     /// Rate and round trip that the automatic rate has proven for the path; `None` before that.
     #[must_use]
     pub fn path_hint(&self) -> Option<PathHint> {
-        self.was_open()?.path_hint()
+        self.common.path.hint()
     }
 
     /// The open phase; a closed session keeps it for its figures.

@@ -4,6 +4,7 @@ use dfcp_time::Time;
 
 use crate::message::{Deadline, MessageError, ReceivedMessage};
 use crate::session::common::Common;
+use crate::session::open::messages::path_view;
 use crate::session::{Phase, Session};
 
 /// The messages of a session ([`Connection::messages`](crate::Connection::messages)): units of bytes in no order, each delivered once
@@ -25,7 +26,7 @@ impl Messages<'_> {
             Phase::Opening(_) => return Err(MessageError::NotOpen),
             Phase::Closed(_) => return Err(MessageError::Ended),
         };
-        let path = open.path_view(common);
+        let path = path_view(common);
         let Some(messages) = &mut common.messages else { return Err(MessageError::NotTaken) };
         let streams = &mut common.streams.send;
         messages.send.send(now, message, deadline, &path, || streams.draw_secret())?;

@@ -1,11 +1,8 @@
 //! A session which is open: from ESTABLISHED to TIME_WAIT. Wiring over the small owners which decide (streams, reporter,
-//! pacer, breaker, credit, closing).
+//! closing; the path).
 
-mod feedback;
 pub(in crate::session) mod messages;
 mod own_ticket;
-mod packet_size;
-mod rate;
 mod reading;
 mod receive;
 mod session_query;
@@ -20,18 +17,13 @@ use dfcp_time::Time;
 use dfcp_wire::Features;
 use dfcp_wire::segment::ResetReason;
 
-use crate::config::Config;
 use crate::error::{ConnectionError, Dropped};
 use crate::limits::{KEEP_ALIVE_MIN, SHORT_PATH_RTT_MAX};
-use crate::path::breaker::Breaker;
-use crate::path::breaker::watched::Watched;
-use crate::path::credit::Credit;
-use crate::path::pacing::Pacer;
-use crate::path::packet_size::PacketSize;
-use crate::path::packet_size::black_hole::LargePackets;
-use crate::path::rate_control::RateControl;
+use crate::path::Agreement;
+use crate::path::rate::RateBounds;
+use crate::proof;
 use crate::session::common::Common;
-use crate::session::handshake::{Handshake, MESSAGES};
+use crate::session::handshake::{DISCOVERY, Handshake, MESSAGES};
 use crate::session::open::messages::Messages;
 use crate::session::open::own_ticket::OwnTicket;
 use crate::session::open::reading::ReadingTime;
@@ -44,7 +36,6 @@ use crate::shared::closing::Closing;
 use crate::shared::events::EventKind;
 use crate::shared::retransmit::RetransmitSchedule;
 use crate::shared::state::State;
-use crate::stats::Stats;
 
 /// State that exists only while a session is open.
 #[derive(Debug)]
@@ -60,21 +51,6 @@ pub(super) struct Open {
     query: SessionQuery,
     pub(super) reporter: Reporter,
     reading: ReadingTime,
-    pacer: Pacer,
-    /// With an automatic rate, since data first followed others.
-    rate_control: Option<Box<RateControl>>,
-    /// The application had nothing to send since the last report.
-    is_limited: bool,
-    breaker: Breaker,
-    watched: Watched,
-    packet_size: PacketSize,
-    large_packets: LargePackets,
-    /// The number of the peer's probe of a packet size which is to be answered.
-    size_answer: Option<u32>,
-    /// Account of the data that the peer has yet to prove.
-    credit: Credit,
-    /// The rate it permits us; 0 is any.
-    peer_rate_max_bps: u64,
     /// The configured silence before we speak, or what the peer needs.
     keep_alive: Option<Duration>,
     last_keep_alive: Time,
@@ -85,7 +61,6 @@ pub(super) struct Open {
     /// The sender had nothing when it was last asked, and the time of that.
     was_idle: bool,
     sender_asked_at: Time,
-    reported_bytes: u64,
 }
 
 impl Open {
@@ -98,9 +73,8 @@ impl Open {
             Some(idle) => keep_alive.min(idle / 3).max(KEEP_ALIVE_MIN),
             None => keep_alive,
         });
-        let packet_size = packet_size::packet_size(now, common);
-        let symbol_sizes = (common.symbol_size, packet_size::symbol_bytes(&packet_size, common));
-        common.path.establish(now, common.features.contains(Features::ARRIVAL_CLOCK));
+        common.path.establish(now, agreement(common, peer.rate_max_bps));
+        let symbol_sizes = (common.symbol_size, common.packet_symbol_bytes());
         let window = (peer.window_blocks, peer.memory_bytes);
         common.streams.send.establish(now, &common.path, symbol_sizes, window);
         common.streams.on_open(peer.streams);
@@ -109,7 +83,9 @@ impl Open {
         if common.features.contains(MESSAGES) {
             common.messages = Some(Box::new(Messages::new(common)));
         }
-        let mut open = Self {
+        common.events.push(EventKind::Connected);
+        common.events.push(EventKind::Writable);
+        Self {
             handshake: std::mem::take(&mut opening.handshake),
             third,
             closing: Closing::default(),
@@ -118,28 +94,13 @@ impl Open {
             query: SessionQuery::default(),
             reporter: Reporter::default(),
             reading: ReadingTime::default(),
-            pacer: Pacer::new(None),
-            rate_control: None,
-            is_limited: false,
-            breaker: Breaker::new(),
-            watched: Watched::default(),
-            packet_size,
-            large_packets: LargePackets::default(),
-            size_answer: None,
-            credit: Credit::default(),
-            peer_rate_max_bps: peer.rate_max_bps,
             keep_alive,
             last_keep_alive: opening.began_at,
             owes_keep_alive: false,
             may_send: true,
             was_idle: true,
             sender_asked_at: Time::ZERO,
-            reported_bytes: 0,
-        };
-        open.choose_rate(&common.config);
-        common.events.push(EventKind::Connected);
-        common.events.push(EventKind::Writable);
-        open
+        }
     }
 
     pub(super) fn state(&self) -> State {
@@ -158,7 +119,7 @@ impl Open {
         Sending {
             is_under_way,
             is_busy: is_under_way || send.is_writer_held_up(),
-            takes_turns: self.pacer.rate_bps().is_none()
+            takes_turns: common.path.rate_bps().is_none()
                 && common.path.flight().least_rtt().is_some_and(|rtt| rtt <= SHORT_PATH_RTT_MAX),
             has_used_allowance: send.has_used_allowance(),
         }
@@ -178,7 +139,7 @@ impl Open {
         let Some(end) = send.first_end().filter(|_| send.is_only_first()) else { return };
         if common.messages.is_some() {
             // They are a part of what comes ([message-13]).
-            let path = self.path_view(common);
+            let path = messages::path_view(common);
             let Some(messages) = &mut common.messages else { return };
             messages.send.end(now, &path);
             if messages.send.is_at_work() {
@@ -195,7 +156,7 @@ impl Open {
             let error = Some(ConnectionError::StreamTooLong);
             return Some(End { error, reset: Some(ResetReason::Unspecified) });
         }
-        if self.packet_size.is_too_narrow() {
+        if common.path.is_too_narrow() {
             let error = Some(ConnectionError::PathTooNarrow);
             return Some(End { error, reset: Some(ResetReason::PathTooNarrow) });
         }
@@ -220,24 +181,16 @@ impl Open {
             | State::LastAck => None,
         }
     }
+}
 
-    /// Figures of what is open, or was until the session ended.
-    pub(super) fn add_stats(&self, config: &Config, stats: &mut Stats) {
-        stats.rate_bps = self.pacer.rate_bps().unwrap_or_default();
-        if let Some(control) = &self.rate_control {
-            stats.rate_bps = self.within_cap(control.steady_bps());
-            stats.rate_control = Some(control.stats());
-        }
-        if let Some(guarded_bps) = self.guarded_bps(config) {
-            stats.breaker = self.breaker.state();
-            if self.breaker.is_limiting() {
-                stats.breaker_rate_bps = self.breaker.allowed_bps(guarded_bps);
-                stats.carried_rate_bps = self.breaker.carried_bps(guarded_bps).unwrap_or_default();
-            }
-        }
-        stats.breaker_tests = self.breaker.tests();
-        stats.packet_bytes = self.packet_size.bytes();
-        stats.black_holes = self.packet_size.black_holes();
+/// The agreed parameters that concern the path; the peer permits us `rate_max_bps`.
+fn agreement(common: &Common, rate_max_bps: u64) -> Agreement {
+    let symbol_bytes = proof::data_bytes_max(common.symbol_size, common.link.is_sealed);
+    Agreement {
+        reads_clock: common.features.contains(Features::ARRIVAL_CLOCK),
+        bounds: RateBounds::new(&common.config, rate_max_bps),
+        packet_bytes: u16::try_from(symbol_bytes + common.around_symbol_bytes()).unwrap_or(u16::MAX),
+        has_discovery: common.features.contains(DISCOVERY),
     }
 }
 

@@ -1,8 +1,6 @@
 //! Arrivals in an open session: each segment goes to the owner whom it concerns. Anything that makes no sense changes
 //! nothing, and in a sealed session neither does anything that is not authentic.
 
-use std::time::Duration;
-
 use dfcp_secure::{ResetTicket, epoch_of};
 use dfcp_time::Time;
 use dfcp_wire::segment::{
@@ -11,10 +9,12 @@ use dfcp_wire::segment::{
 use dfcp_wire::{StreamId, feedback};
 
 use crate::error::{ConnectionError, Dropped};
-use crate::path::PathNews;
+use crate::path::Demand;
+use crate::path::credit::Spending;
 use crate::path::ecn::Origin;
 use crate::session::common::Common;
 use crate::session::handshake::is_permitted;
+use crate::session::open::messages::Messages;
 use crate::session::open::spending::ProvenSymbols;
 use crate::session::open::{Open, unopened};
 use crate::session::send_side::Heard;
@@ -108,32 +108,22 @@ impl Open {
     fn take_path_response(&mut self, now: Time, common: &mut Common, token: u64) -> Result<(), Stop> {
         let moved = common.link.paths.on_response(now, token).ok_or(Dropped::Unexpected)?;
         common.last_heard = now;
-        let numbers = &common.link.numbers;
-        common.path.on_moved(now, numbers.sent_before(numbers.end()));
+        common.path.on_moved(now, &common.link.numbers);
         // The network in front of another port of the same host is the same: what is known of it stays ([path-5]).
         if moved.is_other_host {
             // The peer may have kept the challenge.
-            self.on_new_path(now, common, moved.rtt);
+            common.change_path(now, |path, _| path.on_new_path(now, moved.rtt));
         }
         self.may_send = true;
         self.reporter.on_own_news(now);
         Ok(())
     }
 
-    /// Forgets what was known of the old path: it says nothing about this one, whose round trip may be `rtt`.
-    fn on_new_path(&mut self, now: Time, common: &mut Common, rtt: Duration) {
-        common.path.on_new_path(rtt);
-        self.credit.on_new_path();
-        self.on_new_path_size(now, common);
-        self.rate_control = None;
-        self.choose_rate(&common.config);
-    }
-
     /// This side's datagrams leave from another address from now on, which the peer is to hear of (\[path-6\]).
     pub(in crate::session) fn on_own_move(&mut self, now: Time, common: &mut Common, is_other_host: bool) {
         if is_other_host {
             let rtt = common.path.rtt().smoothed();
-            self.on_new_path(now, common, rtt);
+            common.change_path(now, |path, _| path.on_new_path(now, rtt));
             self.may_send = true;
         }
         self.owes_keep_alive = true;
@@ -160,10 +150,24 @@ impl Open {
     ) -> Result<(), Stop> {
         let result = match segment {
             Segment::Data(data) => self.take_data(now, common, data, payload),
-            Segment::Message(message) => self.take_message(now, common, (message, number), payload),
+            Segment::Message(message) => {
+                common.path.on_peer_data();
+                // The peer may have time for one more round.
+                if common.link.arrivals.has_gap_before(number) {
+                    self.reporter.on_urgent(now);
+                } else {
+                    self.reporter.on_arrival(now);
+                }
+                Messages::take(now, common, (message, number), payload)
+            }
             Segment::Report(header) => self.take_report(now, common, header, number, payload),
-            Segment::Fin(fin) => self.paid_off(now, common, |it, common| it.take_fin(now, common, fin, number)),
-            Segment::Ack(ack) => self.paid_off(now, common, |it, common| it.take_ack(now, common, ack, number)),
+            Segment::Fin(_) | Segment::Ack(_) => {
+                // It may acknowledge the end of a stream, and with it what no report has.
+                let before = ProvenSymbols::now(common);
+                let result = self.take_fin_or_ack(now, common, segment, number);
+                before.pay_off(now, common);
+                result
+            }
             Segment::Syn(_) | Segment::SynAck(_) | Segment::Reset(_) => Err(Dropped::Unexpected.into()),
         };
         // Also after what was refused: it may have been the last of its stream.
@@ -177,6 +181,20 @@ impl Open {
                 let error = Some(ConnectionError::PeerMisbehaved(what));
                 Err(End { error, reset: Some(ResetReason::Unspecified) }.into())
             }
+        }
+    }
+
+    fn take_fin_or_ack(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        segment: &Segment,
+        number: u64,
+    ) -> Result<(), PushError> {
+        match segment {
+            Segment::Fin(fin) => self.take_fin(now, common, fin, number),
+            Segment::Ack(ack) => self.take_ack(now, common, ack, number),
+            _ => Err(Dropped::Unexpected.into()),
         }
     }
 
@@ -226,7 +244,7 @@ impl Open {
         let heard = heard.map_err(PushError::Misbehaved)?;
         common.counters.acks_received += 1;
         self.may_send = true;
-        if let Heard::News { path: PathNews { rtt_sample, marks, judgement }, large_passed } = heard {
+        if let Heard::News { path: mut news, large_passed } = heard {
             // FIN cannot be acknowledged before the last block is decoded, however long that takes. What was overtaken
             // on its way shows nothing.
             if !was_drained {
@@ -234,12 +252,23 @@ impl Open {
             }
             let received = common.path.flight().reported().map_or(0, |reported| reported.received);
             common.link.marks.on_report(&records, received);
-            let rtt_sample = rtt_sample.or_else(|| Self::asked_sample(now, common, &report));
-            self.on_message_report(now, common, &report, &records)?;
-            self.on_news(now, common, &report, (rtt_sample, &marks), header.receive_queue_kib);
-            self.on_sizes_reported(now, common, large_passed, reported, judgement);
-            self.pay_off(now, common, proven);
-            self.feed_breaker(now, common, report.bytes_received, judgement);
+            news.rtt_sample = news.rtt_sample.or_else(|| Messages::asked_sample(now, common, &report));
+            Messages::on_report(now, common, &report, &records)?;
+            common.counters.arrival_rate_bps = report.arrival_rate_bps;
+            let demand = Demand {
+                queue_kib: header.receive_queue_kib,
+                arrival_rate_bps: report.arrival_rate_bps,
+                symbol_size: common.streams.send.packet_symbol_size(),
+                is_drained: common.streams.send.is_drained(),
+                has_messages: common.messages.as_ref().is_some_and(|messages| messages.send.is_under_way()),
+            };
+            common.path.on_news(now, &news, demand);
+            let sizes = (large_passed, reported);
+            common.change_path(now, |path, link| path.on_sizes_reported(now, &link.arrivals, sizes, news.judgement));
+            proven.pay_off(now, common);
+            let is_credit_short = common.spending() != Spending::Freely;
+            let arrived_bytes = report.bytes_received.min(common.counters.bytes_sent);
+            common.path.watch(now, &common.link.numbers, arrived_bytes, news.judgement, is_credit_short);
             common.streams.on_peer_limits(report.streams);
         }
         Ok(())
@@ -270,8 +299,10 @@ impl Open {
                 common.streams.take_ack(now, &mut common.path, ack, number)?;
                 self.may_send = true;
             }
-            Ack::PathProbe => self.on_size_probe(number),
-            Ack::OfPathProbe { echo } => self.on_size_answer(now, common, echo),
+            Ack::PathProbe => common.path.on_size_asked(number),
+            Ack::OfPathProbe { echo } => {
+                self.may_send |= common.change_path(now, |path, _| path.on_size_answer(now, echo));
+            }
             Ack::PathChallenge { .. }
             | Ack::PathResponse { .. }
             | Ack::Noise

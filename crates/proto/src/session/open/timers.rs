@@ -9,6 +9,7 @@ use crate::limits::KEEP_ALIVE_REPEAT;
 use crate::session::End;
 use crate::session::common::Common;
 use crate::session::open::Open;
+use crate::session::open::messages::Messages;
 use crate::shared::state::State;
 use crate::shared::{Timer, earlier, earliest};
 
@@ -25,7 +26,7 @@ impl Open {
         earliest([
             (self.idle_at(common), Timer::Idle),
             (self.handshake.next_timeout(), Timer::Handshake),
-            ((owes_answer || self.size_answer.is_some()).then_some(now), Timer::Answer),
+            ((owes_answer || common.path.owes_size_answer()).then_some(now), Timer::Answer),
             (common.streams.recv.answer_at(), Timer::Answer),
             (self.closing.next_timeout(), Timer::Closing),
             (self.report_due_at(common), Timer::Report),
@@ -34,7 +35,7 @@ impl Open {
             (self.own_ticket_at(common), Timer::Ticket),
             (self.data_at(now, common), Timer::Data),
             (self.size_probe_at(common), Timer::Data),
-            (self.suspect_at(common), Timer::Data),
+            (common.path.suspect_at(), Timer::Data),
             (common.link.paths.due_at(), Timer::Path),
         ])
     }
@@ -115,18 +116,26 @@ impl Open {
         asked + wait.max(asked.since(common.last_heard) / 4).min(WINDOW_PROBE.max(wait))
     }
 
+    /// Time of the next probe of the packet size.
+    pub(super) fn size_probe_at(&self, common: &Common) -> Option<Time> {
+        if self.state() == State::TimeWait {
+            return None;
+        }
+        common.path.size_probe_at(&common.link.arrivals, || common.spending())
+    }
+
     /// Earliest time for data, as far as is known.
     fn data_at(&self, now: Time, common: &Common) -> Option<Time> {
         if self.state() == State::TimeWait {
             return None;
         }
         if self.may_send {
-            return Some(self.pacer.ready_at().max(now));
+            return Some(common.path.ready_at().max(now));
         }
-        let message = self.message_at(self.sender_asked_at, common);
+        let message = Messages::next_at(self.sender_asked_at, common);
         // Anything due when the sender was last asked and had nothing waits for another event.
-        let fresh = common.streams.send.next_timeout(self.sender_asked_at, &common.path, self.spending(common));
-        earlier(fresh, message).map(|at| at.max(self.pacer.ready_at()))
+        let fresh = common.streams.send.next_timeout(self.sender_asked_at, &common.path, common.spending());
+        earlier(fresh, message).map(|at| at.max(common.path.ready_at()))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::session::common::Common;
 use crate::session::handshake::syn_options;
 use crate::session::link::EmitError;
 use crate::session::open::Open;
-use crate::session::open::packet_size::symbol_bytes;
+use crate::session::open::messages::Messages;
 use crate::session::paths::PathMessage;
 use crate::shared::state::State;
 use crate::shared::{Data, Role, Transmit};
@@ -79,7 +79,9 @@ impl Open {
         common: &mut Common,
         out: &mut DatagramBuffer,
     ) -> Result<Option<Transmit>, EmitError> {
-        self.watch_packet_size(now, common);
+        if common.path.suspect_at().is_some_and(|at| now >= at) {
+            self.may_send |= common.change_path(now, |path, _| path.suspect_size(now));
+        }
         let mut remote = common.link.paths.active();
         let (length, data) = if let Some(control) = self.control(now, common, &mut remote) {
             if control.wants_answer() {
@@ -89,9 +91,8 @@ impl Open {
                 common.path.on_sent_elsewhere(common.link.numbers.end());
             }
             (self.write_control(now, common, &control, out)?, None)
-        } else if let Some(probe) = self.size_probe(now, common, out)? {
-            self.pacer.sent(now, common.ip_bytes(probe.length, 0));
-            let sent = common.on_sent(now, probe.length, None, remote);
+        } else if let Some(length) = self.size_probe(now, common, out)? {
+            let sent = common.on_sent(now, length, None, remote);
             return Ok(Some(Transmit { is_alone: true, ..sent }));
         } else if let Some(data) = self.data_segment(now, common, out)? {
             self.query.on_sent(now, || common.path.rtt().smoothed());
@@ -107,11 +108,8 @@ impl Open {
             return Ok(None);
         };
         match data {
-            Some(data) => self.pacer.sent(now, common.ip_bytes(length, data.elided_bytes)),
-            None => {
-                let datagram_bytes = u64::from(self.packet_size.bytes());
-                self.pacer.sent_control(now, common.ip_bytes(length, 0), datagram_bytes);
-            }
+            Some(data) => common.path.pace_data(now, common.path.ip_bytes(length, data.elided_bytes)),
+            None => common.path.pace_control(now, common.path.ip_bytes(length, 0)),
         }
         Ok(Some(common.on_sent(now, length, data, remote)))
     }
@@ -124,7 +122,7 @@ impl Open {
         first
             .or_else(|| path_segment(now, common, remote).map(Control::Bare))
             .or_else(|| self.query(now, common))
-            .or_else(|| self.next_size_answer().map(Control::Bare))
+            .or_else(|| size_answer(common).map(Control::Bare))
             .or_else(|| self.ticket(now, common))
             .or_else(|| self.report(now, common))
             .or_else(|| self.fin_ack_segment(common).map(Control::Bare))
@@ -187,7 +185,7 @@ impl Open {
         out: &mut DatagramBuffer,
     ) -> Result<usize, EmitError> {
         let mut numbered = common.link.begin(&Segment::Report(header), out);
-        let room = symbol_bytes(&self.packet_size, common).max(limits::REPORT_ROOM_BYTES_MIN);
+        let room = common.packet_symbol_bytes().max(limits::REPORT_ROOM_BYTES_MIN);
         let mut writer = ReportWriter::new(numbered.draft.payload_up_to(room), report)?;
         if let Some(clock) = clock {
             clock.write(&mut writer);
@@ -196,7 +194,7 @@ impl Open {
             // They are cumulative: what has no room is in the next report.
             let _written = writer.ecn(counts);
         }
-        Self::write_message_records(now, common, report.highest_datagram, &mut writer);
+        Messages::write_records(now, common, report.highest_datagram, &mut writer);
         let streams = &mut common.streams;
         streams.recv.write_records(&mut writer, streams.ids.unseen());
         let length = writer.finish();
@@ -305,6 +303,26 @@ impl Open {
 
     // ---- data ----
 
+    /// Writes the probe of a packet size that is due; returns its length.
+    fn size_probe(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        out: &mut DatagramBuffer,
+    ) -> Result<Option<usize>, EmitError> {
+        if self.size_probe_at(common).is_none_or(|at| now < at) {
+            return Ok(None);
+        }
+        let Some(bytes) = common.path.next_size_probe(now, &common.link.arrivals) else { return Ok(None) };
+        let mut numbered = common.link.begin(&Segment::Ack(Ack::PathProbe), out);
+        let payload_bytes = usize::from(bytes).saturating_sub(common.around_payload_bytes());
+        numbered.draft.payload(payload_bytes)?.fill(0);
+        let number = numbered.number;
+        let length = common.link.complete(numbered)?;
+        common.path.on_size_probe_sent(now, bytes, number, common.path.ip_bytes(length, 0));
+        Ok(Some(length))
+    }
+
     fn data_segment(
         &mut self,
         now: Time,
@@ -315,9 +333,9 @@ impl Open {
             return Ok(None);
         }
         if self.was_idle {
-            self.pacer.resume(now);
+            common.path.resume(now);
         }
-        if self.pacer.ready_at() > now {
+        if common.path.ready_at() > now {
             self.may_send = true;
             return Ok(None);
         }
@@ -336,18 +354,17 @@ impl Open {
         common: &mut Common,
         out: &mut DatagramBuffer,
     ) -> Result<Option<Data>, EmitError> {
-        if let Some(data) = self.next_message(now, common, out)? {
+        if let Some(data) = Messages::next(now, common, out)? {
             return Ok(Some(data));
         }
-        let spending = self.spending(common);
+        let spending = common.spending();
         let send = &mut common.streams.send;
-        let is_full =
-            self.rate_control.as_ref().is_some_and(|control| common.path.flight().on_path() >= control.in_flight_max());
-        let Some(symbol) = send.next_symbol(now, &common.path, spending, is_full) else {
-            self.note_limited(is_full);
+        let Some(symbol) = send.next_symbol(now, &common.path, spending) else {
+            common.path.on_nothing_to_send();
             return if send.has_failed() { Err(EmitError::Code) } else { Ok(None) };
         };
-        self.begin_rate_control(now, common, symbol.info.k);
+        let hint = common.hint();
+        common.path.begin_rate_control(now, symbol.info.k, &common.link.numbers, hint);
         let send = &mut common.streams.send;
         let data = segment::Data {
             stream: symbol.stream,
@@ -363,21 +380,15 @@ impl Open {
         send.on_sent(now, &mut common.path, symbol, numbered.number);
         let length = common.link.complete(numbered)?;
         let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
-        self.on_data_sent(now, common, common.ip_bytes(length, elided_bytes), false);
+        let ip_bytes = common.path.ip_bytes(length, elided_bytes);
+        common.path.on_data_sent(now, ip_bytes, false, &common.link.numbers);
         Ok(Some(Data { length, elided_bytes }))
     }
+}
 
-    /// A datagram of data of as many IP bytes leaves, which was cut to fit into it, or not.
-    pub(super) fn on_data_sent(&mut self, now: Time, common: &Common, ip_bytes: u64, is_cut: bool) {
-        self.credit.on_sent(now, ip_bytes);
-        self.note_size(ip_bytes, is_cut);
-        let numbers = &common.link.numbers;
-        if let Some(control) = &mut self.rate_control
-            && control.on_sent(numbers.sent_before(numbers.end()))
-        {
-            self.update_rate(&common.config);
-        }
-    }
+/// The answer to the peer's probe of a packet size.
+fn size_answer(common: &mut Common) -> Option<Segment> {
+    common.path.take_size_answer().map(|echo| Segment::Ack(Ack::OfPathProbe { echo }))
 }
 
 fn path_segment(now: Time, common: &mut Common, remote: &mut SocketAddr) -> Option<Segment> {

@@ -150,9 +150,9 @@ impl SendSide {
 
     // ---- sending ----
 
-    /// The next symbol to send at `now`, without regard to the rate (`spec/protocol.md` \[plan-3\]). If the path `is_full`, only a probe of silence
+    /// The next symbol to send at `now`, without regard to the rate (`spec/protocol.md` \[plan-3\]). If the path is blocked, only a probe of silence
     /// is sent: without it, the loss of all datagrams would never be noticed.
-    pub(crate) fn next_symbol(&mut self, now: Time, path: &Path, spending: Spending, is_full: bool) -> Option<Symbol> {
+    pub(crate) fn next_symbol(&mut self, now: Time, path: &Path, spending: Spending) -> Option<Symbol> {
         if matches!(spending, Spending::Trickle { not_before } if now < not_before) {
             return None;
         }
@@ -163,8 +163,11 @@ impl SendSide {
             self.wake_timed(now);
         }
         self.shared.is_thrifty = spending != Spending::Freely;
-        let is_blocked = is_full || path.is_blocked(now);
-        let due = if is_blocked { None } else { self.question(now).or_else(|| self.due_symbol(now, path, spending)) };
+        let due = if path.is_blocked(now) {
+            None
+        } else {
+            self.question(now).or_else(|| self.due_symbol(now, path, spending))
+        };
         let symbol = due.or_else(|| self.probe(now, path, spending))?;
         match self.shared.parts_of(symbol.symbol_size) {
             1 => Some(symbol),
@@ -295,7 +298,7 @@ impl SendSide {
         }
         let what = Carried::Symbol { stream: id, block_id: symbol.block_id };
         let sent = Sent::new(number, now, what);
-        path.on_data_sent(sent, symbol.reason == Reason::Probe);
+        path.on_symbol_sent(sent, symbol.reason == Reason::Probe);
         self.tell_if_writable(id, path);
     }
 

@@ -9,6 +9,7 @@ use crate::error::PeerMisbehaved;
 use crate::limits;
 use crate::path::in_flight::Carried;
 use crate::path::numbers::DatagramNumbers;
+use crate::path::rate::RateBounds;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::session::sharing::WriteAllowance;
 use crate::stream::send::plan;
@@ -50,7 +51,10 @@ impl std::ops::DerefMut for Sender {
 }
 
 fn with_config(config: &Config) -> Sender {
-    Sender { side: SendSide::new(config, Kernel::detect(), Opener::Initiator, None), path: Path::default() }
+    Sender {
+        side: SendSide::new(config, Kernel::detect(), Opener::Initiator, None),
+        path: Path::new(0, RateBounds::new(config, 0)),
+    }
 }
 
 /// A report's record of the first stream: its state, and the list of its blocks.
@@ -58,13 +62,13 @@ type FirstRecord<'a> = Option<(StreamState, &'a [Run])>;
 
 impl Sender {
     fn establish(&mut self, window_blocks: u32) {
-        self.path.establish(NOW, false);
+        self.path = Path::open(NOW, false);
         self.side.establish(NOW, &self.path, (1420, 1420), (window_blocks, 1 << 30));
     }
 
     /// The next symbol that may be sent freely.
     fn next(&mut self, now: Time) -> Option<Symbol> {
-        self.side.next_symbol(now, &self.path, Spending::Freely, false)
+        self.side.next_symbol(now, &self.path, Spending::Freely)
     }
 
     fn on_sent(&mut self, now: Time, symbol: Symbol, number: u64) {
@@ -569,7 +573,7 @@ fn a_peer_which_lies_about_its_clock_moves_the_queue_alone() {
             // Of what was never sent, of what is older than all, and such as say that a datagram arrived long before it was sent.
             for marks in [&[][..], &[(1, 0)], &[(1, 0), (2, 10), (1 << 23, 1 << 23)], &[((1 << 24) - 1, 9)]] {
                 let (mut lied_to, sent) = sender(0, 2);
-                lied_to.path.establish(NOW, reads_clock);
+                lied_to.path.set_reads_clock(reads_clock);
                 assert_eq!(sample(hear_clock(&mut lied_to, sent, clock_us, marks)), plain);
                 assert_eq!(
                     (lied_to.path.flight().len(), lied_to.path.flight().room()),
