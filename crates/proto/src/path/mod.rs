@@ -13,6 +13,7 @@ pub(crate) mod loss;
 pub(crate) mod numbers;
 pub(crate) mod pacing;
 pub(crate) mod packet_size;
+pub(crate) mod paths;
 pub(crate) mod queue_delay;
 pub(crate) mod rate;
 pub(crate) mod rate_control;
@@ -21,6 +22,7 @@ pub(crate) mod rtt;
 pub(crate) mod unjudged;
 pub(crate) mod windowed;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use dfcp_time::Time;
@@ -44,9 +46,21 @@ use crate::config::Config;
 use crate::error::PeerMisbehaved;
 use crate::stats::Stats;
 
+/// Name of a path within its session: that with which it began is the first, and no other gets the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PathId(u32);
+
+impl PathId {
+    /// The path of the handshake.
+    pub(crate) const FIRST: Self = Self(0);
+}
+
 /// State of one path, as far as sending needs it (RFC 9000 §9.4, RFC 9002).
 #[derive(Debug)]
 pub(crate) struct Path {
+    id: PathId,
+    /// The peer's address.
+    remote: SocketAddr,
     /// Bytes of an IP packet in front of a datagram: the configured ones, or what the path needs.
     overhead_bytes: u32,
     rtt: RttEstimator,
@@ -100,9 +114,11 @@ pub(crate) struct Demand {
 }
 
 impl Path {
-    /// A path of which nothing is known.
-    pub(crate) fn new(overhead_bytes: u32, bounds: RateBounds) -> Self {
+    /// The first path of a session, of which nothing is known.
+    pub(crate) fn new(remote: SocketAddr, overhead_bytes: u32, bounds: RateBounds) -> Self {
         Self {
+            id: PathId::FIRST,
+            remote,
             overhead_bytes,
             rtt: RttEstimator::default(),
             flight: Flight::default(),
@@ -123,6 +139,15 @@ impl Path {
         self.rate.set_bounds(agreed.bounds);
         let (new, bytes) = (agreed.has_discovery, agreed.packet_bytes);
         self.packet_size = if new { PacketSize::new(now, bytes) } else { PacketSize::fixed(bytes) };
+    }
+
+    pub(crate) fn id(&self) -> PathId {
+        self.id
+    }
+
+    /// The peer's address.
+    pub(crate) fn remote(&self) -> SocketAddr {
+        self.remote
     }
 
     // ---- round trip ----
@@ -306,8 +331,9 @@ impl Path {
 
     // ---- moves ----
 
-    /// The peer has answered from another address. What is in flight went to the one before, and the silence since then was for that reason.
-    pub(crate) fn on_moved(&mut self, now: Time, numbers: &DatagramNumbers) {
+    /// The peer has proven that it receives at `remote`. What is in flight went to the one before, and the silence since then was for that reason.
+    fn on_moved(&mut self, now: Time, remote: SocketAddr, numbers: &DatagramNumbers) {
+        self.remote = remote;
         self.flight.on_moved(now, numbers.sent_before(numbers.end()));
     }
 
@@ -317,7 +343,8 @@ impl Path {
     }
 
     /// Forgets what was known of the old path: it says nothing about this one, whose round trip may be `rtt`.
-    pub(crate) fn on_new_path(&mut self, now: Time, rtt: Duration) {
+    fn become_other(&mut self, now: Time, id: PathId, rtt: Duration) {
+        self.id = id;
         self.rtt = RttEstimator::default();
         self.rtt.guess(rtt);
         self.credit.on_new_path();
@@ -414,9 +441,9 @@ impl Path {
 #[cfg(test)]
 impl Path {
     /// An open one without bounds.
-    pub(crate) fn open(now: Time, reads_clock: bool) -> Self {
+    pub(crate) fn open(remote: SocketAddr, now: Time, reads_clock: bool) -> Self {
         let bounds = RateBounds::new(&Config::danger_unsealed(), 0);
-        let mut path = Self::new(0, bounds);
+        let mut path = Self::new(remote, 0, bounds);
         path.establish(now, Agreement { reads_clock, bounds, packet_bytes: 1500, has_discovery: false });
         path
     }
@@ -459,7 +486,7 @@ mod tests {
     fn no_rate_cap_of_the_peers_raises_the_credit() {
         let spent = |rate, cap_bps, megabytes: u64| {
             let config = Config::sealed(PeerKey::Any).with_rate(rate);
-            let mut path = Path::new(0, RateBounds::new(&config, cap_bps));
+            let mut path = Path::new(([192, 0, 2, 1], 9).into(), 0, RateBounds::new(&config, cap_bps));
             path.credit.on_report(Some(Duration::from_millis(10)));
             path.credit.on_sent(Time::from_s(1), megabytes * 1_000_000);
             matches!(path.spending(1_500, || 0), Spending::Trickle { .. })

@@ -149,7 +149,7 @@ impl Pair {
         let mut pair = Self {
             random,
             sender,
-            sender_path: Path::open(now, false),
+            sender_path: Path::open(([192, 0, 2, 1], 9).into(), now, false),
             receiver,
             now,
             numbers,

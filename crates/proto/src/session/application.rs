@@ -32,7 +32,7 @@ impl Session {
             .common
             .streams
             .send
-            .write(now, &self.common.path, StreamId::FIRST, data)
+            .write(now, self.common.paths.active(), StreamId::FIRST, data)
             .ok_or(WriteError::ShutDown)?;
         if taken > 0 {
             self.has_to_send();
@@ -117,13 +117,13 @@ impl Session {
     pub fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
         rate.validate_in(Profile::Modern)?;
         Arc::make_mut(&mut self.common.config).rate = rate;
-        self.common.path.set_config(&self.common.config);
+        self.common.paths.active_mut().set_config(&self.common.config);
         Ok(())
     }
 
     /// Tells what the headers below ours cost on the path of this connection, once its peer is known.
     pub fn set_overhead_bytes(&mut self, overhead_bytes: u32) {
-        self.common.path.set_overhead_bytes(overhead_bytes);
+        self.common.paths.active_mut().set_overhead_bytes(overhead_bytes);
     }
 
     /// Changes the kind of traffic while the connection runs.
@@ -159,9 +159,10 @@ impl Session {
     /// Counters and estimates.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let Common { streams, link, path, .. } = &self.common;
+        let Common { streams, link, paths, .. } = &self.common;
+        let path = paths.active();
         let mut stats = self.common.counters.stats();
-        stats.path_changes = link.paths.changes();
+        stats.path_changes = paths.changes();
         stats.segments_forged = link.keys.as_ref().map_or(0, |keys| keys.forged());
         (stats.ecn_received, stats.ecn_reported) = (link.marks.received(), link.marks.reported());
         stats.datagrams_missing = link.arrivals.missing();
@@ -192,7 +193,7 @@ impl Session {
     /// Rate and round trip that the automatic rate has proven for the path; `None` before that.
     #[must_use]
     pub fn path_hint(&self) -> Option<PathHint> {
-        self.common.path.hint()
+        self.common.path().hint()
     }
 
     /// The open phase; a closed session keeps it for its figures.

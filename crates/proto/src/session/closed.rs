@@ -47,7 +47,7 @@ impl Closed {
     ) -> Result<Option<Transmit>, EmitError> {
         let Some(reason) = self.reset.take() else { return Ok(None) };
         let length = common.link.write(&Segment::Reset(Reset { reason }), out)?;
-        let remote = common.link.paths.active();
+        let remote = common.paths.active().remote();
         Ok(Some(common.on_sent(now, length, None, remote)))
     }
 }

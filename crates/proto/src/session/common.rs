@@ -11,11 +11,12 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
 use crate::config::{Config, Content};
-use crate::path::Path;
 use crate::path::credit::Spending;
 use crate::path::ecn::Ecn;
 use crate::path::hint::PathHint;
+use crate::path::paths::Paths;
 use crate::path::rate::RateBounds;
+use crate::path::{Path, PathId};
 use crate::proof;
 use crate::random::SeekableRng;
 use crate::session::link::Link;
@@ -43,7 +44,7 @@ pub(super) struct Common {
     pub(super) streams: StreamSet,
     /// In an open session, if both ends have chosen them.
     pub(super) messages: Option<Box<Messages>>,
-    pub(super) path: Path,
+    pub(super) paths: Paths,
     pub(super) last_heard: Time,
     pub(super) last_sent: Time,
     pub(super) events: Events,
@@ -69,10 +70,10 @@ impl Common {
             features: Features::NONE,
             receive_queue_kib: 0,
             random,
-            link: Link::new(ports, local_id, remote, is_sealed),
+            link: Link::new(ports, local_id, is_sealed),
             streams: StreamSet::new(&config, role, proofs),
             messages: None,
-            path: Path::new(config.overhead_bytes, RateBounds::new(&config, 0)),
+            paths: Paths::new(Path::new(remote, config.overhead_bytes, RateBounds::new(&config, 0))),
             last_heard: now,
             last_sent: now,
             events: Events::default(),
@@ -98,8 +99,8 @@ impl Common {
     /// A datagram has been written: without data, or with `data`.
     pub(super) fn on_sent(&mut self, now: Time, length: usize, data: Option<Data>, remote: SocketAddr) -> Transmit {
         let elided_bytes = data.map_or(0, |data| data.elided_bytes);
-        let ip_bytes = self.path.ip_bytes(length, elided_bytes);
-        self.path.count_sent(ip_bytes);
+        let path = self.paths.active_mut();
+        path.count_sent(path.ip_bytes(length, elided_bytes));
         self.counters.segments_sent += 1;
         self.counters.bytes_sent += length as u64 + u64::from(elided_bytes);
         self.last_sent = now;
@@ -109,9 +110,14 @@ impl Common {
 
     // ---- the path ----
 
+    /// The path that is used.
+    pub(super) fn path(&self) -> &Path {
+        self.paths.active()
+    }
+
     /// Bytes of an IP packet besides the payload of its segment.
     pub(super) fn around_payload_bytes(&self) -> usize {
-        self.path.overhead_bytes() as usize + dfcp_wire::overhead_bytes(self.link.is_sealed)
+        self.path().overhead_bytes() as usize + dfcp_wire::overhead_bytes(self.link.is_sealed)
     }
 
     /// Bytes of an IP packet besides the data of a symbol, of whatever stream.
@@ -122,17 +128,17 @@ impl Common {
 
     /// Bytes of data in a symbol for which packets have room.
     pub(super) fn packet_symbol_bytes(&self) -> usize {
-        (self.path.packet_bytes() as usize).saturating_sub(self.around_symbol_bytes()).max(1)
+        (self.path().packet_bytes() as usize).saturating_sub(self.around_symbol_bytes()).max(1)
     }
 
-    /// Lets something change the path, whose packet size blocks follow. `true` if that is another.
-    pub(super) fn change_path(&mut self, now: Time, change: impl FnOnce(&mut Path, &Link)) -> bool {
-        let before = self.path.packet_bytes();
-        change(&mut self.path, &self.link);
-        let is_resized = self.path.packet_bytes() != before;
+    /// Lets something change the paths, whose packet size blocks follow. `true` if that is another.
+    pub(super) fn change_paths(&mut self, now: Time, change: impl FnOnce(&mut Paths, &Link)) -> bool {
+        let before = self.path().packet_bytes();
+        change(&mut self.paths, &self.link);
+        let is_resized = self.path().packet_bytes() != before;
         if is_resized {
             let bytes = self.packet_symbol_bytes();
-            self.streams.send.set_packet_symbol_size(now, &self.path, bytes);
+            self.streams.send.set_packet_symbol_size(now, self.paths.active(), bytes);
         }
         is_resized
     }
@@ -140,15 +146,15 @@ impl Common {
     /// The data that the credit permits now: the account knows bytes and rates, the sender blocks and symbols.
     pub(super) fn spending(&self) -> Spending {
         let around_bytes = self.around_payload_bytes() as u64;
-        self.path.spending(u64::from(self.symbol_size) + around_bytes, || {
-            let (symbols, symbol_bytes) = self.streams.send.oldest_block_symbols(&self.path);
+        self.path().spending(u64::from(self.symbol_size) + around_bytes, || {
+            let (symbols, symbol_bytes) = self.streams.send.oldest_block_symbols(self.path());
             symbols * (symbol_bytes + around_bytes)
         })
     }
 
     /// Path hint of the configuration, if the session is still on the path with which it began.
     pub(super) fn hint(&self) -> Option<PathHint> {
-        self.config.path_hint.filter(|_| self.link.paths.changes() == 0)
+        self.config.path_hint.filter(|_| self.path().id() == PathId::FIRST)
     }
 
     /// Bytes of the symbol which a data segment stands for without having it.

@@ -77,7 +77,12 @@ impl Streams<'_> {
     pub fn write(&mut self, now: Time, id: StreamId, data: &[u8]) -> Result<usize, StreamError> {
         let session = &mut *self.0;
         session.check_open()?;
-        let taken = session.common.streams.send.write(now, &session.common.path, id, data).ok_or(StreamError::Ended)?;
+        let taken = session
+            .common
+            .streams
+            .send
+            .write(now, session.common.paths.active(), id, data)
+            .ok_or(StreamError::Ended)?;
         if taken > 0 {
             session.has_to_send();
         }

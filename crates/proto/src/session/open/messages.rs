@@ -68,7 +68,7 @@ impl Share {
 
 /// The path, as the planning of messages needs to know it.
 pub(in crate::session) fn path_view(common: &Common) -> PathView {
-    PathView::of(&common.path, common.streams.send.packet_symbol_size())
+    PathView::of(common.paths.active(), common.streams.send.packet_symbol_size())
 }
 
 /// Calls on the messages of a session, if it has any.
@@ -79,7 +79,8 @@ impl Messages {
             return Ok(None);
         }
         let (view, hint) = (path_view(common), common.hint());
-        let Common { messages: Some(messages), path, link, streams, .. } = common else { return Ok(None) };
+        let Common { messages: Some(messages), paths, link, streams, .. } = common else { return Ok(None) };
+        let path = paths.active_mut();
         let symbol = messages.send.next(now, &view);
         // Once, as it passes through all that is in flight, of streams too, and a peer decides how much that is.
         if messages.are_in_flight && !messages.send.is_under_way() {
@@ -140,10 +141,10 @@ impl Messages {
     pub(super) fn next_at(asked: Time, common: &Common) -> Option<Time> {
         let messages = common.messages.as_ref()?;
         // A silent peer must be probed even if nothing else happens: streams tell when only if one of them has data ([silence-2]).
-        let probe = messages.send.is_due().then(|| common.path.probe_at(Spending::Freely));
+        let probe = messages.send.is_due().then(|| common.path().probe_at(Spending::Freely));
         let at = messages.send.next_timeout(asked).into_iter().chain(probe.filter(|&at| at > asked)).min()?;
         let at = at.max(Self::not_before(common)?);
-        let ready = if common.path.rate_bps().is_some() { messages.share.ready_at() } else { at };
+        let ready = if common.path().rate_bps().is_some() { messages.share.ready_at() } else { at };
         Some(at.max(ready))
     }
 

@@ -73,10 +73,11 @@ impl Open {
             Some(idle) => keep_alive.min(idle / 3).max(KEEP_ALIVE_MIN),
             None => keep_alive,
         });
-        common.path.establish(now, agreement(common, peer.rate_max_bps));
+        let agreement = agreement(common, peer.rate_max_bps);
+        common.paths.active_mut().establish(now, agreement);
         let symbol_sizes = (common.symbol_size, common.packet_symbol_bytes());
         let window = (peer.window_blocks, peer.memory_bytes);
-        common.streams.send.establish(now, &common.path, symbol_sizes, window);
+        common.streams.send.establish(now, common.paths.active(), symbol_sizes, window);
         common.streams.on_open(peer.streams);
         common.link.numbers.skip_some(common.random.bytes());
         common.streams.recv.set_symbol_size(common.symbol_size);
@@ -115,12 +116,12 @@ impl Open {
     /// The data that the session has to send, for a driver that lets sessions take turns.
     pub(super) fn sending(&self, common: &Common) -> Sending {
         let send = &common.streams.send;
-        let is_under_way = send.is_under_way(&common.path);
+        let is_under_way = send.is_under_way(common.paths.active());
         Sending {
             is_under_way,
             is_busy: is_under_way || send.is_writer_held_up(),
-            takes_turns: common.path.rate_bps().is_none()
-                && common.path.flight().least_rtt().is_some_and(|rtt| rtt <= SHORT_PATH_RTT_MAX),
+            takes_turns: common.path().rate_bps().is_none()
+                && common.path().flight().least_rtt().is_some_and(|rtt| rtt <= SHORT_PATH_RTT_MAX),
             has_used_allowance: send.has_used_allowance(),
         }
     }
@@ -156,7 +157,7 @@ impl Open {
             let error = Some(ConnectionError::StreamTooLong);
             return Some(End { error, reset: Some(ResetReason::Unspecified) });
         }
-        if common.path.is_too_narrow() {
+        if common.path().is_too_narrow() {
             let error = Some(ConnectionError::PathTooNarrow);
             return Some(End { error, reset: Some(ResetReason::PathTooNarrow) });
         }

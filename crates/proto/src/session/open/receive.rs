@@ -55,7 +55,7 @@ impl Open {
         link.arrivals.observe(now, number, bytes);
         link.marks.count(ecn);
         if newest {
-            link.paths.on_newest(remote);
+            common.paths.on_newest(remote);
         }
         self.handshake.stop_timer();
         self.third = None;
@@ -70,7 +70,7 @@ impl Open {
             }
             Segment::Reset(reset) => Err(End::by_peer(reset).into()),
             Segment::Ack(Ack::PathChallenge { token }) => {
-                common.link.paths.on_challenge(remote, token);
+                common.paths.on_challenge(remote, token);
                 Ok(())
             }
             Segment::Ack(Ack::PathResponse { token }) => self.take_path_response(now, common, token),
@@ -106,14 +106,10 @@ impl Open {
     }
 
     fn take_path_response(&mut self, now: Time, common: &mut Common, token: u64) -> Result<(), Stop> {
-        let moved = common.link.paths.on_response(now, token).ok_or(Dropped::Unexpected)?;
+        let mut moved = None;
+        common.change_paths(now, |paths, link| moved = paths.on_response(now, token, &link.numbers));
+        moved.ok_or(Dropped::Unexpected)?;
         common.last_heard = now;
-        common.path.on_moved(now, &common.link.numbers);
-        // The network in front of another port of the same host is the same: what is known of it stays ([path-5]).
-        if moved.is_other_host {
-            // The peer may have kept the challenge.
-            common.change_path(now, |path, _| path.on_new_path(now, moved.rtt));
-        }
         self.may_send = true;
         self.reporter.on_own_news(now);
         Ok(())
@@ -122,8 +118,7 @@ impl Open {
     /// This side's datagrams leave from another address from now on, which the peer is to hear of (\[path-6\]).
     pub(in crate::session) fn on_own_move(&mut self, now: Time, common: &mut Common, is_other_host: bool) {
         if is_other_host {
-            let rtt = common.path.rtt().smoothed();
-            common.change_path(now, |path, _| path.on_new_path(now, rtt));
+            common.change_paths(now, |paths, _| paths.on_own_move(now));
             self.may_send = true;
         }
         self.owes_keep_alive = true;
@@ -151,7 +146,7 @@ impl Open {
         let result = match segment {
             Segment::Data(data) => self.take_data(now, common, data, payload),
             Segment::Message(message) => {
-                common.path.on_peer_data();
+                common.paths.active_mut().on_peer_data();
                 // The peer may have time for one more round.
                 if common.link.arrivals.has_gap_before(number) {
                     self.reporter.on_urgent(now);
@@ -200,7 +195,7 @@ impl Open {
 
     fn take_data(&mut self, now: Time, common: &mut Common, data: &Data, payload: &[u8]) -> Result<(), PushError> {
         let streams = &mut common.streams;
-        common.path.on_peer_data();
+        common.paths.active_mut().on_peer_data();
         if let Err(error) = streams.admit(now, data.stream, Direction::FromPeer) {
             // A symbol of a stream which there is no memory for: the peer would miss it in the counts.
             streams.recv.count_refused();
@@ -238,9 +233,9 @@ impl Open {
         let was_drained = streams.send.is_drained();
         streams.check_records(&records)?;
         let proven = ProvenSymbols::now(common);
-        let reported = common.path.flight().reported().map_or((0, 0), |before| (before.passed, before.received));
+        let reported = common.path().flight().reported().map_or((0, 0), |before| (before.passed, before.received));
         let numbers = &common.link.numbers;
-        let heard = common.streams.send.on_report(now, &mut common.path, number, (&report, &records), numbers);
+        let heard = common.streams.send.on_report(now, common.paths.active_mut(), number, (&report, &records), numbers);
         let heard = heard.map_err(PushError::Misbehaved)?;
         common.counters.acks_received += 1;
         self.may_send = true;
@@ -250,7 +245,7 @@ impl Open {
             if !was_drained {
                 self.closing.progress(now);
             }
-            let received = common.path.flight().reported().map_or(0, |reported| reported.received);
+            let received = common.path().flight().reported().map_or(0, |reported| reported.received);
             common.link.marks.on_report(&records, received);
             news.rtt_sample = news.rtt_sample.or_else(|| Messages::asked_sample(now, common, &report));
             Messages::on_report(now, common, &report, &records)?;
@@ -262,13 +257,15 @@ impl Open {
                 is_drained: common.streams.send.is_drained(),
                 has_messages: common.messages.as_ref().is_some_and(|messages| messages.send.is_under_way()),
             };
-            common.path.on_news(now, &news, demand);
+            common.paths.active_mut().on_news(now, &news, demand);
             let sizes = (large_passed, reported);
-            common.change_path(now, |path, link| path.on_sizes_reported(now, &link.arrivals, sizes, news.judgement));
+            common.change_paths(now, |paths, link| {
+                paths.active_mut().on_sizes_reported(now, &link.arrivals, sizes, news.judgement);
+            });
             proven.pay_off(now, common);
             let is_credit_short = common.spending() != Spending::Freely;
             let arrived_bytes = report.bytes_received.min(common.counters.bytes_sent);
-            common.path.watch(now, &common.link.numbers, arrived_bytes, news.judgement, is_credit_short);
+            common.paths.active_mut().watch(now, &common.link.numbers, arrived_bytes, news.judgement, is_credit_short);
             common.streams.on_peer_limits(report.streams);
         }
         Ok(())
@@ -281,8 +278,8 @@ impl Open {
             }
             Ack::OfSynAck { echo } => {
                 // Repeats of the ACK name the same SYNACK: only the first one tells the time.
-                if let Some(sample) = self.handshake.rtt(now, echo).filter(|_| !common.path.rtt().is_known()) {
-                    common.path.guess_rtt(sample);
+                if let Some(sample) = self.handshake.rtt(now, echo).filter(|_| !common.path().rtt().is_known()) {
+                    common.paths.active_mut().guess_rtt(sample);
                 }
                 self.reporter.on_urgent(now);
             }
@@ -296,12 +293,12 @@ impl Open {
             | Ack::OfReset { .. }
             | Ack::StopSending { .. }
             | Ack::Gone { .. } => {
-                common.streams.take_ack(now, &mut common.path, ack, number)?;
+                common.streams.take_ack(now, common.paths.active_mut(), ack, number)?;
                 self.may_send = true;
             }
-            Ack::PathProbe => common.path.on_size_asked(number),
+            Ack::PathProbe => common.paths.active_mut().on_size_asked(number),
             Ack::OfPathProbe { echo } => {
-                self.may_send |= common.change_path(now, |path, _| path.on_size_answer(now, echo));
+                self.may_send |= common.change_paths(now, |paths, _| paths.active_mut().on_size_answer(now, echo));
             }
             Ack::PathChallenge { .. }
             | Ack::PathResponse { .. }
@@ -328,7 +325,7 @@ impl Open {
             send.check_first_end(end, proof).map_err(PushError::Misbehaved)?;
         }
         if self.closing.on_fin_acknowledged(end) {
-            send.on_first_finished(&mut common.path, number);
+            send.on_first_finished(common.paths.active_mut(), number);
             common.events.push(EventKind::Finished);
         }
         Ok(())

@@ -28,7 +28,8 @@ impl ProvenSymbols {
         let symbols = proven.symbols - self.symbols;
         if symbols > 0 {
             let symbol_bytes = proven.symbol_bytes - self.symbol_bytes;
-            common.path.on_proven(now, symbol_bytes + symbols * common.around_payload_bytes() as u64);
+            let around_bytes = common.around_payload_bytes() as u64;
+            common.paths.active_mut().on_proven(now, symbol_bytes + symbols * around_bytes);
         }
     }
 }

@@ -26,7 +26,7 @@ impl Open {
         earliest([
             (self.idle_at(common), Timer::Idle),
             (self.handshake.next_timeout(), Timer::Handshake),
-            ((owes_answer || common.path.owes_size_answer()).then_some(now), Timer::Answer),
+            ((owes_answer || common.path().owes_size_answer()).then_some(now), Timer::Answer),
             (common.streams.recv.answer_at(), Timer::Answer),
             (self.closing.next_timeout(), Timer::Closing),
             (self.report_due_at(common), Timer::Report),
@@ -35,8 +35,8 @@ impl Open {
             (self.own_ticket_at(common), Timer::Ticket),
             (self.data_at(now, common), Timer::Data),
             (self.size_probe_at(common), Timer::Data),
-            (common.path.suspect_at(), Timer::Data),
-            (common.link.paths.due_at(), Timer::Path),
+            (common.path().suspect_at(), Timer::Data),
+            (common.paths.due_at(), Timer::Path),
         ])
     }
 
@@ -62,7 +62,7 @@ impl Open {
 
     pub(super) fn report_due_at(&self, common: &Common) -> Option<Time> {
         let regular =
-            self.reporter.due_at(common.path.rtt().report_interval(), common.path.rtt().report_interval_of_much());
+            self.reporter.due_at(common.path().rtt().report_interval(), common.path().rtt().report_interval_of_much());
         earlier(regular, self.credit_report_at(common))
     }
 
@@ -83,7 +83,7 @@ impl Open {
                 return common.last_sent + interval;
             }
             // Three unanswered ones in an idle timeout are no rarity at 50 % loss ([idle-2]).
-            self.last_keep_alive + interval.min(KEEP_ALIVE_REPEAT.max(common.path.rtt().smoothed() * 2))
+            self.last_keep_alive + interval.min(KEEP_ALIVE_REPEAT.max(common.path().rtt().smoothed() * 2))
         });
         // The report which opens a closed window, or permits a stream, may have been lost: ask for another ([silence-5]).
         let asks = common.streams.send.stuck().is_some() || common.streams.wants_more();
@@ -91,7 +91,7 @@ impl Open {
         let regular = earlier(regular, common.streams.recv.has_open_blocks().then(|| self.missing_at(common)));
         // An estimate forbids sending, and nothing else would correct it ([message-14]).
         if common.messages.as_ref().is_some_and(|messages| messages.send.is_hopeless()) {
-            return earlier(regular, Some(self.last_keep_alive + common.path.rtt().smoothed().max(PATH_PROBE_MIN)));
+            return earlier(regular, Some(self.last_keep_alive + common.path().rtt().smoothed().max(PATH_PROBE_MIN)));
         }
         regular
     }
@@ -111,7 +111,7 @@ impl Open {
     /// Time to ask for what this side lacks. A NAT that has given it another port lets nothing in until the peer has heard of that
     /// ([idle-2]).
     fn missing_at(&self, common: &Common) -> Time {
-        let wait = MISSING_MIN.max(common.path.rtt().smoothed() * 4);
+        let wait = MISSING_MIN.max(common.path().rtt().smoothed() * 4);
         let asked = self.last_keep_alive.max(common.last_heard);
         asked + wait.max(asked.since(common.last_heard) / 4).min(WINDOW_PROBE.max(wait))
     }
@@ -121,7 +121,7 @@ impl Open {
         if self.state() == State::TimeWait {
             return None;
         }
-        common.path.size_probe_at(&common.link.arrivals, || common.spending())
+        common.path().size_probe_at(&common.link.arrivals, || common.spending())
     }
 
     /// Earliest time for data, as far as is known.
@@ -130,12 +130,12 @@ impl Open {
             return None;
         }
         if self.may_send {
-            return Some(common.path.ready_at().max(now));
+            return Some(common.path().ready_at().max(now));
         }
         let message = Messages::next_at(self.sender_asked_at, common);
         // Anything due when the sender was last asked and had nothing waits for another event.
-        let fresh = common.streams.send.next_timeout(self.sender_asked_at, &common.path, common.spending());
-        earlier(fresh, message).map(|at| at.max(common.path.ready_at()))
+        let fresh = common.streams.send.next_timeout(self.sender_asked_at, common.paths.active(), common.spending());
+        earlier(fresh, message).map(|at| at.max(common.path().ready_at()))
     }
 }
 

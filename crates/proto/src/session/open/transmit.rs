@@ -12,12 +12,12 @@ use rand_chacha::rand_core::Rng;
 
 use crate::limits;
 use crate::path::arrivals::MarksForReport;
+use crate::path::paths::PathMessage;
 use crate::session::common::Common;
 use crate::session::handshake::syn_options;
 use crate::session::link::EmitError;
 use crate::session::open::Open;
 use crate::session::open::messages::Messages;
-use crate::session::paths::PathMessage;
 use crate::shared::state::State;
 use crate::shared::{Data, Role, Transmit};
 
@@ -79,26 +79,26 @@ impl Open {
         common: &mut Common,
         out: &mut DatagramBuffer,
     ) -> Result<Option<Transmit>, EmitError> {
-        if common.path.suspect_at().is_some_and(|at| now >= at) {
-            self.may_send |= common.change_path(now, |path, _| path.suspect_size(now));
+        if common.path().suspect_at().is_some_and(|at| now >= at) {
+            self.may_send |= common.change_paths(now, |paths, _| paths.active_mut().suspect_size(now));
         }
-        let mut remote = common.link.paths.active();
+        let mut remote = common.paths.active().remote();
         let (length, data) = if let Some(control) = self.control(now, common, &mut remote) {
             if control.wants_answer() {
-                self.query.on_sent(now, || common.path.rtt().smoothed());
+                self.query.on_sent(now, || common.path().rtt().smoothed());
             }
-            if remote != common.link.paths.active() {
-                common.path.on_sent_elsewhere(common.link.numbers.end());
+            if remote != common.paths.active().remote() {
+                common.paths.active_mut().on_sent_elsewhere(common.link.numbers.end());
             }
             (self.write_control(now, common, &control, out)?, None)
         } else if let Some(length) = self.size_probe(now, common, out)? {
             let sent = common.on_sent(now, length, None, remote);
             return Ok(Some(Transmit { is_alone: true, ..sent }));
         } else if let Some(data) = self.data_segment(now, common, out)? {
-            self.query.on_sent(now, || common.path.rtt().smoothed());
+            self.query.on_sent(now, || common.path().rtt().smoothed());
             (data.length, Some(data))
         } else if let Some(segment) = self.keep_alive_segment(now, common) {
-            self.query.on_sent(now, || common.path.rtt().smoothed());
+            self.query.on_sent(now, || common.path().rtt().smoothed());
             let numbered = common.link.begin(&segment, out);
             if let Some(messages) = &mut common.messages {
                 messages.send.on_asked(now, numbered.number);
@@ -107,9 +107,10 @@ impl Open {
         } else {
             return Ok(None);
         };
+        let path = common.paths.active_mut();
         match data {
-            Some(data) => common.path.pace_data(now, common.path.ip_bytes(length, data.elided_bytes)),
-            None => common.path.pace_control(now, common.path.ip_bytes(length, 0)),
+            Some(data) => path.pace_data(now, path.ip_bytes(length, data.elided_bytes)),
+            None => path.pace_control(now, path.ip_bytes(length, 0)),
         }
         Ok(Some(common.on_sent(now, length, data, remote)))
     }
@@ -281,7 +282,7 @@ impl Open {
 
     fn query(&mut self, now: Time, common: &Common) -> Option<Control> {
         self.query_at().filter(|&at| now >= at)?;
-        self.query.take_due(now, common.path.rtt().smoothed()).map(Control::Query)
+        self.query.take_due(now, common.path().rtt().smoothed()).map(Control::Query)
     }
 
     /// This side's reset ticket, or the acknowledgement of the peer's.
@@ -313,13 +314,16 @@ impl Open {
         if self.size_probe_at(common).is_none_or(|at| now < at) {
             return Ok(None);
         }
-        let Some(bytes) = common.path.next_size_probe(now, &common.link.arrivals) else { return Ok(None) };
+        let Some(bytes) = common.paths.active_mut().next_size_probe(now, &common.link.arrivals) else {
+            return Ok(None);
+        };
         let mut numbered = common.link.begin(&Segment::Ack(Ack::PathProbe), out);
         let payload_bytes = usize::from(bytes).saturating_sub(common.around_payload_bytes());
         numbered.draft.payload(payload_bytes)?.fill(0);
         let number = numbered.number;
         let length = common.link.complete(numbered)?;
-        common.path.on_size_probe_sent(now, bytes, number, common.path.ip_bytes(length, 0));
+        let path = common.paths.active_mut();
+        path.on_size_probe_sent(now, bytes, number, path.ip_bytes(length, 0));
         Ok(Some(length))
     }
 
@@ -333,9 +337,9 @@ impl Open {
             return Ok(None);
         }
         if self.was_idle {
-            common.path.resume(now);
+            common.paths.active_mut().resume(now);
         }
-        if common.path.ready_at() > now {
+        if common.path().ready_at() > now {
             self.may_send = true;
             return Ok(None);
         }
@@ -359,12 +363,12 @@ impl Open {
         }
         let spending = common.spending();
         let send = &mut common.streams.send;
-        let Some(symbol) = send.next_symbol(now, &common.path, spending) else {
-            common.path.on_nothing_to_send();
+        let Some(symbol) = send.next_symbol(now, common.paths.active(), spending) else {
+            common.paths.active_mut().on_nothing_to_send();
             return if send.has_failed() { Err(EmitError::Code) } else { Ok(None) };
         };
         let hint = common.hint();
-        common.path.begin_rate_control(now, symbol.info.k, &common.link.numbers, hint);
+        common.paths.active_mut().begin_rate_control(now, symbol.info.k, &common.link.numbers, hint);
         let send = &mut common.streams.send;
         let data = segment::Data {
             stream: symbol.stream,
@@ -377,23 +381,23 @@ impl Open {
         if !send.write_symbol(symbol, numbered.draft.payload(symbol.payload_bytes)?) {
             return Err(EmitError::Code);
         }
-        send.on_sent(now, &mut common.path, symbol, numbered.number);
+        send.on_sent(now, common.paths.active_mut(), symbol, numbered.number);
         let length = common.link.complete(numbered)?;
         let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
-        let ip_bytes = common.path.ip_bytes(length, elided_bytes);
-        common.path.on_data_sent(now, ip_bytes, false, &common.link.numbers);
+        let path = common.paths.active_mut();
+        path.on_data_sent(now, path.ip_bytes(length, elided_bytes), false, &common.link.numbers);
         Ok(Some(Data { length, elided_bytes }))
     }
 }
 
 /// The answer to the peer's probe of a packet size.
 fn size_answer(common: &mut Common) -> Option<Segment> {
-    common.path.take_size_answer().map(|echo| Segment::Ack(Ack::OfPathProbe { echo }))
+    common.paths.active_mut().take_size_answer().map(|echo| Segment::Ack(Ack::OfPathProbe { echo }))
 }
 
 fn path_segment(now: Time, common: &mut Common, remote: &mut SocketAddr) -> Option<Segment> {
-    let Common { link, random, .. } = common;
-    let (to, message) = link.paths.next_message(now, || random.with(|random| random.next_u64()))?;
+    let Common { paths, random, .. } = common;
+    let (to, message) = paths.next_message(now, || random.with(|random| random.next_u64()))?;
     *remote = to;
     Some(Segment::Ack(match message {
         PathMessage::Challenge(token) => Ack::PathChallenge { token },
@@ -414,5 +418,5 @@ fn write_padded(content: &[u8], bytes: usize, out: &mut [u8]) -> Result<usize, E
 /// Answers to what the peer has said of streams, and what ours have to say of their ends.
 fn stream_segment(now: Time, common: &mut Common) -> Option<Segment> {
     let answer = common.streams.recv.next_answer(now).map(Segment::Ack);
-    answer.or_else(|| common.streams.send.next_ending(now, &common.path))
+    answer.or_else(|| common.streams.send.next_ending(now, common.paths.active()))
 }

@@ -53,7 +53,7 @@ impl std::ops::DerefMut for Sender {
 fn with_config(config: &Config) -> Sender {
     Sender {
         side: SendSide::new(config, Kernel::detect(), Opener::Initiator, None),
-        path: Path::new(0, RateBounds::new(config, 0)),
+        path: Path::new(([192, 0, 2, 1], 9).into(), 0, RateBounds::new(config, 0)),
     }
 }
 
@@ -62,7 +62,7 @@ type FirstRecord<'a> = Option<(StreamState, &'a [Run])>;
 
 impl Sender {
     fn establish(&mut self, window_blocks: u32) {
-        self.path = Path::open(NOW, false);
+        self.path = Path::open(self.path.remote(), NOW, false);
         self.side.establish(NOW, &self.path, (1420, 1420), (window_blocks, 1 << 30));
     }
 
