@@ -62,8 +62,8 @@ impl Session {
     /// [`Finished`](crate::Event::Finished) event says that the peer has all of it.
     pub fn shutdown(&mut self, now: Time) {
         self.common.streams.send.shut_down(now, StreamId::FIRST);
+        self.has_to_send();
         let Phase::Open(open) = &mut self.phase else { return };
-        open.may_send = true;
         if let Some(end) = open.update_closing(now, &mut self.common) {
             self.end(end);
         }
@@ -207,9 +207,7 @@ impl Session {
 
     /// The application has given the sender something to do.
     pub(super) fn has_to_send(&mut self) {
-        if let Phase::Open(open) = &mut self.phase {
-            open.may_send = true;
-        }
+        self.common.inputs += 1;
     }
 
     /// The application has made room by reading.

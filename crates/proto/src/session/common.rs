@@ -45,6 +45,8 @@ pub(super) struct Common {
     /// In an open session, if both ends have chosen them.
     pub(super) messages: Option<Box<Messages>>,
     pub(super) paths: Paths,
+    /// Calls of the application and segments of the peer that may have given the sender something to send.
+    pub(super) inputs: u64,
     pub(super) last_heard: Time,
     pub(super) last_sent: Time,
     pub(super) events: Events,
@@ -74,6 +76,7 @@ impl Common {
             streams: StreamSet::new(&config, role, proofs),
             messages: None,
             paths: Paths::new(Path::new(remote, config.overhead_bytes, RateBounds::new(&config, 0))),
+            inputs: 0,
             last_heard: now,
             last_sent: now,
             events: Events::default(),
@@ -131,16 +134,14 @@ impl Common {
         (self.path().packet_bytes() as usize).saturating_sub(self.around_symbol_bytes()).max(1)
     }
 
-    /// Lets something change the paths, whose packet size blocks follow. `true` if that is another.
-    pub(super) fn change_paths(&mut self, now: Time, change: impl FnOnce(&mut Paths, &Link)) -> bool {
+    /// Lets something change the paths, whose packet size blocks follow.
+    pub(super) fn change_paths(&mut self, now: Time, change: impl FnOnce(&mut Paths, &Link)) {
         let before = self.path().packet_bytes();
         change(&mut self.paths, &self.link);
-        let is_resized = self.path().packet_bytes() != before;
-        if is_resized {
+        if self.path().packet_bytes() != before {
             let bytes = self.packet_symbol_bytes();
             self.streams.send.set_packet_symbol_size(now, self.paths.active(), bytes);
         }
-        is_resized
     }
 
     /// The data that the credit permits now: the account knows bytes and rates, the sender blocks and symbols.

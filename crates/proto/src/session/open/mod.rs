@@ -1,6 +1,7 @@
 //! A session which is open: from ESTABLISHED to TIME_WAIT. Wiring over the small owners which decide (streams, reporter,
 //! closing; the path).
 
+mod asked;
 pub(in crate::session) mod messages;
 mod own_ticket;
 mod reading;
@@ -24,6 +25,7 @@ use crate::path::rate::RateBounds;
 use crate::proof;
 use crate::session::common::Common;
 use crate::session::handshake::{DISCOVERY, Handshake, MESSAGES};
+use crate::session::open::asked::Asked;
 use crate::session::open::messages::Messages;
 use crate::session::open::own_ticket::OwnTicket;
 use crate::session::open::reading::ReadingTime;
@@ -56,11 +58,7 @@ pub(super) struct Open {
     last_keep_alive: Time,
     /// The peer is to hear from our new address at once.
     owes_keep_alive: bool,
-    /// The sender should be asked for data when the pacer permits.
-    pub(super) may_send: bool,
-    /// The sender had nothing when it was last asked, and the time of that.
-    was_idle: bool,
-    sender_asked_at: Time,
+    asked: Asked,
 }
 
 impl Open {
@@ -98,9 +96,7 @@ impl Open {
             keep_alive,
             last_keep_alive: opening.began_at,
             owes_keep_alive: false,
-            may_send: true,
-            was_idle: true,
-            sender_asked_at: Time::ZERO,
+            asked: Asked::new(common),
         }
     }
 

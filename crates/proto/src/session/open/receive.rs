@@ -110,7 +110,6 @@ impl Open {
         common.change_paths(now, |paths, link| moved = paths.on_response(now, token, &link.numbers));
         moved.ok_or(Dropped::Unexpected)?;
         common.last_heard = now;
-        self.may_send = true;
         self.reporter.on_own_news(now);
         Ok(())
     }
@@ -119,7 +118,6 @@ impl Open {
     pub(in crate::session) fn on_own_move(&mut self, now: Time, common: &mut Common, is_other_host: bool) {
         if is_other_host {
             common.change_paths(now, |paths, _| paths.on_own_move(now));
-            self.may_send = true;
         }
         self.owes_keep_alive = true;
     }
@@ -168,6 +166,9 @@ impl Open {
         // Also after what was refused: it may have been the last of its stream.
         if common.streams.settle_gone(now) {
             self.reporter.on_own_news(now);
+        }
+        if result.is_ok() && may_give_data(segment) {
+            common.inputs += 1;
         }
         match result {
             Ok(()) => self.update_closing(now, common).map_or(Ok(()), |end| Err(end.into())),
@@ -238,7 +239,6 @@ impl Open {
         let heard = common.streams.send.on_report(now, common.paths.active_mut(), number, (&report, &records), numbers);
         let heard = heard.map_err(PushError::Misbehaved)?;
         common.counters.acks_received += 1;
-        self.may_send = true;
         if let Heard::News { path: mut news, large_passed } = heard {
             // FIN cannot be acknowledged before the last block is decoded, however long that takes. What was overtaken
             // on its way shows nothing.
@@ -294,11 +294,10 @@ impl Open {
             | Ack::StopSending { .. }
             | Ack::Gone { .. } => {
                 common.streams.take_ack(now, common.paths.active_mut(), ack, number)?;
-                self.may_send = true;
             }
             Ack::PathProbe => common.paths.active_mut().on_size_asked(number),
             Ack::OfPathProbe { echo } => {
-                self.may_send |= common.change_paths(now, |paths, _| paths.active_mut().on_size_answer(now, echo));
+                common.change_paths(now, |paths, _| paths.active_mut().on_size_answer(now, echo));
             }
             Ack::PathChallenge { .. }
             | Ack::PathResponse { .. }
@@ -345,4 +344,19 @@ impl Open {
         self.reporter.on_arrival(now);
         Ok(())
     }
+}
+
+/// True for segments that say of streams and messages what may permit to send more of them.
+fn may_give_data(segment: &Segment) -> bool {
+    matches!(
+        segment,
+        Segment::Report(_)
+            | Segment::Ack(
+                Ack::OfFin { .. }
+                    | Ack::ResetStream { .. }
+                    | Ack::OfReset { .. }
+                    | Ack::StopSending { .. }
+                    | Ack::Gone { .. }
+            )
+    )
 }

@@ -129,12 +129,12 @@ impl Open {
         if self.state() == State::TimeWait {
             return None;
         }
-        if self.may_send {
+        if self.asked.may_have_data(common) {
             return Some(common.path().ready_at().max(now));
         }
-        let message = Messages::next_at(self.sender_asked_at, common);
+        let message = Messages::next_at(self.asked.at(), common);
         // Anything due when the sender was last asked and had nothing waits for another event.
-        let fresh = common.streams.send.next_timeout(self.sender_asked_at, common.paths.active(), common.spending());
+        let fresh = common.streams.send.next_timeout(self.asked.at(), common.paths.active(), common.spending());
         earlier(fresh, message).map(|at| at.max(common.path().ready_at()))
     }
 }

@@ -80,7 +80,7 @@ impl Open {
         out: &mut DatagramBuffer,
     ) -> Result<Option<Transmit>, EmitError> {
         if common.path().suspect_at().is_some_and(|at| now >= at) {
-            self.may_send |= common.change_paths(now, |paths, _| paths.active_mut().suspect_size(now));
+            common.change_paths(now, |paths, _| paths.active_mut().suspect_size(now));
         }
         let mut remote = common.paths.active().remote();
         let (length, data) = if let Some(control) = self.control(now, common, &mut remote) {
@@ -336,17 +336,15 @@ impl Open {
         if self.state() == State::TimeWait {
             return Ok(None);
         }
-        if self.was_idle {
+        if self.asked.had_nothing() {
             common.paths.active_mut().resume(now);
         }
         if common.path().ready_at() > now {
-            self.may_send = true;
+            self.asked.on_held_back();
             return Ok(None);
         }
         let data = self.next_data(now, common, out)?;
-        self.may_send = data.is_some();
-        self.was_idle = data.is_none();
-        self.sender_asked_at = now;
+        self.asked.on_answer(now, data.is_some(), common);
         // The last block may just have been cut: FIN follows at once.
         self.start_closing(now, common);
         Ok(data)
