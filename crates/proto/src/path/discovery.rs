@@ -40,12 +40,6 @@ impl Path {
         }
     }
 
-    /// The path is another one.
-    pub(super) fn restart_discovery(&mut self, now: Time) {
-        self.change_packet_size(|size| size.on_new_path(now));
-        self.large_packets = Default::default();
-    }
-
     /// A datagram of data has been sent, which would be another in a larger packet if it `is_cut` to fit.
     pub(super) fn note_size(&mut self, ip_bytes: u64, is_cut: bool) {
         if is_cut || self.is_full_packet(ip_bytes) {

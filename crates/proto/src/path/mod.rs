@@ -342,15 +342,18 @@ impl Path {
         self.flight.on_sent_elsewhere(number);
     }
 
-    /// Forgets what was known of the old path: it says nothing about this one, whose round trip may be `rtt`.
+    /// The path to another host takes the place of this one; its round trip may be `rtt`. It begins with nothing (RFC 9000 §9.4), except what is
+    /// no property of a path: datagrams in flight, which have the session's numbers, what may still be lent to the peer, and the sizes agreed.
     fn become_other(&mut self, now: Time, id: PathId, rtt: Duration) {
+        let fresh = Self::new(self.remote, self.overhead_bytes, self.rate.bounds());
+        let Self { flight, packet_size, credit, .. } = std::mem::replace(self, fresh);
         self.id = id;
-        self.rtt = RttEstimator::default();
         self.rtt.guess(rtt);
-        self.credit.on_new_path();
-        self.flight.on_new_path();
-        self.restart_discovery(now);
-        self.rate.forget_found();
+        self.flight = flight.onto_other_path();
+        self.packet_size = packet_size.of_other_path(now);
+        self.credit = credit.onto_other_path();
+        // A sender that was under way gets no burst from a pacer that has not paced yet.
+        self.resume(now);
     }
 
     // ---- reports ----

@@ -121,12 +121,6 @@ impl SendRate {
         self.update();
     }
 
-    /// The path is another: a rate that was found says nothing of it.
-    pub(crate) fn forget_found(&mut self) {
-        self.control = None;
-        self.update();
-    }
-
     // ---- pacing ----
 
     /// The rate of now; `None` is that of the line.
