@@ -2,16 +2,14 @@
 //! closing; the path).
 
 mod asked;
+mod keep_alive;
 pub(in crate::session) mod messages;
 mod own_ticket;
 mod reading;
 mod receive;
 mod session_query;
 mod spending;
-mod timers;
 mod transmit;
-
-use std::time::Duration;
 
 use dfcp_secure::OpenError;
 use dfcp_time::Time;
@@ -19,13 +17,14 @@ use dfcp_wire::Features;
 use dfcp_wire::segment::ResetReason;
 
 use crate::error::{ConnectionError, Dropped};
-use crate::limits::{KEEP_ALIVE_MIN, SHORT_PATH_RTT_MAX};
+use crate::limits::SHORT_PATH_RTT_MAX;
 use crate::path::Agreement;
 use crate::path::rate::RateBounds;
 use crate::proof;
 use crate::session::common::Common;
 use crate::session::handshake::{DISCOVERY, Handshake, MESSAGES};
 use crate::session::open::asked::Asked;
+use crate::session::open::keep_alive::KeepAlive;
 use crate::session::open::messages::Messages;
 use crate::session::open::own_ticket::OwnTicket;
 use crate::session::open::reading::ReadingTime;
@@ -38,6 +37,7 @@ use crate::shared::closing::Closing;
 use crate::shared::events::EventKind;
 use crate::shared::retransmit::RetransmitSchedule;
 use crate::shared::state::State;
+use crate::shared::{Timer, earlier, earliest};
 
 /// State that exists only while a session is open.
 #[derive(Debug)]
@@ -51,13 +51,9 @@ pub(super) struct Open {
     /// The peer has told its ticket, and is to hear that it has come.
     owes_ticket_ack: bool,
     query: SessionQuery,
-    pub(super) reporter: Reporter,
+    reporter: Reporter,
     reading: ReadingTime,
-    /// The configured silence before we speak, or what the peer needs.
-    keep_alive: Option<Duration>,
-    last_keep_alive: Time,
-    /// The peer is to hear from our new address at once.
-    owes_keep_alive: bool,
+    keep_alive: KeepAlive,
     asked: Asked,
 }
 
@@ -65,12 +61,7 @@ impl Open {
     /// The handshake is done.
     pub(super) fn new(now: Time, common: &mut Common, opening: &mut Opening, agreed: Agreed) -> Self {
         let Agreed { peer, third, ticket } = agreed;
-        let config = &common.config;
-        // A peer which gives up sooner than we would speak must hear of us in time ([idle-3]).
-        let keep_alive = config.keep_alive.map(|keep_alive| match peer.idle_timeout {
-            Some(idle) => keep_alive.min(idle / 3).max(KEEP_ALIVE_MIN),
-            None => keep_alive,
-        });
+        let keep_alive = KeepAlive::new(&common.config, opening.began_at, peer.idle_timeout);
         let agreement = agreement(common, peer.rate_max_bps);
         common.paths.active_mut().establish(now, agreement);
         let symbol_sizes = (common.symbol_size, common.packet_symbol_bytes());
@@ -94,8 +85,6 @@ impl Open {
             reporter: Reporter::default(),
             reading: ReadingTime::default(),
             keep_alive,
-            last_keep_alive: opening.began_at,
-            owes_keep_alive: false,
             asked: Asked::new(common),
         }
     }
@@ -120,6 +109,11 @@ impl Open {
                 && common.path().flight().least_rtt().is_some_and(|rtt| rtt <= SHORT_PATH_RTT_MAX),
             has_used_allowance: send.has_used_allowance(),
         }
+    }
+
+    /// This side has news that the peer waits for.
+    pub(super) fn on_own_news(&mut self, now: Time) {
+        self.reporter.on_own_news(now);
     }
 
     /// Tells the peer once a good part more of the window is free than it knows of.
@@ -178,6 +172,96 @@ impl Open {
             | State::LastAck => None,
         }
     }
+
+    // ---- time ----
+
+    pub(in crate::session) fn next_timeout(&self, now: Time, common: &Common) -> Option<(Time, Timer)> {
+        let owes_answer = self.handshake.owes() || self.closing.due_ack().is_some() || self.owes_ticket_ack;
+        earliest([
+            (self.idle_at(common), Timer::Idle),
+            (self.handshake.next_timeout(), Timer::Handshake),
+            ((owes_answer || common.path().owes_size_answer()).then_some(now), Timer::Answer),
+            (common.streams.recv.answer_at(), Timer::Answer),
+            (self.closing.next_timeout(), Timer::Closing),
+            (self.report_due_at(common), Timer::Report),
+            (self.keep_alive_at(common), Timer::KeepAlive),
+            (self.query_at(), Timer::Query),
+            (self.own_ticket_at(common), Timer::Ticket),
+            (self.data_at(now, common), Timer::Data),
+            (self.size_probe_at(common), Timer::Data),
+            (common.path().suspect_at(), Timer::Data),
+            (common.paths.due_at(), Timer::Path),
+        ])
+    }
+
+    /// Lets time pass; how the session ends, if it does.
+    pub(in crate::session) fn handle_timeout(&mut self, now: Time, common: &Common) -> Option<End> {
+        if self.handshake.is_exhausted(now) {
+            self.handshake.stop_timer();
+        }
+        if self.closing.time_wait_until().is_some_and(|until| now >= until) {
+            return Some(End::default());
+        }
+        if self.idle_at(common).is_some_and(|at| now >= at) {
+            return Some(End::because(ConnectionError::TimedOut));
+        }
+        self.closing.is_exhausted(now).then(|| End::because(ConnectionError::CloseTimeout))
+    }
+
+    /// Time at which silence ends the session (\[idle-1\], \[silence-3\]).
+    fn idle_at(&self, common: &Common) -> Option<Time> {
+        let is_over = self.closing.time_wait_until().is_some();
+        (!is_over).then(|| common.last_heard + common.config.idle_timeout)
+    }
+
+    fn report_due_at(&self, common: &Common) -> Option<Time> {
+        let regular =
+            self.reporter.due_at(common.path().rtt().report_interval(), common.path().rtt().report_interval_of_much());
+        earlier(regular, self.credit_report_at(common))
+    }
+
+    /// Time to tell a peer which waits for it of more streams that it may open.
+    fn credit_report_at(&self, common: &Common) -> Option<Time> {
+        common.streams.ids.credit_at().and_then(|at| self.reporter.due_for(at))
+    }
+
+    fn keep_alive_at(&self, common: &Common) -> Option<Time> {
+        if self.state().is_open() { self.keep_alive.due_at(common) } else { None }
+    }
+
+    /// Time to ask a silent peer if it has lost the session.
+    #[inline]
+    fn query_at(&self) -> Option<Time> {
+        self.query.due_at().filter(|_| self.state() != State::TimeWait)
+    }
+
+    /// Time to tell the peer this side's reset ticket: it can open nothing before the handshake's last message has come.
+    #[inline]
+    fn own_ticket_at(&self, common: &Common) -> Option<Time> {
+        self.own_ticket.due_at(common.last_heard).filter(|_| self.third.is_none() && self.state().is_open())
+    }
+
+    /// Time of the next probe of the packet size.
+    fn size_probe_at(&self, common: &Common) -> Option<Time> {
+        if self.state() == State::TimeWait {
+            return None;
+        }
+        common.path().size_probe_at(&common.link.arrivals, || common.spending())
+    }
+
+    /// Earliest time for data, as far as is known.
+    fn data_at(&self, now: Time, common: &Common) -> Option<Time> {
+        if self.state() == State::TimeWait {
+            return None;
+        }
+        if self.asked.may_have_data(common) {
+            return Some(common.path().ready_at().max(now));
+        }
+        let message = Messages::next_at(self.asked.at(), common);
+        // Anything due when the sender was last asked and had nothing waits for another event.
+        let fresh = common.streams.send.next_timeout(self.asked.at(), common.paths.active(), common.spending());
+        earlier(fresh, message).map(|at| at.max(common.path().ready_at()))
+    }
 }
 
 /// The agreed parameters that concern the path; the peer permits us `rate_max_bps`.
@@ -196,5 +280,38 @@ pub(super) fn unopened(error: &OpenError) -> Stop {
     match error {
         OpenError::ForgeryLimit => End::because(ConnectionError::ForgeryLimit).into(),
         _ => Dropped::Forged.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::security::PeerKey;
+    use crate::session::handshake::PeerLimits;
+    use crate::shared::{Ports, Role};
+
+    /// [close-6]
+    #[test]
+    fn time_wait_lasts_32_seconds() {
+        let start = Time::from_s(1);
+        for config in [Config::sealed(PeerKey::Any), Config::danger_unsealed()] {
+            let (ports, remote) = (Ports { local: 4_000, remote: 9 }, ([198, 51, 100, 1], 9).into());
+            let mut common = Common::new(start, Arc::new(config), ports, remote, Role::Initiator, [3; 32]);
+            let agreed = Agreed { peer: PeerLimits::default(), third: None, ticket: None };
+            let mut open = Open::new(start, &mut common, &mut Opening::accept(start), agreed);
+            open.closing.start(start, 0, &RetransmitSchedule::MODERN);
+            open.closing.on_fin_acknowledged(Some(0));
+            open.closing.on_peer_fin(0);
+            open.closing.on_peer_done();
+            assert_eq!(open.update_closing(start, &mut common), None);
+            let end = start + Duration::from_secs(32);
+            assert_eq!((open.state(), open.closing.next_timeout()), (State::TimeWait, Some(end)));
+            assert_eq!(open.handle_timeout(end - Duration::from_millis(1), &common), None);
+            assert_eq!(open.handle_timeout(end, &common), Some(End::default()));
+        }
     }
 }

@@ -119,7 +119,7 @@ impl Open {
         if is_other_host {
             common.change_paths(now, |paths, _| paths.on_own_move(now));
         }
-        self.owes_keep_alive = true;
+        self.keep_alive.owe();
     }
 
     /// The peer repeats its SYN or SYNACK of this number: our answer was lost.

@@ -298,7 +298,7 @@ impl Open {
         if self.keep_alive_at(common).is_none_or(|at| now < at) {
             return None;
         }
-        (self.last_keep_alive, self.owes_keep_alive) = (now, false);
+        self.keep_alive.on_sent(now);
         Some(Segment::Ack(Ack::KeepAlive { stream: common.streams.send.stuck().unwrap_or_default() }))
     }
 
