@@ -96,7 +96,7 @@ impl Closed {
         } else {
             return Ok(None);
         };
-        let remote = common.link.paths.active();
+        let remote = common.paths.active().remote();
         Ok(Some(common.on_sent(now, length, None, remote)))
     }
 }

@@ -22,7 +22,6 @@ pub(crate) mod message_calls;
 pub(crate) mod noise;
 mod open;
 mod opening;
-mod paths;
 pub(crate) mod protection;
 pub(crate) mod recv_side;
 mod reporter;
@@ -317,7 +316,7 @@ impl Session {
     /// The peer's address. Changes after the peer has moved (`spec/protocol.md`, "Paths").
     #[must_use]
     pub fn remote(&self) -> SocketAddr {
-        self.common.link.paths.active()
+        self.common.paths.active().remote()
     }
 
     /// Time of the latest datagram from the peer that authenticated, and at first of the session's beginning. In plaintext: of the latest
