@@ -15,7 +15,6 @@ use dfcp_terminal::output;
 use dfcp_testbed::{Host, TestbedPlatform};
 
 use super::args::{self, PlatformsArg};
-#[cfg(target_os = "linux")]
 
 /// In the order in which they stand side by side.
 pub(super) type Platforms = Vec<Box<dyn Platform>>;
