@@ -11,6 +11,6 @@ pub struct OutageFigures {
     pub calls: u32,
     /// True if the session is over, and not only silent.
     pub is_lost: bool,
-    /// Why the last call that has ended had no answer.
+    /// Failure of the last call that has ended.
     pub last_failure: Option<String>,
 }

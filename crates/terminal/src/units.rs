@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// At which rates a connection can send, bit/s: those of `dfcp::Config::rate`.
+/// Rates at which a connection can send, bit/s: those of `dfcp::Config::rate`.
 pub const SENDING_RATE_BPS: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
 
 /// An argument that could not be understood; says what is accepted.

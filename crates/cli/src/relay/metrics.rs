@@ -53,7 +53,7 @@ impl Source for OfRelay {
     }
 }
 
-/// Those which have left the link, by how.
+/// Datagrams that have left the link, by their fate.
 fn fates(stats: &DirectionStats) -> [(&'static str, Datagrams); 5] {
     [
         ("forwarded", stats.forwarded),
