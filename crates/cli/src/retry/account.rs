@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{OutageFigures, Watch};
+use super::Watch;
 use crate::limits::CONFIRMED_KNOWN_MAX;
+use crate::outage::OutageFigures;
 use crate::progress::Display;
 use crate::transfer::error::TransferError;
 use crate::transfer::silence::Silence;

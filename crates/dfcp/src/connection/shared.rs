@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use dfcp_proto::{Connection, ConnectionError, Event, Handle, Identity, PathHint, State, Stats, StreamEvent, StreamId};
+use dfcp_proto::{
+    Connection, ConnectionError, Event, Handle, Identity, LastWords, PathHint, State, Stats, StreamEvent, StreamId,
+};
 #[cfg(feature = "classic")]
 use dfcp_proto::{Parameter, ParameterError};
 use dfcp_time::Time;
@@ -375,6 +377,10 @@ impl Shared {
 
     pub(crate) fn path_hint(&self) -> Option<PathHint> {
         self.lock().connection.path_hint()
+    }
+
+    pub(crate) fn last_words(&self) -> Option<LastWords> {
+        self.lock().connection.last_words()
     }
 
     /// Watches the path from now on. Of a connection which is over there is nothing but the last estimates.

@@ -56,12 +56,12 @@ impl Session {
     /// [`StreamEvent::Writable`](crate::StreamEvent::Writable).
     pub fn allow_writing(&mut self, allowance: WriteAllowance) {
         self.common.streams.send.allow(allowance);
-        self.common.streams.send.wake_writers();
+        self.common.streams.send.wake_writers(self.common.paths.active());
     }
 
     /// Tells how many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
     /// queue in front of it (`spec/protocol.md` \[plan-7\]). At first 1.
     pub fn set_queue_sharers(&mut self, sharers: usize) {
-        self.common.streams.send.flight.set_queue_sharers(sharers);
+        self.common.paths.active_mut().set_queue_sharers(sharers);
     }
 }

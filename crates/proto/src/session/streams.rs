@@ -4,6 +4,7 @@ use dfcp_time::Time;
 use dfcp_wire::{StreamId, StreamKind};
 
 use crate::error::StreamError;
+use crate::session::common::Common;
 use crate::session::recv_side::RecvEvent;
 use crate::session::send_side::{Priority, SendEvent};
 use crate::session::{Phase, Session};
@@ -32,7 +33,8 @@ impl Session {
     /// As [`Streams::write`](crate::Streams::write).
     pub(crate) fn write(&mut self, now: Time, id: StreamId, data: &[u8]) -> Result<usize, StreamError> {
         self.check_not_over()?;
-        let taken = self.common.streams.send.write(now, id, data).ok_or(StreamError::Ended)?;
+        let Common { streams, paths, .. } = &mut self.common;
+        let taken = streams.send.write(now, paths.active(), id, data).ok_or(StreamError::Ended)?;
         if taken > 0 {
             self.has_to_send();
         }
@@ -48,8 +50,8 @@ impl Session {
     /// As [`Streams::finish`](crate::Streams::finish). The end of the first stream may be that of the session.
     pub(crate) fn finish(&mut self, now: Time, id: StreamId) {
         self.common.streams.send.shut_down(now, id);
+        self.has_to_send();
         let Phase::Open(open) = &mut self.phase else { return };
-        open.may_send = true;
         if let Some(end) = open.update_closing(now, &mut self.common) {
             self.end(end);
         }
@@ -138,7 +140,7 @@ impl Session {
         if self.common.streams.settle_gone(now)
             && let Phase::Open(open) = &mut self.phase
         {
-            open.reporter.on_own_news(now);
+            open.on_own_news(now);
         }
     }
 }
