@@ -13,7 +13,7 @@
 
 pub(crate) mod application;
 mod begin;
-mod closed;
+pub(crate) mod closed;
 mod common;
 pub(crate) mod handshake;
 mod link;
@@ -41,7 +41,7 @@ use dfcp_wire::{DecodeError, Unverified};
 use crate::error::{ConnectionError, Dropped};
 use crate::path::ecn::Origin;
 pub(crate) use crate::session::begin::Proven;
-use crate::session::closed::Closed;
+use crate::session::closed::{Closed, LastWords};
 use crate::session::common::Common;
 use crate::session::link::EmitError;
 use crate::session::open::Open;
@@ -157,6 +157,10 @@ impl Session {
             }
             (Phase::Opening(_) | Phase::Open(_), Unverified::Clear(header)) if !common.link.is_sealed => {
                 self.take_unsealed(now, &header, origin.ecn, datagram)
+            }
+            (Phase::Closed(closed), _) => {
+                closed.on_datagram(now, datagram.len());
+                Err(Dropped::Unexpected.into())
             }
             _ => Err(Dropped::Unexpected.into()),
         }
@@ -296,6 +300,14 @@ impl Session {
     pub(crate) fn error(&self) -> Option<&ConnectionError> {
         match &self.phase {
             Phase::Closed(closed) => closed.error(),
+            Phase::Opening(_) | Phase::Open(_) => None,
+        }
+    }
+
+    /// The RST that has told the peer that the session is over, once it has left.
+    pub(crate) fn last_words(&self) -> Option<&LastWords> {
+        match &self.phase {
+            Phase::Closed(closed) => closed.last_words(),
             Phase::Opening(_) | Phase::Open(_) => None,
         }
     }
