@@ -17,7 +17,6 @@ pub(crate) mod closed;
 mod common;
 pub(crate) mod handshake;
 mod link;
-mod memory;
 pub(crate) mod message_calls;
 pub(crate) mod noise;
 mod open;
