@@ -142,6 +142,8 @@ pub struct Claim {
     pub tag: Tag,
     /// Measured result.
     pub measured: String,
+    /// A limit of the others, such as the capacity of a path. Over bars it is a line across each group, in the colour of text.
+    Bound,
     /// Result of the comparison.
     pub verdict: Verdict,
 }

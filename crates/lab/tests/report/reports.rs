@@ -119,7 +119,7 @@ fn any_axis() -> impl Strategy<Value = Axis> {
 }
 
 fn any_series() -> impl Strategy<Value = Series> {
-    let role = prop_oneof![Just(Role::Dfcp), Just(Role::Rival)];
+    let role = prop_oneof![Just(Role::Dfcp), Just(Role::Rival), Just(Role::Bound)];
     (any_text(), any_points(), role).prop_map(|(label, points, role)| Series { label, points, role })
 }
 
