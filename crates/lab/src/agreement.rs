@@ -1,9 +1,12 @@
 //! Agreement of platforms: the same points on both, as sure as the comparison needs them.
 
+mod csv;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+pub use self::csv::{Compared, FILE, ReadError, csv, read, table};
 use crate::claims::{Judged, Verdict, digits, name};
 use crate::expand::{Point, Run};
 use crate::plan::Tag;
@@ -55,6 +58,18 @@ pub enum Outcome {
     Differs,
     /// They vary too much from run to run to tell, or a run was too late.
     NotSure,
+}
+
+impl Outcome {
+    /// The outcome in a word or two.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::Differs => "differs",
+            Self::NotSure => "not sure",
+        }
+    }
 }
 
 /// A series at a point, on two platforms.
@@ -275,7 +290,17 @@ impl Count {
     /// Agreement of those `pairs` that can lose packets at random, or of the others.
     #[must_use]
     pub fn of(pairs: &[Pair], has_loss: bool) -> Self {
-        let count = |outcome| pairs.iter().filter(|pair| pair.has_loss == has_loss && pair.outcome == outcome).count();
+        Self::of_outcomes(pairs.iter().filter(|pair| pair.has_loss == has_loss).map(|pair| pair.outcome))
+    }
+
+    /// The same of points that were read from a file.
+    #[must_use]
+    pub fn of_compared(points: &[Compared], has_loss: bool) -> Self {
+        Self::of_outcomes(points.iter().filter(|point| point.has_loss == has_loss).map(|point| point.outcome))
+    }
+
+    fn of_outcomes(outcomes: impl Iterator<Item = Outcome> + Clone) -> Self {
+        let count = |outcome| outcomes.clone().filter(|one| *one == outcome).count();
         Self { agree: count(Outcome::Agrees), differ: count(Outcome::Differs), not_sure: count(Outcome::NotSure) }
     }
 

@@ -1,4 +1,4 @@
-//! `docs/experiments.md`, written from the plans.
+//! The page of experiments and the legend of abbreviations, written from the plans and the tables here.
 
 use std::fmt::Write as _;
 
@@ -6,6 +6,7 @@ use crate::claims::describe;
 use crate::expand::Level;
 use crate::metrics::METRICS;
 use crate::plan::{NUMBERED, PARAMETERS, Series, Source, Tag};
+use crate::report::Table;
 
 /// The keys by which plans name the documents (`source`).
 const DOCUMENTS: [(&str, &str); 6] = [
@@ -56,38 +57,85 @@ const TRAPS: [(&str, &str); 8] = [
     ("N12", "The networks of the claim that S13 judges are not described."),
 ];
 
-/// The page as Markdown.
+/// Groups of plans, by the first letter of their ids.
+const GROUPS: [(&str, &str); 9] = [
+    ("V", "DFCP alone: how goodput depends on loss, delay, redundancy and window"),
+    ("S", "Flows that never end: DFCP beside TCP, on one bottleneck and several"),
+    ("F", "Flows that end: completion times of web objects and DVDs"),
+    ("D", "Dynamics: how flows come to their shares, and follow a bandwidth that changes"),
+    ("B", "Bandwidth estimation by busy periods"),
+    ("X", "Beyond the documents: QUIC, the codec, losses in bursts, rates that starve others"),
+    ("T", "The models of TCP, beside a Linux kernel"),
+    ("A", "The automatic rate"),
+    ("M", "Messages with a deadline"),
+];
+
+/// Tables that explain the abbreviations of ids, sources and reasons.
 #[must_use]
-pub fn experiments_page(sources: &[Source]) -> String {
+pub fn legend() -> Vec<Table> {
+    vec![
+        legend_table("Documents", "Sources of plans and claims.", ["key", "document"], &DOCUMENTS),
+        legend_table(
+            "Traps",
+            "Statements of the documents that mislead. Notes and reasons refer to them by number.",
+            ["trap", "what it is"],
+            &TRAPS,
+        ),
+        legend_table(
+            "Plans",
+            "The first letter of an id names its group. S1.2 is the second claim of plan S1.",
+            ["id", "plans"],
+            &GROUPS,
+        ),
+    ]
+}
+
+fn legend_table(title: &str, text: &str, columns: [&str; 2], rows: &[(&str, &str)]) -> Table {
+    Table {
+        title: title.to_owned(),
+        text: text.to_owned(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: rows.iter().map(|(name, text)| vec![(*name).to_owned(), (*text).to_owned()]).collect(),
+    }
+}
+
+/// All plans with their parameters and claims, the legend, and all metrics and parameters, as Markdown.
+#[must_use]
+pub fn experiments(sources: &[Source]) -> String {
     let mut page = String::from(
         "# Experiments\n\n\
-         <!-- Written from crates/lab/plans by `cargo run -p dfcp-lab --example experiments_page`; change the plans, not this page. -->\n\n\
-         Every figure of the documents which the laboratory reproduces, with its parameters and claims. Run one with\n\
-         `dfcp lab run S1`, all in short with `dfcp lab run all --quick`. How to write a plan: [plans.md](plans.md).\n\n\
+         Every experiment of the laboratory, with its parameters and claims, as `dfcp lab report` writes them.\n\
          Claims are marked N for a number given in the text, Q for a statement, D for a derivation of ours.\n",
     );
-    page.push_str("\n## Documents\n\n| key | document |\n|---|---|\n");
-    rows(&mut page, &DOCUMENTS);
-    page.push_str(
-        "\n## Traps\n\nStatements of the documents that mislead. Notes and reasons refer to them by number.\n\n",
-    );
-    page.push_str("| trap | what it is |\n|---|---|\n");
-    rows(&mut page, &TRAPS);
+    legend().iter().for_each(|table| page += &markdown(table));
     for source in sources {
         plan(&mut page, source);
     }
-    page.push_str("\n## Metrics\n\n| name | what it is |\n|---|---|\n");
-    rows(&mut page, &METRICS);
-    page.push_str("\n## Parameters\n\n| name | what it is |\n|---|---|\n");
-    rows(&mut page, &PARAMETERS);
-    rows(&mut page, &NUMBERED);
+    let parameters: Vec<(&str, &str)> = PARAMETERS.iter().chain(&NUMBERED).copied().collect();
+    for table in [
+        legend_table("Metrics", "", ["name", "what it is"], &METRICS),
+        legend_table("Parameters", "", ["name", "what it is"], &parameters),
+    ] {
+        page += &markdown(&table);
+    }
     page
 }
 
-fn rows(page: &mut String, rows: &[(&str, &str)]) {
-    for (name, text) in rows {
-        line(page, &format!("| `{name}` | {text} |"));
+/// A table with its heading, as Markdown; names in the first column are set as code.
+#[must_use]
+pub fn markdown(table: &Table) -> String {
+    let mut page = format!("\n## {}\n\n", table.title);
+    if !table.text.is_empty() {
+        line(&mut page, &format!("{}\n", table.text));
     }
+    line(&mut page, &format!("| {} |", table.columns.join(" | ")));
+    line(&mut page, &format!("|{}", "---|".repeat(table.columns.len())));
+    for row in &table.rows {
+        let name = row.first().map_or("", String::as_str);
+        let rest = row.iter().skip(1).map(|text| format!(" {} |", cell(text)));
+        line(&mut page, &format!("| `{name}` |{}", rest.collect::<String>()));
+    }
+    page
 }
 
 fn line(page: &mut String, text: &str) {

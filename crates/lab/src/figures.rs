@@ -141,6 +141,7 @@ fn few_losses(plan: &Plan, table: &Table) -> Option<String> {
 fn role(carrier: &Carrier) -> report::Role {
     match carrier.kind {
         Kind::Classic | Kind::Modern => report::Role::Dfcp,
+        Kind::MessageBound => report::Role::Bound,
         _ => report::Role::Rival,
     }
 }

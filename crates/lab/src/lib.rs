@@ -38,7 +38,7 @@ mod table;
 pub mod trace;
 
 pub use claims::{Change, Judged, Verdict, digits, judge};
-pub use docs::experiments_page;
+pub use docs::{experiments, legend, markdown};
 pub use expand::{Choice, Form, Level, Point, Run, SCHEMA, expand};
 pub use figures::figures;
 pub use lateness::{ENDS_BUSY, ENDS_WAITED, LATE_P99_MS, Lateness};

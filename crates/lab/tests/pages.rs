@@ -1,20 +1,29 @@
 //! The documentation says what the plans say.
 
-#[test]
-fn the_page_of_experiments_is_that_of_the_plans() {
-    let written = include_str!("../../../docs/experiments.md");
-    let page = dfcp_lab::experiments_page(&dfcp_lab::plan::builtin().unwrap());
-    assert!(
-        written == page,
-        "docs/experiments.md is old; write it anew: cargo run -p dfcp-lab --example experiments_page"
-    );
+use std::fs;
+use std::path::Path;
+
+#[path = "../examples/pages/pages.rs"]
+mod pages;
+
+fn root() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Keys of documents and numbers of traps have a row in the page's tables.
 #[test]
-fn the_page_of_experiments_explains_its_abbreviations() {
+fn pages_say_what_the_plans_and_the_compared_points_say() {
+    for (path, page) in pages::of_plans(&root(), &dfcp_lab::plan::builtin().unwrap()).unwrap() {
+        let written = fs::read_to_string(root().join(path)).unwrap();
+        assert!(written == page, "{path} is old; write it anew: cargo run --release -p dfcp-lab --example pages");
+        assert!(page.len() <= 8000, "{path} is longer than a screen: {} bytes", page.len());
+    }
+}
+
+/// Keys of documents, numbers of traps and letters of plans have a row in the legend.
+#[test]
+fn the_legend_explains_the_abbreviations() {
     let sources = dfcp_lab::plan::builtin().unwrap();
-    let page = dfcp_lab::experiments_page(&sources);
+    let page = dfcp_lab::experiments(&sources);
     let words = |text: &str| text.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect::<Vec<_>>();
     let documents = sources
         .iter()
@@ -24,11 +33,9 @@ fn the_page_of_experiments_explains_its_abbreviations() {
         word.strip_prefix('N')
             .is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
     });
-    for key in documents.chain(traps) {
-        assert!(
-            page.contains(&format!("\n| `{key}` | ")),
-            "{key} stands in docs/experiments.md without an explanation"
-        );
+    let plans = sources.iter().map(|source| source.plan.id[..1].to_owned());
+    for key in documents.chain(traps).chain(plans) {
+        assert!(page.contains(&format!("\n| `{key}` | ")), "{key} has no explanation");
     }
 }
 

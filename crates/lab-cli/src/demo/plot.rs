@@ -5,8 +5,8 @@ use dfcp_terminal::units::{human_bytes, human_duration, human_percent, human_rat
 
 use super::result::{Ending, RunResult, Transport};
 
-/// Groups of bars, one per loss; within one, a bar per transport and one for what the path can carry. Each DFCP run begins a
-/// group.
+/// Groups of bars, one per loss; within one, a bar per transport, and across it a line at what the path can carry. Each DFCP run
+/// begins a group.
 pub(super) fn chart(results: &[RunResult]) -> String {
     let groups: Vec<&[RunResult]> =
         results.chunk_by(|a, b| a.path.loss == b.path.loss && b.transport != Transport::Dfcp).collect();
@@ -16,7 +16,7 @@ pub(super) fn chart(results: &[RunResult]) -> String {
         let role = if transport.is_dfcp() { Role::Dfcp } else { Role::Rival };
         series(transport.label(), role, &groups, |group| group.iter().find_map(goodput))
     });
-    let ceiling = series("ceiling of the path", Role::Rival, &groups, |group| {
+    let ceiling = series("ceiling of the path", Role::Bound, &groups, |group| {
         group.first().map(|run| run.path.ceiling_bps(run.path.loss))
     });
     report::svg(&Figure {
@@ -39,7 +39,7 @@ fn title(first: &RunResult) -> String {
     )
 }
 
-/// A bar for each group that has a value, which is in bit/s.
+/// A point for each group that has a value, which is in bit/s.
 fn series(label: &str, role: Role, groups: &[&[RunResult]], value: impl Fn(&[RunResult]) -> Option<f64>) -> Series {
     let bar = |(index, group): (usize, &&[RunResult])| Some(Point::exact(index as f64, value(group)? / 1e6));
     Series { label: label.to_owned(), points: groups.iter().enumerate().filter_map(bar).collect(), role }

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use dfcp_framing::printable;
 use dfcp_lab::agreement::{
-    Count, Estimate, Outcome, Pair, RUNS_MAX, SHARE, SHARE_WITH_LOSS, TOLERANCE, TOLERANCE_WITH_LOSS, gather, pairs,
+    Count, Estimate, FILE, Pair, RUNS_MAX, SHARE, SHARE_WITH_LOSS, TOLERANCE, TOLERANCE_WITH_LOSS, csv, gather, pairs,
     runs_needed,
 };
 use dfcp_lab::{Engine, Run, SideBySide, digits, read};
@@ -19,9 +19,6 @@ use super::{chosen, lay_out, make, platforms, sources};
 
 /// Runs are added this often: after the first few it is known rather well how many are needed.
 const ROUNDS_MAX: usize = 4;
-
-/// The file with all points, beside the records.
-const FILE: &str = "agreement.csv";
 
 /// Runs the command.
 ///
@@ -57,7 +54,8 @@ pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
         table.late().iter().for_each(|sentence| output::always(&format!("{id}: {sentence}")));
         all.extend(pairs(&plan.runs, &table, ours.engine(), reference.engine()));
     }
-    write_csv(&all, &args.results)?;
+    let path = args.results.join(FILE);
+    fs::write(&path, csv(&all)).with_context(|| format!("cannot write {}", path.display()))?;
     show(&all, &reference.engine().platform, args.which.json);
     if args.check && [false, true].iter().any(|&has_loss| !Count::of(&all, has_loss).is_reached(has_loss)) {
         bail!("fewer points agree than should; see above which differ");
@@ -84,14 +82,6 @@ fn wanted(plans: &[SideBySide], results: &Path, platforms: &[&Engine], most: u32
 fn point(pair: &Pair) -> String {
     let levels = pair.point.iter().map(|(name, level)| format!("{name} {level}"));
     levels.collect::<Vec<_>>().join(", ")
-}
-
-const fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Agrees => "agrees",
-        Outcome::Differs => "differs",
-        Outcome::NotSure => "not sure",
-    }
 }
 
 fn estimate(estimate: &Estimate) -> String {
@@ -133,7 +123,7 @@ fn show(pairs: &[Pair], reference: &str, is_json: bool) {
             estimate(&pair.ours),
             estimate(&pair.reference),
             pair.ratio(),
-            word(pair.outcome)
+            pair.outcome.word()
         ));
     }
     output::line("");
@@ -155,33 +145,4 @@ fn show(pairs: &[Pair], reference: &str, is_json: bool) {
             count.not_sure
         ));
     }
-}
-
-fn write_csv(pairs: &[Pair], results: &Path) -> anyhow::Result<()> {
-    let mut text = "plan,series,point,has_loss,sim_mbps,sim_standard_error_mbps,sim_runs,reference_mbps,\
-                    reference_standard_error_mbps,reference_runs,reference_late_runs,ratio,outcome\r\n"
-        .to_owned();
-    let quoted = |field: &str| format!("\"{}\"", field.replace('"', "\"\""));
-    let error = |estimate: &Estimate| estimate.standard_error_mbps.map_or_else(String::new, |error| error.to_string());
-    for pair in pairs {
-        let (ours, reference) = (&pair.ours, &pair.reference);
-        text += &format!(
-            "{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n",
-            quoted(&pair.plan),
-            quoted(&pair.series),
-            quoted(&point(pair)),
-            pair.has_loss,
-            ours.mean_mbps,
-            error(ours),
-            ours.runs,
-            reference.mean_mbps,
-            error(reference),
-            reference.runs,
-            reference.late_runs,
-            pair.ratio(),
-            word(pair.outcome)
-        );
-    }
-    let path = results.join(FILE);
-    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -238,7 +238,11 @@ fn write_report(args: &ReportArgs) -> anyhow::Result<()> {
     fs::create_dir_all(results).with_context(|| format!("cannot make {}", results.display()))?;
     let judged = judge_all(&plans, kept, results)?;
     let path = report::write(&plans, kept, results, choice(&args.runs).form)?;
+    report::write_tables(&plans, &judged, results)?;
     show::outcome(&judged, args.which.json, false);
-    output::note(&format!("the report is in {}", path.display()));
+    output::note(&format!(
+        "the report is in {}; cells.txt and experiments.md beside it have every cell and every plan",
+        path.display()
+    ));
     Ok(())
 }

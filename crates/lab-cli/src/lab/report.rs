@@ -7,9 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use dfcp_lab::report::{Report, html};
-use dfcp_lab::{Form, Origin, Record, SideBySide, figures};
+use dfcp_lab::{Form, Origin, Record, SideBySide, agreement, experiments, figures, legend};
 
-use super::Kept;
+use super::{JudgedPlan, Kept, table};
 
 /// Writes the page beside the records and says where it is.
 ///
@@ -18,6 +18,10 @@ use super::Kept;
 pub(super) fn write(plans: &[SideBySide], kept: Kept<'_>, results: &Path, form: Form) -> anyhow::Result<PathBuf> {
     let mut report = Report { title: "DFCP: the experiments".to_owned(), form, ..Report::default() };
     report.date = date();
+    report.tables = legend();
+    if let Kept::Archive(directory) = kept {
+        report.tables.extend(agreement::table(&agreement::read(directory)?));
+    }
     // Records stay in use as long as the code which made them does, so they may be of several commits.
     let (mut commits, mut platforms) = (BTreeSet::new(), BTreeSet::new());
     for SideBySide { source, runs, refusals } in plans {
@@ -49,6 +53,21 @@ pub(super) fn write(plans: &[SideBySide], kept: Kept<'_>, results: &Path, form: 
         .and_then(|()| fs::write(&path, html(&report)))
         .with_context(|| format!("cannot write {}; give another directory with --results", path.display()))?;
     Ok(path)
+}
+
+/// Writes the tables of all cells and the description of all plans beside the page.
+///
+/// # Errors
+/// They cannot be written.
+pub(super) fn write_tables(plans: &[SideBySide], judged: &[JudgedPlan<'_>], results: &Path) -> anyhow::Result<()> {
+    let cells = judged.iter().flat_map(|JudgedPlan { plan, overviews, .. }| table::text(plan, overviews));
+    let sources: Vec<_> = plans.iter().map(|plan| plan.source.clone()).collect();
+    for (name, text) in [("cells.txt", cells.collect::<Vec<_>>().join("\n")), ("experiments.md", experiments(&sources))]
+    {
+        let path = results.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// Today, as 2026-11-21 (UTC).

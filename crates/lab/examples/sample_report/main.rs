@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         platform: "none: sample data".to_owned(),
         form: dfcp_lab::Form::Quick,
         figures: figures::all(),
+        tables: dfcp_lab::legend(),
         wall_s: 372.0,
     };
     match std::fs::write(&path, html(&report)) {

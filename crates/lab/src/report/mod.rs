@@ -13,7 +13,7 @@ mod palette;
 mod plot;
 mod text;
 
-pub use model::{Axis, Claim, Counts, Figure, OURS, Panel, Point, Report, Role, Scale, Series, Tag, Verdict};
+pub use model::{Axis, Claim, Counts, Figure, OURS, Panel, Point, Report, Role, Scale, Series, Table, Tag, Verdict};
 
 /// The whole report as one HTML page.
 ///

@@ -21,8 +21,23 @@ pub struct Report {
     pub form: Form,
     /// Figures, in the order in which they are shown.
     pub figures: Vec<Figure>,
+    /// Tables of text, folded away below the counts of claims: a legend of abbreviations, or results of other commands.
+    pub tables: Vec<Table>,
     /// Wall-clock time of all runs, in seconds. Not shown unless it is finite and positive.
     pub wall_s: f64,
+}
+
+/// A table of text.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Table {
+    /// Heading.
+    pub title: String,
+    /// Sentences above it; may be empty.
+    pub text: String,
+    /// Heads of its columns.
+    pub columns: Vec<String>,
+    /// Rows with a cell for each column.
+    pub rows: Vec<Vec<String>>,
 }
 
 /// Source of a figure which no document has.
@@ -127,6 +142,8 @@ pub enum Role {
     /// A series for comparison: TCP, QUIC, a formula, published values. In other colours.
     #[default]
     Rival,
+    /// A limit of the others, such as the capacity of a path. Over bars it is a line across each group, in the colour of text.
+    Bound,
 }
 
 /// One claim and how it fared.

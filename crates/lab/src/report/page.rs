@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::model::Report;
+use super::model::{Report, Table};
 use super::palette::{self, Palette};
-use super::text::{duration, escaped};
+use super::text::{duration, escaped, prose};
 use super::{claims, figure};
 use crate::expand::Form;
 
@@ -29,6 +29,7 @@ pub(super) fn page(report: &Report) -> String {
     out.push_str(&particulars(report));
     out.push_str("</header>\n<main>\n<section aria-labelledby=\"summary\">\n<h2 id=\"summary\">Claims</h2>\n");
     out.push_str(&claims::summary(report));
+    report.tables.iter().for_each(|table| out.push_str(&words(table)));
     if report.claims().next().is_some() {
         out.push_str(&claims::table(report, &anchors));
     }
@@ -64,6 +65,25 @@ fn particulars(report: &Report) -> String {
         let _ = writeln!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escaped(value));
     }
     out.push_str("</dl>\n");
+    out
+}
+
+/// A table of text, folded away.
+fn words(table: &Table) -> String {
+    let row = |cells: &[String], tag: &str| {
+        let cell = |cell: &String| format!("<{tag}>{}</{}>", prose(cell), tag.split(' ').next().unwrap_or(tag));
+        format!("<tr>{}</tr>\n", cells.iter().map(cell).collect::<String>())
+    };
+    let mut out = format!("<details><summary>{}</summary>\n", escaped(&table.title));
+    if !table.text.is_empty() {
+        let _ = writeln!(out, "<p>{}</p>", prose(&table.text));
+    }
+    let _ = writeln!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"words\">\n<thead>{}</thead>\n<tbody>\n{}</tbody>\n</table></div>\n</details>",
+        row(&table.columns, "th scope=\"col\""),
+        table.rows.iter().map(|cells| row(cells, "td")).collect::<String>()
+    );
     out
 }
 

@@ -26,6 +26,7 @@ pub(super) enum Shape {
     Cross,
     Plus,
     Asterisk,
+    Dash,
 }
 
 /// One of a role's looks.
@@ -38,7 +39,7 @@ struct Style {
     dashes: &'static str,
     /// Form of its markers, and whether they are filled.
     marker: (Shape, bool),
-    /// Hatching of its bars: the angle of the lines, their distance and their thickness. `None` is solid.
+    /// Hatching of its bars: the angle of the lines, their distance and their thickness. `None` is solid. A bound has no bars.
     hatch: Option<(i32, u32, u32)>,
 }
 
@@ -73,20 +74,27 @@ const RIVALS: [Style; 8] = [
     style(("#6b3a1e", "#c98a5e"), "8 2 3 2", (Shape::Asterisk, true), Some((0, 12, 8))),
 ];
 
-const ROLES: [Role; 2] = [Role::Dfcp, Role::Rival];
+/// The colours of text, strong and weak.
+const BOUNDS: [Style; 2] = [
+    style(("#1c1f23", "#e6e8ea"), "7 3", (Shape::Dash, true), None),
+    style(("#61676e", "#a9b0b8"), "2 4", (Shape::Dash, false), None),
+];
+
+const ROLES: [Role; 3] = [Role::Dfcp, Role::Rival, Role::Bound];
 
 /// A role's name in classes, and its styles.
 const fn styles(role: Role) -> (&'static str, &'static [Style]) {
     match role {
         Role::Dfcp => ("dfcp", &DFCP),
         Role::Rival => ("rival", &RIVALS),
+        Role::Bound => ("bound", &BOUNDS),
     }
 }
 
 impl Shape {
     /// True if it consists of strokes, which have no inside to fill.
     pub(super) const fn is_strokes(self) -> bool {
-        matches!(self, Self::Cross | Self::Plus | Self::Asterisk)
+        matches!(self, Self::Cross | Self::Plus | Self::Asterisk | Self::Dash)
     }
 }
 
@@ -211,7 +219,7 @@ mod tests {
 
     #[test]
     fn every_colour_has_contrast_on_its_page() {
-        for style in DFCP.iter().chain(&RIVALS) {
+        for style in DFCP.iter().chain(&RIVALS).chain(&BOUNDS) {
             for (colour, page) in [(style.light, "#ffffff"), (style.dark, "#15181c")] {
                 let (a, b) = (luminance(colour) + 0.05, luminance(page) + 0.05);
                 assert!(a.max(b) / a.min(b) >= 3.0, "{colour} on {page}: {:.2}", a.max(b) / a.min(b));
@@ -220,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn rivals_differ_in_colour_and_dashes_and_marker_and_hatching() {
+    fn looks_differ_in_colour_and_dashes_and_marker_and_those_of_bars_in_hatching() {
         let looks =
             ROLES.into_iter().flat_map(|role| (0..styles(role).1.len()).map(move |variant| Look { role, variant }));
         let looks: Vec<Look> = looks.collect();
@@ -228,12 +236,13 @@ mod tests {
             for other in &looks[..index] {
                 assert_ne!(look.class(), other.class());
                 assert_ne!(look.dashes(), other.dashes(), "{look:?} {other:?}");
-                assert_ne!(look.hatch(), other.hatch(), "{look:?} {other:?}");
+                let has_bars = look.role != Role::Bound && other.role != Role::Bound;
+                assert!(!has_bars || look.hatch() != other.hatch(), "{look:?} {other:?}");
                 assert_ne!(look.marker(), other.marker(), "{look:?} {other:?}");
             }
         }
         let colours = |of: fn(&Style) -> &'static str| {
-            DFCP.iter().chain(&RIVALS).map(of).collect::<std::collections::BTreeSet<_>>()
+            DFCP.iter().chain(&RIVALS).chain(&BOUNDS).map(of).collect::<std::collections::BTreeSet<_>>()
         };
         assert_eq!((colours(|style| style.light).len(), colours(|style| style.dark).len()), (looks.len(), looks.len()));
     }

@@ -1,7 +1,7 @@
 //! Reports to look at: one by hand, and any.
 
 use dfcp_lab::Form;
-use dfcp_lab::report::{Axis, Claim, Figure, Panel, Point, Report, Role, Scale, Series, Tag, Verdict};
+use dfcp_lab::report::{Axis, Claim, Figure, Panel, Point, Report, Role, Scale, Series, Table, Tag, Verdict};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -59,6 +59,12 @@ pub(crate) fn small() -> Report {
                 ..Figure::default()
             },
         ],
+        tables: vec![Table {
+            title: "Documents".to_owned(),
+            text: "Sources of claims.".to_owned(),
+            columns: vec!["key".to_owned(), "document".to_owned()],
+            rows: vec![vec!["TH".to_owned(), "Thesis <2014>".to_owned()]],
+        }],
         wall_s: 61.0,
     }
 }
@@ -119,7 +125,7 @@ fn any_axis() -> impl Strategy<Value = Axis> {
 }
 
 fn any_series() -> impl Strategy<Value = Series> {
-    let role = prop_oneof![Just(Role::Dfcp), Just(Role::Rival)];
+    let role = prop_oneof![Just(Role::Dfcp), Just(Role::Rival), Just(Role::Bound)];
     (any_text(), any_points(), role).prop_map(|(label, points, role)| Series { label, points, role })
 }
 
@@ -144,19 +150,31 @@ fn any_figure() -> impl Strategy<Value = Figure> {
     )
 }
 
+fn any_table() -> impl Strategy<Value = Table> {
+    let rows = vec(vec(any_text(), 0..3), 0..3);
+    (any_text(), any_text(), vec(any_text(), 0..3), rows).prop_map(|(title, text, columns, rows)| Table {
+        title,
+        text,
+        columns,
+        rows,
+    })
+}
+
 pub(crate) fn any_report() -> impl Strategy<Value = Report> {
     (
         any_text(),
         any_text(),
         prop_oneof![Just(Form::Full), Just(Form::Quick), Just(Form::Small)],
         vec(any_figure(), 0..3),
+        vec(any_table(), 0..2),
         any_value(),
     )
-        .prop_map(|(title, host, form, figures, wall_s)| Report {
+        .prop_map(|(title, host, form, figures, tables, wall_s)| Report {
             title,
             host,
             form,
             figures,
+            tables,
             wall_s,
             ..Report::default()
         })

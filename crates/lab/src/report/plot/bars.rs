@@ -1,10 +1,12 @@
-//! Groups of bars over categories.
+//! Groups of bars over categories, and what bounds them.
 
 use super::axis::{Frame, Names, RIGHT, Room};
+use super::labels::{Area, Taken};
 use super::scale::Range;
 use super::svg::{Anchor, SMALL, Svg, fill};
 use super::{Plot, Size, tip};
-use crate::report::model::{Axis, Point, Scale};
+use crate::report::model::{Axis, Panel, Point, Role, Scale, Series};
+use crate::report::palette::Look;
 use crate::report::text::{escaped, value, width};
 
 /// The widest bar.
@@ -13,6 +15,14 @@ const BAR_MAX: f64 = 54.0;
 const FILLED: f64 = 0.8;
 /// The narrowest bar that has room for an upright value above.
 const UPRIGHT_MIN: f64 = 12.0;
+/// Free space beside the value of a bound.
+const BESIDE: f64 = 4.0;
+/// From a bound up to the end of its value.
+const ABOVE: f64 = 15.0;
+
+fn has_bars(series: &Series) -> bool {
+    series.role != Role::Bound
+}
 
 /// Category of `point`, of `count`, if any.
 pub(super) fn slot(point: &Point, count: usize) -> Option<usize> {
@@ -75,49 +85,112 @@ struct Bars<'a> {
     values: Values,
     /// Width of the widest value.
     widest: f64,
+    /// Room at the right of each group for values of bounds; none where they are not shown.
+    beside: f64,
 }
 
 impl<'a> Bars<'a> {
     fn new(plot: &'a Plot<'a>, count: usize, slot_width: f64) -> Self {
         // The same in all panels, so that they line up and can be compared.
         let panels = &plot.figure.panels;
-        let series = panels.iter().map(|panel| panel.series.len()).max().unwrap_or(0).max(1);
+        let bars = |panel: &Panel| panel.series.iter().filter(|series| has_bars(series)).count();
+        let series = panels.iter().map(bars).max().unwrap_or(0).max(1);
         let bar_width = (slot_width * FILLED / series as f64).min(BAR_MAX);
-        let points = plot.all_points().filter(|point| point.is_finite());
-        let widest = points.map(|point| width(&value(point.y), SMALL)).fold(0.0, f64::max);
-        let room = if series == 1 { slot_width } else { bar_width };
+        let widest = |bars: bool| {
+            let series = panels.iter().flat_map(|panel| &panel.series).filter(|series| has_bars(series) == bars);
+            let points = series.flat_map(|series| &series.points).filter(|point| point.is_finite());
+            points.map(|point| width(&value(point.y), SMALL)).fold(0.0, f64::max)
+        };
+        let beside = match widest(false) + BESIDE {
+            room if room > BESIDE && room + BESIDE <= slot_width - series as f64 * bar_width => room,
+            _ => 0.0,
+        };
+        let widest = widest(true);
+        let room = if series == 1 && beside == 0.0 { slot_width } else { bar_width };
         let values = match () {
             () if widest + 2.0 <= room => Values::Level,
             () if bar_width >= UPRIGHT_MIN => Values::Upright,
             () => Values::None,
         };
-        Self { plot, count, slot_width, bar_width, values, widest }
+        Self { plot, count, slot_width, bar_width, values, widest, beside }
     }
 
     /// Room above the area for the value of a bar which reaches its top.
     fn headroom(&self) -> f64 {
-        match self.values {
+        let bars = match self.values {
             Values::Level => 20.0,
             Values::Upright => self.widest + 10.0,
             Values::None => 8.0,
-        }
+        };
+        if self.beside > 0.0 { f64::max(bars, ABOVE + 1.0) } else { bars }
     }
 
     fn draw(&self, svg: &mut Svg, frame: &Frame) {
-        for (index, (series, look)) in self.plot.panel.series.iter().zip(&self.plot.looks).enumerate() {
+        // Below the bars, so that one which passes its bound is seen to do so.
+        self.draw_bounds(svg, frame);
+        let all = self.plot.panel.series.iter().filter(|series| has_bars(series)).count() as f64;
+        let free = self.slot_width - all * self.bar_width;
+        let group = free - f64::max(free / 2.0, self.beside);
+        let series = self.series().filter(|(_, series, _)| has_bars(series)).enumerate();
+        for (place, (index, series, look)) in series {
             svg.push(format_args!("<g class=\"{}\">", look.class()));
-            let fill = fill(*look, &format!("{}-h{index}", self.plot.id));
-            for category in 0..self.count {
-                let in_slot = |point: &&Point| slot(point, self.count) == Some(category) && point.is_finite();
-                if let Some(point) = series.points.iter().find(in_slot) {
-                    let all = self.plot.panel.series.len() as f64;
-                    let middle = frame.area.left + (category as f64 + 0.5) * self.slot_width;
-                    let x = middle + (index as f64 + 0.5 - all / 2.0) * self.bar_width;
-                    self.draw_bar(svg, frame, (x, &fill), (&series.label, category, point));
+            let fill = fill(look, &format!("{}-h{index}", self.plot.id));
+            for (category, point) in self.points(series) {
+                let x = self.left_of(frame, category) + group + (place as f64 + 0.5) * self.bar_width;
+                self.draw_bar(svg, frame, (x, &fill), (&series.label, category, point));
+            }
+            svg.push(format_args!("</g>"));
+        }
+    }
+
+    /// All series of the panel, each with its index and look.
+    fn series(&self) -> impl Iterator<Item = (usize, &'a Series, Look)> {
+        let series = self.plot.panel.series.iter().zip(&self.plot.looks);
+        series.enumerate().map(|(index, (series, look))| (index, series, *look))
+    }
+
+    /// The point which is drawn in each category.
+    fn points(&self, series: &'a Series) -> impl Iterator<Item = (usize, &'a Point)> {
+        let count = self.count;
+        (0..count).filter_map(move |category| {
+            let in_slot = |point: &&Point| slot(point, count) == Some(category) && point.is_finite();
+            Some((category, series.points.iter().find(in_slot)?))
+        })
+    }
+
+    /// Left end of a category's slot.
+    fn left_of(&self, frame: &Frame, category: usize) -> f64 {
+        frame.area.left + category as f64 * self.slot_width
+    }
+
+    /// Lines across the groups, with their values where these have room beside the bars and each other.
+    fn draw_bounds(&self, svg: &mut Svg, frame: &Frame) {
+        let mut taken = Taken::default();
+        for (_, series, look) in self.series().filter(|(_, series, _)| !has_bars(series)) {
+            svg.push(format_args!("<g class=\"{}\">", look.class()));
+            for (category, point) in self.points(series) {
+                let Some(y) = frame.y.at(point.y) else { continue };
+                let left = self.left_of(frame, category);
+                let right = left + self.slot_width;
+                let tip = self.tip(&series.label, category, point);
+                svg.bound(look.dashes(), [(left + 1.0, y), (right - 1.0, y)], &tip);
+                let (place, text) = ((right - 2.0, y - ABOVE + 0.8 * SMALL), value(point.y));
+                let area = Area::of_text(place, SMALL, Anchor::End, &text);
+                if self.beside > 0.0 && taken.is_free(&area) {
+                    taken.add(area);
+                    svg.text(place, SMALL, Anchor::End, &text);
                 }
             }
             svg.push(format_args!("</g>"));
         }
+    }
+
+    fn tip(&self, label: &str, category: usize, point: &Point) -> String {
+        let name = match &self.plot.figure.x.scale {
+            Scale::Categories(names) => names.get(category).map_or("", String::as_str),
+            _ => "",
+        };
+        tip(label, self.plot.figure, point, name)
     }
 
     /// One bar with its interval and its value.
@@ -129,11 +202,7 @@ impl<'a> Bars<'a> {
         let height = (end - base).abs().max(1.5);
         let top = if end > base { base } else { base - height };
         let (left, bar_width) = (x - self.bar_width * 0.44, self.bar_width * 0.88);
-        let name = match &self.plot.figure.x.scale {
-            Scale::Categories(names) => names.get(category).map_or("", String::as_str),
-            _ => "",
-        };
-        let tip = escaped(&tip(label, self.plot.figure, point, name));
+        let tip = escaped(&self.tip(label, category, point));
         svg.push(format_args!(
             "<rect class=\"bar\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{bar_width:.1}\" height=\"{height:.1}\" \
              fill=\"{fill}\"><title>{tip}</title></rect>"

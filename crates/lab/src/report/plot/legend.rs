@@ -2,9 +2,10 @@
 //! never covers a curve.
 
 use super::svg::{Svg, fill};
+use crate::report::model::Role;
 use crate::report::palette::Look;
 
-/// A sample of a curve, or of a bar. `id` is unique on the page.
+/// A sample of a curve, or of a bar or the line of a bound over bars. `id` is unique on the page.
 pub(in crate::report) fn swatch(look: Look, is_bar: bool, id: &str) -> String {
     let mut svg = Svg::default();
     let class = look.class();
@@ -16,12 +17,15 @@ pub(in crate::report) fn swatch(look: Look, is_bar: bool, id: &str) -> String {
 
 /// The sample without an element around it, 44 wide and 16 high.
 pub(super) fn draw(svg: &mut Svg, look: Look, is_bar: bool, id: &str) {
-    if is_bar {
+    let line = [(1.0, 8.0), (43.0, 8.0)].into_iter();
+    if is_bar && look.role == Role::Bound {
+        svg.curve("curve", look.dashes(), line);
+    } else if is_bar {
         svg.hatch(look, id);
         let fill = fill(look, id);
         svg.push(format_args!("<rect class=\"bar\" x=\"6\" y=\"1\" width=\"32\" height=\"14\" fill=\"{fill}\"/>"));
     } else {
-        svg.curve("curve", look.dashes(), [(1.0, 8.0), (43.0, 8.0)].into_iter());
+        svg.curve("curve", look.dashes(), line);
         svg.marker(look, (22.0, 8.0), "");
     }
 }

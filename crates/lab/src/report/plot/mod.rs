@@ -199,3 +199,6 @@ pub(super) fn remarks(figure: &Figure) -> Vec<String> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests;

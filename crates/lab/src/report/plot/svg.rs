@@ -48,6 +48,12 @@ impl Svg {
         self.push(format_args!("<path class=\"{class}\" stroke-dasharray=\"{dashes}\" d=\"{path}\"/>"));
     }
 
+    /// A straight piece of a curve, with a text which shows when the pointer rests on it.
+    pub(super) fn bound(&mut self, dashes: &str, ends: [(f64, f64); 2], tip: &str) {
+        let (path, title) = (path(ends.into_iter()), title(tip));
+        self.push(format_args!("<path class=\"curve\" stroke-dasharray=\"{dashes}\" d=\"{path}\">{title}</path>"));
+    }
+
     /// A filled area around `places`.
     pub(super) fn band(&mut self, places: impl Iterator<Item = (f64, f64)>) {
         let path = path(places);
@@ -145,6 +151,7 @@ fn outline(shape: Shape, (x, y): (f64, f64), size: f64) -> String {
         Shape::Wedge => format!("M{}L{}L{}Z", at(0.0, 4.8), at(4.6, -3.4), at(-4.6, -3.4)),
         Shape::Star => star(at),
         Shape::Cross => format!("M{}L{}M{}L{}", at(-4.0, -4.0), at(4.0, 4.0), at(-4.0, 4.0), at(4.0, -4.0)),
+        Shape::Dash => format!("M{}L{}", at(-5.0, 0.0), at(5.0, 0.0)),
         Shape::Plus => format!("M{}L{}M{}L{}", at(-5.0, 0.0), at(5.0, 0.0), at(0.0, -5.0), at(0.0, 5.0)),
         Shape::Asterisk => {
             let falling = format!("M{}L{}M{}L{}", at(-4.3, -2.5), at(4.3, 2.5), at(-4.3, 2.5), at(4.3, -2.5));

@@ -1,0 +1,29 @@
+//! Writes the pages of `docs/` that say what the plans are and what came of them, from the plans and from `lab/recorded`:
+//! `cargo run --release -p dfcp-lab --example pages`. With `--check` nothing is written, and a page that is old is an error.
+
+mod pages;
+mod records;
+
+use std::fs;
+use std::path::Path;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let is_check = std::env::args().any(|argument| argument == "--check");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let sources = dfcp_lab::plan::builtin()?;
+    let mut pages = pages::of_plans(&root, &sources)?;
+    pages.extend(records::of_records(&root, &sources)?);
+    for (path, page) in pages {
+        let path = root.join(path);
+        if !is_check {
+            fs::write(path, page)?;
+        } else if fs::read_to_string(&path)? != page {
+            return Err(format!(
+                "{} is old; write it anew: cargo run --release -p dfcp-lab --example pages",
+                path.display()
+            )
+            .into());
+        }
+    }
+    Ok(())
+}
