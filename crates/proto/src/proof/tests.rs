@@ -20,7 +20,6 @@ use crate::path::rtt::RttEstimator;
 use crate::session::recv_side::RecvSide;
 use crate::session::send_side::SendSide;
 use crate::shared::{Read, Role};
-use crate::stream::send::symbol::Symbol;
 
 fn shape(length: usize, z: usize) -> BlockShape {
     BlockShape::for_length(length, z).unwrap()
@@ -104,7 +103,7 @@ struct Pair {
     /// A block of which nothing but the first symbol arrives.
     withheld: Option<u32>,
     /// Datagrams on their way, which may overtake each other: number, block info and payload.
-    path: Vec<(u64, Symbol, Vec<u8>)>,
+    path: Vec<(u64, Data, Vec<u8>)>,
     /// Bytes written and not yet read.
     unread: VecDeque<u8>,
 }
@@ -181,14 +180,12 @@ impl Pair {
     fn send(&mut self) -> usize {
         let mut count = 0;
         while count < 30 {
-            let Some(symbol) = self.sender.next_symbol(self.now, &RttEstimator::default(), Spending::Freely, false)
-            else {
-                break;
-            };
-            let mut payload = vec![0xEE; symbol.symbol_size];
-            assert!(self.sender.write_symbol(symbol, &mut payload));
-            let number = self.numbers.take();
-            self.sender.on_sent(self.now, symbol, number);
+            let next = self.sender.next_symbol(self.now, &RttEstimator::default(), Spending::Freely, false);
+            let Some(mut ready) = next.unwrap() else { break };
+            let mut payload = vec![0xEE; ready.payload_bytes()];
+            ready.write(&mut payload).unwrap();
+            let (number, symbol) = (self.numbers.take(), ready.segment());
+            ready.sent(self.now, number);
             let withheld = self.withheld == Some(symbol.block_id);
             let lost = self.random.random_bool(self.loss) && !withheld || withheld && symbol.esi > 0;
             if !lost {
@@ -203,10 +200,7 @@ impl Pair {
             self.reports_left = 3;
             self.highest = self.highest.max(Some(number));
             // A symbol for which there is no room is as good as lost.
-            let Symbol { stream, block_id, esi, info: block, .. } = symbol;
-            let pushed = self
-                .receiver
-                .push(&Data { stream, block_id, esi, block, fragment: dfcp_wire::Fragment::WHOLE }, &payload);
+            let pushed = self.receiver.push(&symbol, &payload);
             assert!(!matches!(pushed, Err(crate::shared::PushError::Misbehaved(_))), "{pushed:?}");
         }
         self.now += STEP;

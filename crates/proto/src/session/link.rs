@@ -13,6 +13,7 @@ use crate::path::numbers::DatagramNumbers;
 use crate::session::paths::Paths;
 use crate::session::protection::Protection;
 use crate::shared::Ports;
+use crate::stream::send::symbol::CodeError;
 
 /// Why a segment did not become a datagram. Each is a fault of this program or its cipher's, and ends the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -26,6 +27,12 @@ pub(super) enum EmitError {
     /// A block could not be coded, or has no such symbol.
     #[error("a block cannot be coded")]
     Code,
+}
+
+impl From<CodeError> for EmitError {
+    fn from(_: CodeError) -> Self {
+        Self::Code
+    }
 }
 
 /// A segment whose header is written.

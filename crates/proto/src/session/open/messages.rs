@@ -116,7 +116,8 @@ impl Open {
             }
             Coverage::Several(group) => (group.source_symbols, false),
         };
-        self.begin_rate_control(now, common, k);
+        let is_alone = k == 1 && common.streams.send.flight.len() == 0;
+        self.begin_rate_control(now, (&common.config, &common.link, &common.rtt), is_alone);
         let Common { link, messages: Some(messages), .. } = common else { return Ok(None) };
         let mut numbered = link.begin(&Segment::Message(symbol.segment), out);
         if !messages.send.write(&symbol, numbered.draft.payload(symbol.payload_bytes)?) {

@@ -6,7 +6,8 @@ use crate::config::{Config, Rate};
 use crate::limits;
 use crate::path::hint::PathHint;
 use crate::path::rate_control::RateControl;
-use crate::session::common::Common;
+use crate::path::rtt::RttEstimator;
+use crate::session::link::Link;
 use crate::session::open::Open;
 
 impl Open {
@@ -21,28 +22,31 @@ impl Open {
         self.update_rate(config);
     }
 
-    /// A symbol of a block of `k` is about to be sent (\[auto-11\]). A connection which never has two datagrams on their way, of which a server
-    /// may have many, needs no controller.
-    pub(super) fn begin_rate_control(&mut self, now: Time, common: &Common, k: u16) {
-        let Rate::Auto { policy, max_bps, .. } = common.config.rate else { return };
-        let is_alone = k == 1 && common.streams.send.flight.len() == 0;
+    /// A symbol is about to be sent (\[auto-11\]), which `is_alone` if its block has no other and nothing is in flight. A connection which never
+    /// has two datagrams on their way, of which a server may have many, needs no controller.
+    pub(super) fn begin_rate_control(
+        &mut self,
+        now: Time,
+        (config, link, rtt): (&Config, &Link, &RttEstimator),
+        is_alone: bool,
+    ) {
+        let Rate::Auto { policy, max_bps, .. } = config.rate else { return };
         if self.rate_control.is_some() || is_alone {
             return;
         }
         let datagram_bytes = u64::from(self.packet_size.bytes());
-        let numbers = &common.link.numbers;
-        let sent = numbers.sent_before(numbers.end());
-        let rtt = common.rtt.smoothed();
+        let sent = link.numbers.sent_before(link.numbers.end());
         // A remembered rate is of the path with which the connection began.
-        let may_be_known = common.rtt.is_known() && common.link.paths.changes() == 0;
-        let hint = common.config.path_hint.filter(|hint| may_be_known && hint.matches(rtt));
+        let may_be_known = rtt.is_known() && link.paths.changes() == 0;
+        let rtt = rtt.smoothed();
+        let hint = config.path_hint.filter(|hint| may_be_known && hint.matches(rtt));
         let mut control = Box::new(RateControl::new(now, datagram_bytes, rtt, sent));
         if let Some(hint) = hint {
             control.expect(hint.rate_bps);
         }
         control.set_policy(policy, max_bps);
         self.rate_control = Some(control);
-        self.update_rate(&common.config);
+        self.update_rate(config);
     }
 
     /// There is nothing to send, unless as much is in flight as may be.

@@ -6,7 +6,7 @@ use dfcp_secure::{RESET_QUESTION_BYTES, ResetTicket};
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, ReportWriter};
 use dfcp_wire::handshake::Payload;
-use dfcp_wire::segment::{self, Ack, Fin, RESET_TICKET_BYTES, ReportHeader, Segment, SynAck};
+use dfcp_wire::segment::{Ack, Fin, RESET_TICKET_BYTES, ReportHeader, Segment, SynAck};
 use dfcp_wire::{DatagramBuffer, EncodeError, Features, StreamId};
 use rand_chacha::rand_core::Rng;
 
@@ -340,29 +340,19 @@ impl Open {
             return Ok(Some(data));
         }
         let spending = self.spending(common);
-        let send = &mut common.streams.send;
-        let is_full =
-            self.rate_control.as_ref().is_some_and(|control| send.flight.on_path() >= control.in_flight_max());
-        let Some(symbol) = send.next_symbol(now, &common.rtt, spending, is_full) else {
+        let Common { link, rtt, config, streams, .. } = &mut *common;
+        let on_path = streams.send.flight.on_path();
+        let is_full = self.rate_control.as_ref().is_some_and(|control| on_path >= control.in_flight_max());
+        let Some(mut ready) = streams.send.next_symbol(now, rtt, spending, is_full)? else {
             self.note_limited(is_full);
-            return if send.has_failed() { Err(EmitError::Code) } else { Ok(None) };
+            return Ok(None);
         };
-        self.begin_rate_control(now, common, symbol.info.k);
-        let send = &mut common.streams.send;
-        let data = segment::Data {
-            stream: symbol.stream,
-            block_id: symbol.block_id,
-            esi: symbol.esi,
-            block: symbol.info,
-            fragment: symbol.fragment,
-        };
-        let mut numbered = common.link.begin(&Segment::Data(data), out);
-        if !send.write_symbol(symbol, numbered.draft.payload(symbol.payload_bytes)?) {
-            return Err(EmitError::Code);
-        }
-        send.on_sent(now, symbol, numbered.number);
-        let length = common.link.complete(numbered)?;
-        let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
+        self.begin_rate_control(now, (config, link, rtt), ready.is_alone());
+        let mut numbered = link.begin(&Segment::Data(ready.segment()), out);
+        ready.write(numbered.draft.payload(ready.payload_bytes())?)?;
+        let elided_bytes = ready.elided_bytes();
+        ready.sent(now, numbered.number);
+        let length = link.complete(numbered)?;
         self.on_data_sent(now, common, common.ip_bytes(length, elided_bytes), false);
         Ok(Some(Data { length, elided_bytes }))
     }

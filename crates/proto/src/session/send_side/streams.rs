@@ -3,6 +3,7 @@
 use dfcp_time::Time;
 use dfcp_wire::StreamId;
 
+use super::ready::tell_writable;
 use super::{Priority, SendSide};
 use crate::config::{SendBuffering, Traffic};
 use crate::error::PeerMisbehaved;
@@ -273,11 +274,6 @@ impl SendSide {
         self.is_exhausted
     }
 
-    /// True after a block was cut and could not be coded: its bytes are lost, and the session with them.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.shared.has_failed
-    }
-
     /// A stream that waits for room, with nothing under way that would be answered.
     pub(crate) fn stuck(&self) -> Option<StreamId> {
         if self.stuck.is_empty() {
@@ -312,13 +308,8 @@ impl SendSide {
     /// Tells the writer of a stream once that there is room again.
     pub(super) fn tell_if_writable(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id) else { return };
-        if !stream.wakes_writer(&self.flight, &self.shared) {
-            return;
-        }
-        if id == StreamId::FIRST {
-            self.first_writable = true;
-        } else {
-            self.events.push_back((id, SendEvent::Writable));
+        if stream.wakes_writer(&self.flight, &self.shared) {
+            tell_writable(id, &mut self.events, &mut self.first_writable);
         }
     }
 

@@ -12,6 +12,7 @@ use crate::path::numbers::DatagramNumbers;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::session::sharing::WriteAllowance;
 use crate::stream::send::plan;
+use crate::stream::send::symbol::Reason;
 
 const NOW: Time = Time::from_s(1);
 
@@ -43,6 +44,23 @@ impl SendSide {
 
     fn write_first(&mut self, data: &[u8]) -> usize {
         self.write(NOW, StreamId::FIRST, data).unwrap()
+    }
+
+    fn next_freely(&mut self) -> Option<Ready<'_>> {
+        self.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false).unwrap()
+    }
+
+    /// Sends the next symbol as datagram `number`, if there is one and the number is below `end`.
+    fn send_one(&mut self, now: Time, rtt: &RttEstimator, number: &mut u64, end: u64) -> bool {
+        let next = self.next_symbol(now, rtt, Spending::Freely, false).unwrap();
+        let sent = next.filter(|_| *number < end).map(|ready| ready.sent(now, *number));
+        *number += u64::from(sent.is_some());
+        sent.is_some()
+    }
+
+    /// Sends all that may go out at once.
+    fn send_all(&mut self, number: &mut u64) {
+        while self.send_one(NOW, &RttEstimator::default(), number, u64::MAX) {}
     }
 
     fn flush_first(&mut self) {
@@ -91,10 +109,7 @@ fn sender(first_id: u32, blocks: usize) -> (SendSide, u64) {
     let bytes = blocks * sender.first_block_bytes();
     assert_eq!(sender.write_first(&vec![7; bytes]), bytes);
     let (rtt, mut number) = (RttEstimator::default(), 0);
-    while let Some(symbol) = sender.next_symbol(NOW, &rtt, Spending::Freely, false).filter(|_| number < 1_000) {
-        sender.on_sent(NOW, symbol, number);
-        number += 1;
-    }
+    while sender.send_one(NOW, &rtt, &mut number, 1_000) {}
     (sender, number)
 }
 
@@ -130,7 +145,7 @@ fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
     let all = Report { wasted: late, ..report(sent - 1, sent) };
     let state = StreamState { next_needed: u32::MAX, blocks_read: u32::MAX - 2, ..StreamState::default() };
     assert_eq!(sample(sender.hear(NOW, 0, &all, Some((state, &[][..])), sent)), Ok(None));
-    assert!(sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false).is_none());
+    assert!(sender.next_freely().is_none());
     assert!(sender.is_exhausted());
 }
 
@@ -150,8 +165,8 @@ fn a_report_which_does_not_name_the_stream_settles_datagrams_alone() {
     let (mut sender, sent) = sender(0, 2);
     let heard = sender.hear(NOW, 0, &report(sent - 1, 40), None, sent);
     assert_eq!((sample(heard), sender.flight.len()), (Ok(None), 0));
-    let next = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false);
-    assert!(next.is_none_or(|symbol| symbol.reason == Reason::Proactive), "nobody has said what is missing");
+    let next = sender.next_freely();
+    assert!(next.is_none_or(|ready| ready.reason() == Reason::Proactive), "nobody has said what is missing");
     let unaccounted = sender.hear(NOW, 1, &report(sent - 1, sent), None, sent);
     assert!(matches!(unaccounted, Err(PeerMisbehaved::InconsistentReport { .. })), "two blocks take 90");
 }
@@ -236,10 +251,7 @@ fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
         let wasted = Wasted { dependent: number as u32, ..Default::default() };
         let report = Report { wasted, ..report(number - 1, number) };
         assert!(sender.hear(now, ms, &report, record(0, &[Run::Empty(1)]), number).is_ok());
-        while let Some(symbol) = sender.next_symbol(now, &rtt, Spending::Freely, false).filter(|_| number < 5_000) {
-            sender.on_sent(now, symbol, number);
-            number += 1;
-        }
+        while sender.send_one(now, &rtt, &mut number, 5_000) {}
     }
     let ceiling = u64::from(plan::symbols_per_block_max(45, 0.05));
     assert!((ceiling - 30..ceiling + 102).contains(&number), "{number} symbols, ceiling {ceiling}");
@@ -281,7 +293,7 @@ impl Lossy {
         let SendSide { flight, streams, shared, .. } = &mut self.sender;
         let rtt = &RttEstimator::default();
         let first = streams.get_mut(StreamId::FIRST).unwrap();
-        first.round_symbol(shared, &SendContext { now: NOW, flight, rtt, spending: Spending::Freely })
+        first.round_symbol(shared, &SendContext { now: NOW, flight, rtt, spending: Spending::Freely }).unwrap()
     }
 
     /// Sends up to `most` datagrams at one instant, and says how many went.
@@ -290,7 +302,7 @@ impl Lossy {
         while self.sent < before + most
             && let Some(symbol) = self.next_round_symbol()
         {
-            self.sender.on_sent(NOW, symbol, self.sent);
+            Ready::new(&mut self.sender, symbol).unwrap().sent(NOW, self.sent);
             self.sent += 1;
         }
         self.sent - before
@@ -372,9 +384,7 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
     assert!(!sender.first_asks_for_more());
     let mut number = 0;
     while !sender.first_asks_for_more() {
-        let symbol = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false).unwrap();
-        sender.on_sent(NOW, symbol, number);
-        number += 1;
+        assert!(sender.send_one(NOW, &RttEstimator::default(), &mut number, u64::MAX));
     }
     let sent_bytes = number * 1420;
     assert!(sent_bytes.abs_diff(limits::UNSENT_BYTES_MAX / 2) < 3 * 45 * 1420, "{sent_bytes}");
@@ -391,10 +401,7 @@ fn what_is_written_near_is_what_may_be_in_flight() {
     sender.flush_first();
     let mut number = 0;
     let mut send = |sender: &mut SendSide| {
-        while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false) {
-            sender.on_sent(NOW, symbol, number);
-            number += 1;
-        }
+        sender.send_all(&mut number);
         number
     };
     let all = send(&mut sender);
@@ -438,9 +445,9 @@ fn what_is_allowed_is_written_in_whole_blocks() {
     assert_eq!(write(&mut sender), BLOCK_BYTES);
     assert!(sender.is_under_way() && sender.has_used_allowance());
     let mut number = 0;
-    while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false) {
+    while let Some(symbol) = sender.choose(NOW, &RttEstimator::default(), Spending::Freely, false).unwrap() {
         assert!(sender.is_under_way(), "{number} of a block are sent");
-        sender.on_sent(NOW, symbol, number);
+        Ready::new(&mut sender, symbol).unwrap().sent(NOW, number);
         number += 1;
     }
     let highest = number - 1 - limits::PEER_QUEUE_DATAGRAMS_MIN as u64;
@@ -467,7 +474,7 @@ fn who_writes_near_fills_blocks() {
     (0..400).for_each(|_| sender.flight.observe_loss(100, 60));
     assert_eq!(sender.first_block_bytes(), 256 * 1420);
     assert_eq!(sender.write_first(&vec![1; 1 << 20]), 2 * 256 * 1420);
-    assert!(sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false).is_some());
+    assert!(sender.next_freely().is_some());
 }
 
 #[test]
@@ -482,10 +489,7 @@ fn bulk_spends_no_repair_while_its_writer_is_about_to_write_more() {
             sender.shut_down(NOW, StreamId::FIRST);
         }
         let mut number = 0;
-        while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false) {
-            sender.on_sent(NOW, symbol, number);
-            number += 1;
-        }
+        sender.send_all(&mut number);
         sender.counters().sent.proactive
     };
     assert_eq!(proactive(true), 0);
@@ -523,10 +527,8 @@ fn hear_clock(sender: &mut SendSide, sent: u64, clock_us: u32, marks: &[(u32, u3
 fn a_peer_which_lies_about_its_clock_moves_the_queue_alone() {
     let (mut honest, sent) = sender(0, 2);
     let plain = sample(honest.hear(NOW, 0, &report(9, 10), None, sent));
-    let next = |sender: &mut SendSide| {
-        let symbol = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false);
-        symbol.map(|symbol| (symbol.block_id, symbol.esi))
-    };
+    let next =
+        |sender: &mut SendSide| sender.next_freely().map(|ready| ready.segment()).map(|data| (data.block_id, data.esi));
     let honest_next = next(&mut honest);
     for reads_clock in [false, true] {
         for clock_us in [0, 1, 5_000_000, 1 << 31, u32::MAX] {
