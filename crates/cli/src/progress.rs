@@ -8,8 +8,8 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::limits::REPORT_INTERVAL;
+use crate::outage::OutageFigures;
 use crate::output;
-use crate::retry::OutageFigures;
 use crate::transfer::error::TransferError;
 use crate::transfer::groups::Groups;
 use crate::transfer::{Bottleneck, EntryKind, EntryOutcome, Observer, Report, Skipped, Snapshot};

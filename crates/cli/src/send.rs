@@ -13,7 +13,6 @@ use crate::net;
 use crate::net::again::{Answered, Redial};
 use crate::progress::Display;
 use crate::qlog::Side;
-use crate::recording::Recording;
 use crate::retry::{self, Account};
 use crate::stop::Stop;
 use crate::transfer::exclude::Exclude;
@@ -38,7 +37,7 @@ pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
         "standard input cannot be both the code and a file: give the code as --code CODE"
     );
     transfer::descriptors::raise_limit();
-    Recording::begin(&mut args.path, if args.listen.is_some() { Side::Server } else { Side::Client })?;
+    args.path.begin_recording(if args.listen.is_some() { Side::Server } else { Side::Client })?;
     let options = SendOptions {
         resume: !args.no_resume,
         checksum: args.checksum,

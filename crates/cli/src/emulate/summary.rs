@@ -1,9 +1,10 @@
 //! Fates of the packets, for display and for machines.
 
 use dfcp_emu::{DirectionReport, Lateness, Outcome};
+use dfcp_relay::{Datagrams, DirectionStats};
 use serde::Serialize;
 
-use crate::relay::{Datagrams, DirectionStats};
+use crate::relay::describe;
 
 /// Lateness at the 99th percentile above which the path was not the one asked for.
 const LATE_P99_MS: f64 = 0.5;
@@ -27,7 +28,7 @@ struct Direction {
     writes: u64,
     /// Dropped by the sending host's device before the emulator could read them.
     unread_packets: u64,
-    /// Not possible as IP packets.
+    /// Packets that are impossible as IP packets.
     malformed_packets: u64,
     /// Came to a port that the near host no longer had.
     forgotten_packets: u64,
@@ -53,7 +54,7 @@ impl Direction {
     }
 
     fn line(&self) -> String {
-        let mut line = self.packets.to_string();
+        let mut line = describe(&self.packets);
         if self.malformed_packets > 0 {
             line.push_str(&format!(", {} malformed", self.malformed_packets));
         }
@@ -86,7 +87,7 @@ impl Summary {
         self.directions().into_iter().map(|(name, direction)| format!("{name}: {}", direction.line()))
     }
 
-    /// In what the path was not the one asked for.
+    /// Differences of the path from the one asked for.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (name, direction) in self.directions() {

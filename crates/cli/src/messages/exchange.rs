@@ -14,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use crate::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX};
 use crate::messages::figures::Figures;
 use crate::messages::{Incoming, Outgoing};
-use crate::perf::wire::{decode_path, encode_path};
+use crate::path_frame::{decode_path, encode_path};
 use crate::transfer::error::TransferError;
 use crate::transfer::reading::read_frame;
 use crate::transport::{Handle, PathSample, Transport};

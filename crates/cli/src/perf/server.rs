@@ -21,7 +21,6 @@ use crate::args::{Parameters, PerfServerArgs};
 use crate::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
 use crate::messages::Figures;
 use crate::monitor::{self, Monitor};
-use crate::recording::Recording;
 use crate::serving::{Serving, ServingEnd, serve};
 use crate::stats::StatsLine;
 use crate::stop::{Interrupted, Stop};
@@ -39,7 +38,7 @@ pub async fn run(mut args: PerfServerArgs, stop: Stop) -> anyhow::Result<()> {
     args.path.peer_streams = PERF_STREAMS_MAX;
     args.path.messages = !args.path.insecure_classic;
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
-    Recording::begin(&mut args.path, qlog::Side::Server)?;
+    args.path.begin_recording(qlog::Side::Server)?;
     let server = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
     let address = server.local_address()?;
     let monitor = Monitor::open(Service::Perf, &args.audit, address)?;
@@ -199,7 +198,7 @@ fn prepare<T: Transport>(handle: &Handle<T>, request: &Request, parameters: &Par
     }
 }
 
-/// For the audit log.
+/// Writes a record to the audit log.
 fn record(told: &monitor::Session, outcome: &Result<Outcome, TransferError>) {
     match outcome {
         Ok(Outcome::Data(request, measured)) => told.end(

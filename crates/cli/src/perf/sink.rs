@@ -13,9 +13,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::wire::decode_path;
 use super::{Measured, unexpected};
 use crate::limits::{CLOSE_WAIT_MAX, PERF_TAIL_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
+use crate::path_frame::decode_path;
 use crate::transfer::error::TransferError;
 use crate::transfer::reading::{read_exact, read_header};
 use crate::transport::{Handle, PathSample, Streams, Transport};

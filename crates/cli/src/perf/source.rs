@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use super::noise::Noise;
-use super::wire::encode_path;
 use super::{Measured, next_frame, unexpected};
 use crate::limits::{
     CLOSE_WAIT_MAX, PERF_AHEAD_BYTES_MIN, PERF_OVERTIME_MAX, PERF_TAIL_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL,
 };
+use crate::path_frame::encode_path;
 use crate::transfer::error::TransferError;
 use crate::transport::{Handle, PathSample, Streams, Transport};
 

@@ -14,10 +14,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream
 use tokio::sync::mpsc;
 
 use super::server::Outcome;
-use super::wire::{decode_path, encode_path};
-use super::{Measured, client, server};
+use super::{Measured, client, intervals, server};
 use crate::args::Parameters;
 use crate::limits::PERF_AHEAD_BYTES_MIN;
+use crate::path_frame::{decode_path, encode_path};
 use crate::transfer::error::TransferError;
 use crate::transfer::receive::refuse;
 use crate::transport::{DataDatagrams, FoundRate, Losses, PathSample, Phase, Transport, Wasted};
@@ -141,7 +141,7 @@ fn intervals_count_their_own_time_and_add_up_to_the_total() {
         ..Measured::default()
     };
     let counts = [at(1, 1000), at(2, 4000), at(3, 4000), at(4, 4500)];
-    let mut intervals = client::Intervals::default();
+    let mut intervals = intervals::Intervals::default();
     let cut = counts.iter().take(3).filter_map(|count| intervals.advance(count)).count();
     assert_eq!((cut, intervals.finish(&counts[3]).is_some()), (3, true));
     let object = client::summary("peer", &request(false, 1), &counts[3].whole(), &intervals);
@@ -264,7 +264,7 @@ impl Slow {
         let mut free_at = tokio::time::Instant::now();
         while let Some(write) = writes.recv().await {
             for block in write.chunks(Self::BLOCK_BYTES) {
-                // From when to when adds up, so that the timer's granularity does not.
+                // Exact times are summed, so that the timer's errors are not.
                 free_at = free_at.max(tokio::time::Instant::now() - Duration::from_millis(2));
                 free_at += Duration::from_secs_f64(8.0 * block.len() as f64 / Self::RATE_BPS);
                 tokio::time::sleep_until(free_at).await;
@@ -475,7 +475,7 @@ fn a_measurement_says_that_nothing_is_heard() {
                 tokio::time::sleep(Duration::from_secs(6)).await;
                 drop(there);
             };
-            let (mut intervals, mut lines) = (client::Intervals::default(), Vec::new());
+            let (mut intervals, mut lines) = (intervals::Intervals::default(), Vec::new());
             let measure = client::session(here, &request, |measured| lines.extend(intervals.advance(measured)));
             let (measured, ()) = tokio::join!(measure, peer);
             assert!(measured.is_err());

@@ -14,7 +14,6 @@ use super::local::Local;
 use crate::limits::RECEIVER_SILENCE_MAX;
 use crate::net::{self, Connected};
 use crate::qlog::Side;
-use crate::recording::Recording;
 use crate::stop::Stop;
 use crate::transfer::error::TransferError;
 use crate::transfer::reading::read_preamble;
@@ -26,7 +25,7 @@ pub(super) async fn run(mut args: PipeUdpArgs, stop: Stop) -> anyhow::Result<()>
     args.path.messages = true;
     anyhow::ensure!(!args.path.insecure_classic, "a classic connection has no messages: leave --insecure-classic away");
     let local = Arc::new(Local::listen(&args.input, args.in_from).await?);
-    Recording::begin(&mut args.path, Side::Client)?;
+    args.path.begin_recording(Side::Client)?;
     net::announce(&args.path, args.json);
     if !args.json {
         output::note(&format!("taking datagrams at {}; Ctrl-C ends", local.address()?));

@@ -34,7 +34,7 @@ pub use self::model::{
 };
 pub(crate) use self::parameter::as_number;
 pub use self::parameter::{NUMBERED, PARAMETERS, set};
-pub use self::rates::{Rates, RatesFrom, TraceError, Way, read_trace};
+pub use self::rates::{Rates, RatesFrom, TraceError, Way};
 pub use self::run::{Agreement, JudgeBy, RunTable, Shorter, Spread};
 pub use self::web::{EstimateTable, WebTable};
 
@@ -96,7 +96,7 @@ impl Source {
         Self::parse_with(file, text, &[])
     }
 
-    /// The same of a plan which brings traces along, by name and text: those are not looked for.
+    /// Parses a plan that brings traces along, by name and text: those are not read from files.
     fn parse_with(file: &str, text: &str, traces: &[(&str, &str)]) -> Result<Self, PlanError> {
         let plan = toml::from_str(text).map_err(|error| PlanError {
             file: file.to_owned(),

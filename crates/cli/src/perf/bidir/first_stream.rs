@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use super::Both;
 use super::account::Account;
 use crate::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
-use crate::perf::wire::{decode_path, encode_path};
+use crate::path_frame::{decode_path, encode_path};
 use crate::perf::{Side, unexpected};
 use crate::transfer::error::TransferError;
 use crate::transfer::reading::read_frame;

@@ -12,8 +12,8 @@ use tokio::time::{Instant, timeout};
 
 use super::Shared;
 use crate::limits::SENDER_SILENCE_MAX;
+use crate::path_frame::decode_path;
 use crate::perf::unexpected;
-use crate::perf::wire::decode_path;
 use crate::transfer::error::TransferError;
 use crate::transfer::reading::read_frame;
 use crate::transport::{Handle, RecvStream, Streams, Transport};

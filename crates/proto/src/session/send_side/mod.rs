@@ -1,4 +1,4 @@
-//! The sending side of a session: its streams' sending halves, which of them sends next, and the datagrams in flight.
+//! The sending side of a session: its streams' sending halves, and which of them sends next.
 
 #[cfg(debug_assertions)]
 mod check;
@@ -23,9 +23,8 @@ use self::scheduler::{Scheduler, Work};
 pub(crate) use self::streams::SendEvent;
 use self::timed::TimedStreams;
 use crate::config::{Config, Traffic};
+use crate::path::Path;
 use crate::path::credit::Spending;
-use crate::path::flight::Flight;
-use crate::path::rtt::RttEstimator;
 use crate::stats::WastedSymbols;
 use crate::stream::send::parts::Parts;
 use crate::stream::send::proofs::Secrets;
@@ -37,7 +36,6 @@ use crate::stream::table::StreamTable;
 /// The sending side of a session: its streams, and their common state.
 #[derive(Debug)]
 pub(crate) struct SendSide {
-    pub(crate) flight: Flight,
     /// The end which opens streams here.
     opener: Opener,
     /// That of streams which are opened.
@@ -94,7 +92,6 @@ impl SendSide {
         let shared = SendShared::new(config, kernel, proofs);
         let first = SendStream::new(StreamId::FIRST, config.traffic, &shared);
         Self {
-            flight: Flight::default(),
             opener,
             traffic: config.traffic,
             shared,
@@ -120,26 +117,25 @@ impl SendSide {
     pub(crate) fn establish(
         &mut self,
         now: Time,
+        path: &Path,
         (symbol_size, packet_symbol_size): (u16, usize),
-        window_blocks: u32,
-        window_bytes: u64,
+        (window_blocks, window_bytes): (u32, u64),
     ) {
-        self.flight.establish(now);
         self.shared.establish(symbol_size, window_blocks, window_bytes);
         self.shared.set_packet_symbol_size(packet_symbol_size);
         self.shared.set_base();
         for (id, stream) in self.streams.iter_mut() {
-            stream.recut(now, &self.flight, &self.shared);
+            stream.recut(now, path.flight(), &self.shared);
             self.scheduler.wake(id);
         }
     }
 
     /// Packets have room for symbols of `packet_symbol_size`, secrets excluded: new blocks are cut for that, and symbols of older
     /// ones leave in parts where they are longer.
-    pub(crate) fn set_packet_symbol_size(&mut self, now: Time, packet_symbol_size: usize) {
+    pub(crate) fn set_packet_symbol_size(&mut self, now: Time, path: &Path, packet_symbol_size: usize) {
         self.shared.set_packet_symbol_size(packet_symbol_size);
         for (_, stream) in self.streams.iter_mut() {
-            stream.recut(now, &self.flight, &self.shared);
+            stream.recut(now, path.flight(), &self.shared);
         }
     }
 
@@ -155,7 +151,7 @@ impl SendSide {
 
     // ---- sending ----
 
-    /// The next symbol to send at `now`, without regard to the rate (`spec/protocol.md` \[plan-3\]). If the path `is_full`, only a probe of silence
+    /// The next symbol to send at `now`, without regard to the rate (`spec/protocol.md` \[plan-3\]). If the path is blocked, only a probe of silence
     /// is sent: without it, the loss of all datagrams would never be noticed.
     ///
     /// # Errors
@@ -163,40 +159,33 @@ impl SendSide {
     pub(crate) fn next_symbol(
         &mut self,
         now: Time,
-        rtt: &RttEstimator,
+        path: &Path,
         spending: Spending,
-        is_full: bool,
     ) -> Result<Option<Ready<'_>>, CodeError> {
         if matches!(spending, Spending::Trickle { not_before } if now < not_before) {
             return Ok(None);
         }
         let next = match self.next_part() {
             Some(part) => Some(part),
-            None => self.choose(now, rtt, spending, is_full)?,
+            None => self.choose(now, path, spending)?,
         };
         Ok(next.and_then(|symbol| Ready::new(self, symbol)))
     }
 
     /// The symbol, or its first part, that is sent next unless another one's parts are.
-    fn choose(
-        &mut self,
-        now: Time,
-        rtt: &RttEstimator,
-        spending: Spending,
-        is_full: bool,
-    ) -> Result<Option<Symbol>, CodeError> {
+    fn choose(&mut self, now: Time, path: &Path, spending: Spending) -> Result<Option<Symbol>, CodeError> {
         if self.timed.is_due(now) {
             self.wake_timed(now);
         }
         self.shared.is_thrifty = spending != Spending::Freely;
-        let due = if is_full || self.flight.is_blocked(now, rtt) {
+        let due = if path.is_blocked(now) {
             None
         } else if let Some(question) = self.question(now) {
             Some(question)
         } else {
-            self.due_symbol(now, rtt, spending)?
+            self.due_symbol(now, path, spending)?
         };
-        let Some(symbol) = due.or_else(|| self.probe(now, rtt, spending)) else { return Ok(None) };
+        let Some(symbol) = due.or_else(|| self.probe(now, path, spending)) else { return Ok(None) };
         Ok(match self.shared.parts_of(symbol.symbol_size) {
             1 => Some(symbol),
             count => self.parts.insert(Box::new(Parts::new(symbol, count))).next(),
@@ -213,8 +202,8 @@ impl SendSide {
     }
 
     /// The next symbol that rounds owe, of a new block, or of repair in advance, of the stream whose turn it is.
-    fn due_symbol(&mut self, now: Time, rtt: &RttEstimator, spending: Spending) -> Result<Option<Symbol>, CodeError> {
-        let context = SendContext { now, flight: &self.flight, rtt, spending };
+    fn due_symbol(&mut self, now: Time, path: &Path, spending: Spending) -> Result<Option<Symbol>, CodeError> {
+        let context = SendContext { now, flight: path.flight(), rtt: path.rtt(), spending };
         if spending.is_for_oldest_block()
             && let Some(id) = self.oldest_stream()
         {
@@ -222,7 +211,6 @@ impl SendSide {
             return stream.round_symbol(&mut self.shared, &context);
         }
         while let Some((id, work)) = self.scheduler.next() {
-            let context = SendContext { now, flight: &self.flight, rtt, spending };
             let symbol = match (self.streams.get_mut(id), work) {
                 (Some(stream), Work::Rounds) => stream.round_symbol(&mut self.shared, &context)?,
                 (Some(stream), Work::Proactive) if spending == Spending::Freely => {
@@ -282,8 +270,8 @@ impl SendSide {
     }
 
     /// A symbol to make a silent peer speak, if that is due.
-    fn probe(&self, now: Time, rtt: &RttEstimator, spending: Spending) -> Option<Symbol> {
-        if now < self.flight.probe_at(rtt, spending) {
+    fn probe(&self, now: Time, path: &Path, spending: Spending) -> Option<Symbol> {
+        if now < path.probe_at(spending) {
             return None;
         }
         self.streams.get(self.oldest_stream()?)?.probe_symbol()
@@ -298,8 +286,8 @@ impl SendSide {
 
     /// Earliest time at which [`next_symbol`](Self::next_symbol) or [`next_ending`](Self::next_ending), which had nothing at `asked`, may
     /// have something, reports apart.
-    pub(crate) fn next_timeout(&self, asked: Time, rtt: &RttEstimator, spending: Spending) -> Option<Time> {
-        let probe = (!self.is_idle()).then(|| self.flight.probe_at(rtt, spending));
+    pub(crate) fn next_timeout(&self, asked: Time, path: &Path, spending: Spending) -> Option<Time> {
+        let probe = (!self.is_idle()).then(|| path.probe_at(spending));
         let trickle = match spending {
             Spending::Trickle { not_before } => Some(not_before),
             Spending::Freely | Spending::Needed | Spending::OldestBlock => None,
@@ -308,9 +296,9 @@ impl SendSide {
     }
 
     /// The next segment that is due at `now` about the end of a stream.
-    pub(crate) fn next_ending(&mut self, now: Time, rtt: &RttEstimator) -> Option<Segment> {
+    pub(crate) fn next_ending(&mut self, now: Time, path: &Path) -> Option<Segment> {
         while let Some(id) = self.timed.end(now) {
-            let segment = self.streams.get_mut(id)?.ending_segment(now, rtt.probe_timeout(rtt.report_interval()));
+            let segment = self.streams.get_mut(id)?.ending_segment(now, path.probe_timeout());
             // Its next copy is due later, or none is.
             self.note_timed(id);
             if segment.is_some() {
@@ -321,9 +309,9 @@ impl SendSide {
     }
 
     /// Symbols which the oldest open block may take on credit ([credit-2]), and the bytes of one; 0 without an open block.
-    pub(crate) fn oldest_block_symbols(&self) -> (u64, u64) {
+    pub(crate) fn oldest_block_symbols(&self, path: &Path) -> (u64, u64) {
         let oldest = self.oldest_stream().and_then(|id| self.streams.get(id));
-        oldest.map_or((0, 0), |stream| stream.oldest_block_symbols(self.flight.loss()))
+        oldest.map_or((0, 0), |stream| stream.oldest_block_symbols(path.loss()))
     }
 
     /// Waste that the peer has reported, in all.

@@ -9,7 +9,7 @@ use dfcp_wire::segment::Data;
 use super::SendSide;
 use super::scheduler::Scheduler;
 use super::streams::SendEvent;
-use crate::path::flight::Flight;
+use crate::path::Path;
 use crate::path::in_flight::{Carried, Sent};
 use crate::stream::send::SendStream;
 use crate::stream::send::parts::Parts;
@@ -25,7 +25,6 @@ pub(crate) struct Ready<'a> {
     stream: &'a mut SendStream,
     parts: &'a mut Option<Box<Parts>>,
     shared: &'a mut SendShared,
-    flight: &'a mut Flight,
     scheduler: &'a mut Scheduler,
     events: &'a mut VecDeque<(StreamId, SendEvent)>,
     first_writable: &'a mut bool,
@@ -34,9 +33,9 @@ pub(crate) struct Ready<'a> {
 impl<'a> Ready<'a> {
     /// `None` without the symbol's stream.
     pub(super) fn new(side: &'a mut SendSide, symbol: Symbol) -> Option<Self> {
-        let SendSide { streams, parts, shared, flight, scheduler, events, first_writable, .. } = side;
+        let SendSide { streams, parts, shared, scheduler, events, first_writable, .. } = side;
         let stream = streams.get_mut(symbol.stream)?;
-        Some(Self { symbol, stream, parts, shared, flight, scheduler, events, first_writable })
+        Some(Self { symbol, stream, parts, shared, scheduler, events, first_writable })
     }
 
     /// The header of its segment.
@@ -53,11 +52,6 @@ impl<'a> Ready<'a> {
     /// Bytes that count as sent without being written.
     pub(crate) fn elided_bytes(&self) -> u32 {
         (self.symbol.symbol_size - self.symbol.payload_bytes) as u32
-    }
-
-    /// True if its block has no other symbol, and nothing is in flight.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.symbol.info.k == 1 && self.flight.len() == 0
     }
 
     #[cfg(test)]
@@ -80,15 +74,15 @@ impl<'a> Ready<'a> {
         }
     }
 
-    /// It has been sent as datagram `number`.
-    pub(crate) fn sent(self, now: Time, number: u64) {
-        let Self { symbol: part, stream, parts, shared, flight, scheduler, events, first_writable } = self;
+    /// It has been sent over `path` as datagram `number`.
+    pub(crate) fn sent(self, now: Time, path: &mut Path, number: u64) {
+        let Self { symbol: part, stream, parts, shared, scheduler, events, first_writable } = self;
         scheduler.on_sent(part.stream, part.symbol_size);
         let symbol = match parts {
             // A symbol counts when its last part leaves.
             Some(begun) if !part.fragment.is_whole() => {
                 if !begun.on_sent() {
-                    return flight.on_part_sent(now);
+                    return path.on_part_sent(now);
                 }
                 let whole = begun.whole;
                 *parts = None;
@@ -96,10 +90,10 @@ impl<'a> Ready<'a> {
             }
             Some(_) | None => part,
         };
-        stream.on_sent(now, symbol, flight.loss().high(), shared);
+        stream.on_sent(now, symbol, path.loss().high(), shared);
         let what = Carried::Symbol { stream: symbol.stream, block_id: symbol.block_id };
-        flight.on_sent(Sent::new(number, now, what), symbol.reason == Reason::Probe);
-        if stream.wakes_writer(flight, shared) {
+        path.on_symbol_sent(Sent::new(number, now, what), symbol.reason == Reason::Probe);
+        if stream.wakes_writer(path.flight(), shared) {
             tell_writable(symbol.stream, events, first_writable);
         }
     }

@@ -9,6 +9,7 @@ use crate::error::PeerMisbehaved;
 use crate::limits;
 use crate::path::in_flight::Carried;
 use crate::path::numbers::DatagramNumbers;
+use crate::path::rate::RateBounds;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::session::sharing::WriteAllowance;
 use crate::stream::send::plan;
@@ -25,42 +26,80 @@ fn numbered(datagrams: u64) -> DatagramNumbers {
 /// The round trip of a report which was news.
 fn sample(heard: Result<Heard, PeerMisbehaved>) -> Result<Option<Duration>, String> {
     match heard {
-        Ok(Heard::News { rtt_sample, .. }) => Ok(rtt_sample),
+        Ok(Heard::News { path, .. }) => Ok(path.rtt_sample),
         other => Err(format!("{other:?}")),
     }
 }
 
-fn with_config(config: &Config) -> SendSide {
-    SendSide::new(config, Kernel::detect(), Opener::Initiator, None)
+/// A sending side, and its path.
+struct Sender {
+    side: SendSide,
+    path: Path,
+}
+
+impl std::ops::Deref for Sender {
+    type Target = SendSide;
+
+    fn deref(&self) -> &SendSide {
+        &self.side
+    }
+}
+
+impl std::ops::DerefMut for Sender {
+    fn deref_mut(&mut self) -> &mut SendSide {
+        &mut self.side
+    }
+}
+
+fn with_config(config: &Config) -> Sender {
+    Sender {
+        side: SendSide::new(config, Kernel::detect(), Opener::Initiator, None),
+        path: Path::new(([192, 0, 2, 1], 9).into(), 0, RateBounds::new(config, 0)),
+    }
 }
 
 /// A report's record of the first stream: its state, and the list of its blocks.
 type FirstRecord<'a> = Option<(StreamState, &'a [Run])>;
 
-impl SendSide {
+impl Sender {
+    fn establish(&mut self, window_blocks: u32) {
+        self.path = Path::open(self.path.remote(), NOW, false);
+        self.side.establish(NOW, &self.path, (1420, 1420), (window_blocks, 1 << 30));
+    }
+
+    /// The next symbol that may be sent freely.
+    fn next(&mut self, now: Time) -> Option<Ready<'_>> {
+        self.side.next_symbol(now, &self.path, Spending::Freely).unwrap()
+    }
+
+    fn send(&mut self, symbol: Symbol, number: u64) {
+        Ready::new(&mut self.side, symbol).unwrap().sent(NOW, &mut self.path, number);
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.side.is_under_way(&self.path)
+    }
+
     fn first_mut(&mut self) -> &mut SendStream {
         self.streams.get_mut(StreamId::FIRST).unwrap()
     }
 
     fn write_first(&mut self, data: &[u8]) -> usize {
-        self.write(NOW, StreamId::FIRST, data).unwrap()
-    }
-
-    fn next_freely(&mut self) -> Option<Ready<'_>> {
-        self.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false).unwrap()
+        self.side.write(NOW, &self.path, StreamId::FIRST, data).unwrap()
     }
 
     /// Sends the next symbol as datagram `number`, if there is one and the number is below `end`.
-    fn send_one(&mut self, now: Time, rtt: &RttEstimator, number: &mut u64, end: u64) -> bool {
-        let next = self.next_symbol(now, rtt, Spending::Freely, false).unwrap();
-        let sent = next.filter(|_| *number < end).map(|ready| ready.sent(now, *number));
-        *number += u64::from(sent.is_some());
-        sent.is_some()
+    fn send_one(&mut self, now: Time, number: &mut u64, end: u64) -> bool {
+        let next = self.side.next_symbol(now, &self.path, Spending::Freely).unwrap();
+        let Some(ready) = next.filter(|_| *number < end) else { return false };
+        ready.sent(now, &mut self.path, *number);
+        *number += 1;
+        true
     }
 
     /// Sends all that may go out at once.
     fn send_all(&mut self, number: &mut u64) {
-        while self.send_one(NOW, &RttEstimator::default(), number, u64::MAX) {}
+        while self.send_one(NOW, number, u64::MAX) {}
     }
 
     fn flush_first(&mut self) {
@@ -68,7 +107,7 @@ impl SendSide {
     }
 
     fn first_block_bytes(&mut self) -> usize {
-        self.streams.get(StreamId::FIRST).unwrap().block_bytes(&self.flight, &self.shared)
+        self.streams.get(StreamId::FIRST).unwrap().block_bytes(self.path.flight(), &self.shared)
     }
 
     fn first_window_is_open(&self, bytes: u64) -> bool {
@@ -76,7 +115,7 @@ impl SendSide {
     }
 
     fn first_asks_for_more(&self) -> bool {
-        self.streams.get(StreamId::FIRST).unwrap().asks_for_more(&self.flight, &self.shared)
+        self.streams.get(StreamId::FIRST).unwrap().asks_for_more(self.path.flight(), &self.shared)
     }
 
     /// Takes a report which came as datagram `number`, and has crossed the wire; `sent` datagrams have left.
@@ -97,26 +136,26 @@ impl SendSide {
         }
         let length = writer.finish();
         let (report, records) = feedback::decode(&payload[..length]).unwrap();
-        self.on_report(now, number, (&report, &records), &numbered(sent), &RttEstimator::default())
+        self.side.on_report(now, &mut self.path, number, (&report, &records), &numbered(sent))
     }
 }
 
 /// A sender which has written `blocks` full blocks and sent all that may go out at once; and how many datagrams.
-fn sender(first_id: u32, blocks: usize) -> (SendSide, u64) {
+fn sender(first_id: u32, blocks: usize) -> (Sender, u64) {
     let mut sender = with_config(&Config::danger_unsealed());
-    sender.establish(NOW, (1420, 1420), 100, 1 << 30);
+    sender.establish(100);
     sender.first_mut().start_at(first_id);
     let bytes = blocks * sender.first_block_bytes();
     assert_eq!(sender.write_first(&vec![7; bytes]), bytes);
-    let (rtt, mut number) = (RttEstimator::default(), 0);
-    while sender.send_one(NOW, &rtt, &mut number, 1_000) {}
+    let mut number = 0;
+    while sender.send_one(NOW, &mut number, 1_000) {}
     (sender, number)
 }
 
 /// All datagrams up to `highest` have arrived, and no block is known to be decoded.
-fn arrive(sender: &mut SendSide, highest: u64) {
-    let first = sender.streams.get_mut(StreamId::FIRST).unwrap();
-    sender.flight.all_arrived(highest, |sent| {
+fn arrive(sender: &mut Sender, highest: u64) {
+    let first = sender.side.streams.get_mut(StreamId::FIRST).unwrap();
+    sender.path.all_arrived(highest, |sent| {
         if let Carried::Symbol { block_id, .. } = sent.what() {
             first.on_fate(block_id);
         }
@@ -145,7 +184,7 @@ fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
     let all = Report { wasted: late, ..report(sent - 1, sent) };
     let state = StreamState { next_needed: u32::MAX, blocks_read: u32::MAX - 2, ..StreamState::default() };
     assert_eq!(sample(sender.hear(NOW, 0, &all, Some((state, &[][..])), sent)), Ok(None));
-    assert!(sender.next_freely().is_none());
+    assert!(sender.next(NOW).is_none());
     assert!(sender.is_exhausted());
 }
 
@@ -164,8 +203,8 @@ fn a_report_which_counts_more_than_was_sent_is_misbehaviour() {
 fn a_report_which_does_not_name_the_stream_settles_datagrams_alone() {
     let (mut sender, sent) = sender(0, 2);
     let heard = sender.hear(NOW, 0, &report(sent - 1, 40), None, sent);
-    assert_eq!((sample(heard), sender.flight.len()), (Ok(None), 0));
-    let next = sender.next_freely();
+    assert_eq!((sample(heard), sender.path.flight().len()), (Ok(None), 0));
+    let next = sender.next(NOW);
     assert!(next.is_none_or(|ready| ready.reason() == Reason::Proactive), "nobody has said what is missing");
     let unaccounted = sender.hear(NOW, 1, &report(sent - 1, sent), None, sent);
     assert!(matches!(unaccounted, Err(PeerMisbehaved::InconsistentReport { .. })), "two blocks take 90");
@@ -243,15 +282,14 @@ fn a_hold_longer_than_the_datagrams_age_is_no_sample() {
 #[test]
 fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
     let (mut sender, mut number) = sender(0, 1);
-    let mut rtt = RttEstimator::default();
-    rtt.sample(Duration::from_micros(1));
+    sender.path.sample_rtt(Duration::from_micros(1));
     // A peer which says at once, and again and again, that all has come and nothing of it served.
     for ms in 0..1_000 {
         let now = NOW + Duration::from_millis(ms);
         let wasted = Wasted { dependent: number as u32, ..Default::default() };
         let report = Report { wasted, ..report(number - 1, number) };
         assert!(sender.hear(now, ms, &report, record(0, &[Run::Empty(1)]), number).is_ok());
-        while sender.send_one(now, &rtt, &mut number, 5_000) {}
+        while sender.send_one(now, &mut number, 5_000) {}
     }
     let ceiling = u64::from(plan::symbols_per_block_max(45, 0.05));
     assert!((ceiling - 30..ceiling + 102).contains(&number), "{number} symbols, ceiling {ceiling}");
@@ -259,7 +297,7 @@ fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
 
 /// A sender of one block, on a path which it knows to lose `loss_percent`.
 struct Lossy {
-    sender: SendSide,
+    sender: Sender,
     sent: u64,
     /// Symbols which arrived in vain.
     dependent: u64,
@@ -276,7 +314,7 @@ impl Lossy {
 
     /// The path loses that much for some hundreds of datagrams.
     fn becomes(&mut self, loss_percent: u64, hundreds: u32) {
-        (0..hundreds).for_each(|_| self.sender.flight.observe_loss(100, 100 - loss_percent));
+        (0..hundreds).for_each(|_| self.sender.path.observe_loss(100, 100 - loss_percent));
     }
 
     /// The receiver has got all but `missing` symbols, and those in vain.
@@ -290,10 +328,9 @@ impl Lossy {
     }
 
     fn next_round_symbol(&mut self) -> Option<Symbol> {
-        let SendSide { flight, streams, shared, .. } = &mut self.sender;
-        let rtt = &RttEstimator::default();
-        let first = streams.get_mut(StreamId::FIRST).unwrap();
-        first.round_symbol(shared, &SendContext { now: NOW, flight, rtt, spending: Spending::Freely }).unwrap()
+        let Sender { side: SendSide { streams, shared, .. }, path } = &mut self.sender;
+        let context = SendContext { now: NOW, flight: path.flight(), rtt: path.rtt(), spending: Spending::Freely };
+        streams.get_mut(StreamId::FIRST).unwrap().round_symbol(shared, &context).unwrap()
     }
 
     /// Sends up to `most` datagrams at one instant, and says how many went.
@@ -302,7 +339,7 @@ impl Lossy {
         while self.sent < before + most
             && let Some(symbol) = self.next_round_symbol()
         {
-            Ready::new(&mut self.sender, symbol).unwrap().sent(NOW, self.sent);
+            self.sender.send(symbol, self.sent);
             self.sent += 1;
         }
         self.sent - before
@@ -377,14 +414,14 @@ fn past_its_ceiling_a_block_gets_on_as_fast_as_its_symbols_arrive() {
 #[test]
 fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
     let mut sender = with_config(&Config::danger_unsealed().with_send_buffer_bytes(1 << 30));
-    sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
+    sender.establish(16_384);
     let data = vec![1; 1 << 20];
     let written: usize = (0..10).map(|_| sender.write_first(&data)).sum();
     assert_eq!(written as u64, limits::UNSENT_BYTES_MAX);
     assert!(!sender.first_asks_for_more());
     let mut number = 0;
     while !sender.first_asks_for_more() {
-        assert!(sender.send_one(NOW, &RttEstimator::default(), &mut number, u64::MAX));
+        assert!(sender.send_one(NOW, &mut number, u64::MAX));
     }
     let sent_bytes = number * 1420;
     assert!(sent_bytes.abs_diff(limits::UNSENT_BYTES_MAX / 2) < 3 * 45 * 1420, "{sent_bytes}");
@@ -394,13 +431,13 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
 #[test]
 fn what_is_written_near_is_what_may_be_in_flight() {
     let mut sender = with_config(&Config::danger_unsealed());
-    sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
+    sender.establish(16_384);
     sender.set_send_buffering(SendBuffering::Shallow);
     let data = vec![1; 1 << 20];
     assert_eq!(sender.write_first(&data) as u64, limits::UNSENT_SHALLOW_BYTES_MAX);
     sender.flush_first();
     let mut number = 0;
-    let mut send = |sender: &mut SendSide| {
+    let mut send = |sender: &mut Sender| {
         sender.send_all(&mut number);
         number
     };
@@ -412,14 +449,14 @@ fn what_is_written_near_is_what_may_be_in_flight() {
         rtt: Some(Duration::from_millis(1)),
         interval: Duration::from_millis(1),
     };
-    sender.on_queue(NOW, queue(all + 100));
+    sender.path.on_queue(NOW, 1420, queue(all + 100));
     assert!(sender.first_asks_for_more());
-    let room = sender.flight.room() as u64;
+    let room = sender.path.flight().room() as u64;
     assert!((100..120).contains(&room), "{room}");
     assert_eq!(sender.write_first(&data) as u64, room * 1420);
     sender.flush_first();
     assert_eq!(send(&mut sender), all + room);
-    assert_eq!(sender.flight.room(), 0);
+    assert_eq!(sender.path.flight().room(), 0);
     assert!(sender.first_asks_for_more());
     assert_eq!(sender.write_first(&data), 45 * 1420, "a block waits for room");
     assert!(!sender.first_asks_for_more());
@@ -430,10 +467,10 @@ fn what_is_written_near_is_what_may_be_in_flight() {
 fn what_is_allowed_is_written_in_whole_blocks() {
     const BLOCK_BYTES: usize = 45 * 1420;
     let mut sender = with_config(&Config::danger_unsealed());
-    sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
+    sender.establish(16_384);
     sender.set_send_buffering(SendBuffering::Shallow);
     let data = vec![1; 1 << 20];
-    let write = |sender: &mut SendSide| {
+    let write = |sender: &mut Sender| {
         let counts = std::iter::from_fn(|| Some(sender.write_first(&data)).filter(|&count| count > 0));
         counts.sum::<usize>()
     };
@@ -445,9 +482,9 @@ fn what_is_allowed_is_written_in_whole_blocks() {
     assert_eq!(write(&mut sender), BLOCK_BYTES);
     assert!(sender.is_under_way() && sender.has_used_allowance());
     let mut number = 0;
-    while let Some(symbol) = sender.choose(NOW, &RttEstimator::default(), Spending::Freely, false).unwrap() {
+    while let Some(symbol) = sender.side.choose(NOW, &sender.path, Spending::Freely).unwrap() {
         assert!(sender.is_under_way(), "{number} of a block are sent");
-        Ready::new(&mut sender, symbol).unwrap().sent(NOW, number);
+        sender.send(symbol, number);
         number += 1;
     }
     let highest = number - 1 - limits::PEER_QUEUE_DATAGRAMS_MIN as u64;
@@ -469,19 +506,19 @@ fn what_is_allowed_is_written_in_whole_blocks() {
 #[test]
 fn who_writes_near_fills_blocks() {
     let mut sender = with_config(&Config::danger_unsealed());
-    sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
+    sender.establish(16_384);
     sender.set_send_buffering(SendBuffering::Shallow);
-    (0..400).for_each(|_| sender.flight.observe_loss(100, 60));
+    (0..400).for_each(|_| sender.path.observe_loss(100, 60));
     assert_eq!(sender.first_block_bytes(), 256 * 1420);
     assert_eq!(sender.write_first(&vec![1; 1 << 20]), 2 * 256 * 1420);
-    assert!(sender.next_freely().is_some());
+    assert!(sender.next(NOW).is_some());
 }
 
 #[test]
 fn bulk_spends_no_repair_while_its_writer_is_about_to_write_more() {
     let proactive = |more: bool| {
         let mut sender = with_config(&Config::danger_unsealed());
-        sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
+        sender.establish(16_384);
         let bytes = if more { limits::UNSENT_BYTES_MAX as usize + 1 } else { sender.first_block_bytes() };
         assert_eq!(sender.write_first(&vec![1; bytes]) < bytes, more);
         if !more {
@@ -506,7 +543,7 @@ fn waste_is_counted_on_over_the_reports_wrap() {
 }
 
 /// A report which names datagram 9 and has a clock, and marks: as (back µs, numbers back).
-fn hear_clock(sender: &mut SendSide, sent: u64, clock_us: u32, marks: &[(u32, u32)]) -> Result<Heard, PeerMisbehaved> {
+fn hear_clock(sender: &mut Sender, sent: u64, clock_us: u32, marks: &[(u32, u32)]) -> Result<Heard, PeerMisbehaved> {
     let mut payload = [0; DATAGRAM_BYTES_MAX];
     let mut writer = ReportWriter::new(&mut payload, &report(9, 10)).unwrap();
     assert!(writer.arrival_clock(clock_us));
@@ -517,7 +554,7 @@ fn hear_clock(sender: &mut SendSide, sent: u64, clock_us: u32, marks: &[(u32, u3
     assert!(marks.is_empty() || writer.marks(&marks));
     let length = writer.finish();
     let (report, records) = feedback::decode(&payload[..length]).unwrap();
-    sender.on_report(NOW, 0, (&report, &records), &numbered(sent), &RttEstimator::default())
+    sender.side.on_report(NOW, &mut sender.path, 0, (&report, &records), &numbered(sent))
 }
 
 /// [report-16]: an attack. Whatever the peer's clock says, and whatever its marks name, of the sending side it moves the figure
@@ -528,18 +565,24 @@ fn a_peer_which_lies_about_its_clock_moves_the_queue_alone() {
     let (mut honest, sent) = sender(0, 2);
     let plain = sample(honest.hear(NOW, 0, &report(9, 10), None, sent));
     let next =
-        |sender: &mut SendSide| sender.next_freely().map(|ready| ready.segment()).map(|data| (data.block_id, data.esi));
+        |sender: &mut Sender| sender.next(NOW).map(|ready| ready.segment()).map(|data| (data.block_id, data.esi));
     let honest_next = next(&mut honest);
     for reads_clock in [false, true] {
         for clock_us in [0, 1, 5_000_000, 1 << 31, u32::MAX] {
             // Of what was never sent, of what is older than all, and such as say that a datagram arrived long before it was sent.
             for marks in [&[][..], &[(1, 0)], &[(1, 0), (2, 10), (1 << 23, 1 << 23)], &[((1 << 24) - 1, 9)]] {
                 let (mut lied_to, sent) = sender(0, 2);
-                lied_to.flight.set_reads_clock(reads_clock);
+                lied_to.path.set_reads_clock(reads_clock);
                 assert_eq!(sample(hear_clock(&mut lied_to, sent, clock_us, marks)), plain);
-                assert_eq!((lied_to.flight.len(), lied_to.flight.room()), (honest.flight.len(), honest.flight.room()));
-                assert_eq!((next(&mut lied_to), lied_to.flight.queue_delay().is_some()), (honest_next, reads_clock));
-                assert!(lied_to.flight.queue_delay().is_none_or(|queue| queue <= limits::QUEUE_DELAY_MAX));
+                assert_eq!(
+                    (lied_to.path.flight().len(), lied_to.path.flight().room()),
+                    (honest.path.flight().len(), honest.path.flight().room())
+                );
+                assert_eq!(
+                    (next(&mut lied_to), lied_to.path.flight().queue_delay().is_some()),
+                    (honest_next, reads_clock)
+                );
+                assert!(lied_to.path.flight().queue_delay().is_none_or(|queue| queue <= limits::QUEUE_DELAY_MAX));
             }
         }
     }
