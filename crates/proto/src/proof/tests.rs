@@ -20,7 +20,6 @@ use crate::path::numbers::DatagramNumbers;
 use crate::session::recv_side::RecvSide;
 use crate::session::send_side::SendSide;
 use crate::shared::{Read, Role};
-use crate::stream::send::symbol::Symbol;
 
 fn shape(length: usize, z: usize) -> BlockShape {
     BlockShape::for_length(length, z).unwrap()
@@ -105,7 +104,7 @@ struct Pair {
     /// A block of which nothing but the first symbol arrives.
     withheld: Option<u32>,
     /// Datagrams on their way, which may overtake each other: number, block info and payload.
-    path: Vec<(u64, Symbol, Vec<u8>)>,
+    path: Vec<(u64, Data, Vec<u8>)>,
     /// Bytes written and not yet read.
     unread: VecDeque<u8>,
 }
@@ -184,13 +183,12 @@ impl Pair {
     fn send(&mut self) -> usize {
         let mut count = 0;
         while count < 30 {
-            let Some(symbol) = self.sender.next_symbol(self.now, &self.sender_path, Spending::Freely) else {
-                break;
-            };
-            let mut payload = vec![0xEE; symbol.symbol_size];
-            assert!(self.sender.write_symbol(symbol, &mut payload));
-            let number = self.numbers.take();
-            self.sender.on_sent(self.now, &mut self.sender_path, symbol, number);
+            let next = self.sender.next_symbol(self.now, &self.sender_path, Spending::Freely);
+            let Some(mut ready) = next.unwrap() else { break };
+            let mut payload = vec![0xEE; ready.payload_bytes()];
+            ready.write(&mut payload).unwrap();
+            let (number, symbol) = (self.numbers.take(), ready.segment());
+            ready.sent(self.now, &mut self.sender_path, number);
             let withheld = self.withheld == Some(symbol.block_id);
             let lost = self.random.random_bool(self.loss) && !withheld || withheld && symbol.esi > 0;
             if !lost {
@@ -205,10 +203,7 @@ impl Pair {
             self.reports_left = 3;
             self.highest = self.highest.max(Some(number));
             // A symbol for which there is no room is as good as lost.
-            let Symbol { stream, block_id, esi, info: block, .. } = symbol;
-            let pushed = self
-                .receiver
-                .push(&Data { stream, block_id, esi, block, fragment: dfcp_wire::Fragment::WHOLE }, &payload);
+            let pushed = self.receiver.push(&symbol, &payload);
             assert!(!matches!(pushed, Err(crate::shared::PushError::Misbehaved(_))), "{pushed:?}");
         }
         self.now += STEP;

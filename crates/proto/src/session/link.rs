@@ -10,6 +10,7 @@ use crate::path::ecn::Marks;
 use crate::path::numbers::DatagramNumbers;
 use crate::session::protection::Protection;
 use crate::shared::Ports;
+use crate::stream::send::symbol::CodeError;
 
 /// Why a segment did not become a datagram. Each is a fault of this program or its cipher's, and ends the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -23,6 +24,12 @@ pub(super) enum EmitError {
     /// A block could not be coded, or has no such symbol.
     #[error("a block cannot be coded")]
     Code,
+}
+
+impl From<CodeError> for EmitError {
+    fn from(_: CodeError) -> Self {
+        Self::Code
+    }
 }
 
 /// A segment whose header is written.

@@ -6,7 +6,7 @@ use dfcp_secure::{RESET_QUESTION_BYTES, ResetTicket};
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, ReportWriter};
 use dfcp_wire::handshake::Payload;
-use dfcp_wire::segment::{self, Ack, Fin, RESET_TICKET_BYTES, ReportHeader, Segment, SynAck};
+use dfcp_wire::segment::{Ack, Fin, RESET_TICKET_BYTES, ReportHeader, Segment, SynAck};
 use dfcp_wire::{DatagramBuffer, EncodeError, Features, StreamId};
 use rand_chacha::rand_core::Rng;
 
@@ -359,31 +359,21 @@ impl Open {
         if let Some(data) = Messages::next(now, common, out)? {
             return Ok(Some(data));
         }
-        let spending = common.spending();
-        let send = &mut common.streams.send;
-        let Some(symbol) = send.next_symbol(now, common.paths.active(), spending) else {
-            common.paths.active_mut().on_nothing_to_send();
-            return if send.has_failed() { Err(EmitError::Code) } else { Ok(None) };
+        let (spending, hint) = (common.spending(), common.hint());
+        let Common { link, paths, streams, .. } = common;
+        let path = paths.active_mut();
+        let Some(mut ready) = streams.send.next_symbol(now, path, spending)? else {
+            path.on_nothing_to_send();
+            return Ok(None);
         };
-        let hint = common.hint();
-        common.paths.active_mut().begin_rate_control(now, symbol.info.k, &common.link.numbers, hint);
-        let send = &mut common.streams.send;
-        let data = segment::Data {
-            stream: symbol.stream,
-            block_id: symbol.block_id,
-            esi: symbol.esi,
-            block: symbol.info,
-            fragment: symbol.fragment,
-        };
-        let mut numbered = common.link.begin(&Segment::Data(data), out);
-        if !send.write_symbol(symbol, numbered.draft.payload(symbol.payload_bytes)?) {
-            return Err(EmitError::Code);
-        }
-        send.on_sent(now, common.paths.active_mut(), symbol, numbered.number);
-        let length = common.link.complete(numbered)?;
-        let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
-        let path = common.paths.active_mut();
-        path.on_data_sent(now, path.ip_bytes(length, elided_bytes), false, &common.link.numbers);
+        let segment = ready.segment();
+        path.begin_rate_control(now, segment.block.k, &link.numbers, hint);
+        let mut numbered = link.begin(&Segment::Data(segment), out);
+        ready.write(numbered.draft.payload(ready.payload_bytes())?)?;
+        let elided_bytes = ready.elided_bytes();
+        ready.sent(now, path, numbered.number);
+        let length = link.complete(numbered)?;
+        path.on_data_sent(now, path.ip_bytes(length, elided_bytes), false, &link.numbers);
         Ok(Some(Data { length, elided_bytes }))
     }
 }

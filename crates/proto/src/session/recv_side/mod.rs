@@ -180,15 +180,7 @@ impl RecvSide {
     /// Lets a half do something, and keeps the sums over all halves true.
     fn with<T>(&mut self, id: StreamId, act: impl FnOnce(&mut RecvStream, &mut RecvCommon) -> T) -> Option<T> {
         let half = self.halves.get_mut(id)?;
-        let (was_open, untold_bytes) = (half.stream.has_open_blocks(), half.stream.untold_bytes());
-        let delivered_bytes = half.stream.delivered_bytes(&self.common);
-        let done = act(&mut half.stream, &mut self.common);
-        let delivered_now = half.stream.delivered_bytes(&self.common);
-        self.common.memory.on_delivered_change(delivered_bytes, delivered_now);
-        self.open_halves -= usize::from(was_open);
-        self.open_halves += usize::from(half.stream.has_open_blocks());
-        self.untold.change(id, untold_bytes, half.stream.untold_bytes());
-        Some(done)
+        Some(counted(id, &mut half.stream, &mut self.common, (&mut self.open_halves, &mut self.untold), act))
     }
 
     fn on_news(&mut self, id: StreamId) {
@@ -225,18 +217,19 @@ impl RecvSide {
     /// If it has no place, or contradicts what came before.
     pub(crate) fn push(&mut self, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
         let id = data.stream;
-        let pushed = self.with(id, |half, common| half.push(common, data, payload));
-        let Some(taken) = pushed else {
+        let Some(half) = self.halves.get_mut(id) else {
             self.common.symbols.late += 1;
             self.ends.owe(id);
             return Ok(false);
         };
-        let Some(half) = self.halves.get_mut(id) else { return taken };
+        let sums = (&mut self.open_halves, &mut self.untold);
+        let push = |half: &mut RecvStream, common: &mut RecvCommon| half.push(common, data, payload);
+        let taken = counted(id, &mut half.stream, &mut self.common, sums, push);
         if half.stream.is_reset() {
             self.ends.owe(id);
             return taken;
         }
-        // Also of what was refused or late: its sender does not know better.
+        // Also of what was refused or late: its sender does not know better. So it is not done with, whatever the symbol has ended.
         self.naming.on_news(id, half);
         if half.stream.is_finished() {
             self.ends.on_ended(id);
@@ -244,7 +237,6 @@ impl RecvSide {
         if half.stream.is_readable() {
             half.on_readable(id, &mut self.events);
         }
-        self.settle(id);
         taken
     }
 
@@ -369,27 +361,30 @@ impl RecvSide {
     /// The peer's [`Reset`](StreamError::Reset), once; [`StreamError::Ended`] after that, after the end, and for what is not
     /// received here.
     pub(crate) fn read(&mut self, id: StreamId, out: &mut [u8]) -> Result<Read, StreamError> {
-        let half = self.halves.get(id).ok_or(StreamError::Ended)?;
+        let half = self.halves.get_mut(id).ok_or(StreamError::Ended)?;
         if half.stream.is_end_told() {
             return Err(StreamError::Ended);
         }
-        let result = self.with(id, |half, common| half.read(common, out)).ok_or(StreamError::Ended)?;
+        let sums = (&mut self.open_halves, &mut self.untold);
+        let read = |half: &mut RecvStream, common: &mut RecvCommon| half.read(common, out);
+        let result = counted(id, &mut half.stream, &mut self.common, sums, read);
         if matches!(result, Ok(Read::Bytes(_))) {
-            self.on_read(id);
+            let has_untold_blocks = half.stream.has_untold_blocks(&self.common);
+            self.on_read(has_untold_blocks);
         }
         self.settle(id);
         result
     }
 
-    /// The peer may be waiting for room: it is told once a good part more is free than it knows of.
-    fn on_read(&mut self, id: StreamId) {
+    /// The peer may be waiting for room: it is told once a good part more is free than it knows of, in bytes or, of the stream that was
+    /// read, in blocks.
+    fn on_read(&mut self, has_untold_blocks: bool) {
         if self.own_news != OwnNews::None {
             return;
         }
         let memory = &self.common.memory;
         let is_wider = self.untold.bytes().saturating_add(memory.told_bytes())
             >= self.told_memory_bytes.saturating_add(memory.bytes() / 4);
-        let has_untold_blocks = self.halves.get(id).is_some_and(|half| half.stream.has_untold_blocks(&self.common));
         if !is_wider && !has_untold_blocks {
             return;
         }
@@ -485,6 +480,25 @@ impl RecvSide {
     pub(crate) fn bytes_read(&self) -> u64 {
         self.common.bytes_read
     }
+}
+
+/// Lets a half do something, and keeps the sums over all halves true: of those with open blocks, and of what no report has told.
+fn counted<T>(
+    id: StreamId,
+    half: &mut RecvStream,
+    common: &mut RecvCommon,
+    (open_halves, untold): (&mut usize, &mut Untold),
+    act: impl FnOnce(&mut RecvStream, &mut RecvCommon) -> T,
+) -> T {
+    let (was_open, untold_bytes) = (half.has_open_blocks(), half.untold_bytes());
+    let delivered_bytes = half.delivered_bytes(common);
+    let done = act(half, common);
+    let delivered_now = half.delivered_bytes(common);
+    common.memory.on_delivered_change(delivered_bytes, delivered_now);
+    *open_halves -= usize::from(was_open);
+    *open_halves += usize::from(half.has_open_blocks());
+    untold.change(id, untold_bytes, half.untold_bytes());
+    done
 }
 
 /// The number of one kind.

@@ -2,6 +2,7 @@
 
 #[cfg(debug_assertions)]
 mod check;
+mod ready;
 mod reports;
 mod scheduler;
 mod streams;
@@ -15,6 +16,7 @@ use dfcp_wire::feedback::Wasted;
 use dfcp_wire::segment::Segment;
 use dfcp_wire::{Opener, StreamId};
 
+pub(crate) use self::ready::Ready;
 pub(crate) use self::reports::Heard;
 pub use self::scheduler::Priority;
 use self::scheduler::{Scheduler, Work};
@@ -23,12 +25,11 @@ use self::timed::TimedStreams;
 use crate::config::{Config, Traffic};
 use crate::path::Path;
 use crate::path::credit::Spending;
-use crate::path::in_flight::{Carried, Sent};
 use crate::stats::WastedSymbols;
 use crate::stream::send::parts::Parts;
 use crate::stream::send::proofs::Secrets;
 use crate::stream::send::shared::SendShared;
-use crate::stream::send::symbol::{Reason, Symbol};
+use crate::stream::send::symbol::{CodeError, Symbol};
 use crate::stream::send::{Due, SendContext, SendStream};
 use crate::stream::table::StreamTable;
 
@@ -153,27 +154,43 @@ impl SendSide {
 
     /// The next symbol to send at `now`, without regard to the rate (`spec/protocol.md` \[plan-3\]). If the path is blocked, only a probe of silence
     /// is sent: without it, the loss of all datagrams would never be noticed.
-    pub(crate) fn next_symbol(&mut self, now: Time, path: &Path, spending: Spending) -> Option<Symbol> {
+    ///
+    /// # Errors
+    /// A block was cut and cannot be coded: its bytes are lost, and the session with them.
+    pub(crate) fn next_symbol(
+        &mut self,
+        now: Time,
+        path: &Path,
+        spending: Spending,
+    ) -> Result<Option<Ready<'_>>, CodeError> {
         if matches!(spending, Spending::Trickle { not_before } if now < not_before) {
-            return None;
+            return Ok(None);
         }
-        if let Some(part) = self.next_part() {
-            return Some(part);
-        }
+        let next = match self.next_part() {
+            Some(part) => Some(part),
+            None => self.choose(now, path, spending)?,
+        };
+        Ok(next.and_then(|symbol| Ready::new(self, symbol)))
+    }
+
+    /// The symbol, or its first part, that is sent next unless another one's parts are.
+    fn choose(&mut self, now: Time, path: &Path, spending: Spending) -> Result<Option<Symbol>, CodeError> {
         if self.timed.is_due(now) {
             self.wake_timed(now);
         }
         self.shared.is_thrifty = spending != Spending::Freely;
         let due = if path.is_blocked(now) {
             None
+        } else if let Some(question) = self.question(now) {
+            Some(question)
         } else {
-            self.question(now).or_else(|| self.due_symbol(now, path, spending))
+            self.due_symbol(now, path, spending)?
         };
-        let symbol = due.or_else(|| self.probe(now, path, spending))?;
-        match self.shared.parts_of(symbol.symbol_size) {
+        let Some(symbol) = due.or_else(|| self.probe(now, path, spending)) else { return Ok(None) };
+        Ok(match self.shared.parts_of(symbol.symbol_size) {
             1 => Some(symbol),
             count => self.parts.insert(Box::new(Parts::new(symbol, count))).next(),
-        }
+        })
     }
 
     /// The next part of a symbol that has been begun, unless the peer does not need it any more.
@@ -186,29 +203,31 @@ impl SendSide {
     }
 
     /// The next symbol that rounds owe, of a new block, or of repair in advance, of the stream whose turn it is.
-    fn due_symbol(&mut self, now: Time, path: &Path, spending: Spending) -> Option<Symbol> {
+    fn due_symbol(&mut self, now: Time, path: &Path, spending: Spending) -> Result<Option<Symbol>, CodeError> {
         let context = SendContext { now, flight: path.flight(), rtt: path.rtt(), spending };
         if spending.is_for_oldest_block()
             && let Some(id) = self.oldest_stream()
         {
-            return self.streams.get_mut(id)?.round_symbol(&mut self.shared, &context);
+            let Some(stream) = self.streams.get_mut(id) else { return Ok(None) };
+            return stream.round_symbol(&mut self.shared, &context);
         }
-        loop {
-            let context = SendContext { now, flight: path.flight(), rtt: path.rtt(), spending };
-            let (id, work) = self.scheduler.next()?;
-            let symbol = self.streams.get_mut(id).and_then(|stream| match work {
-                Work::Rounds => stream.round_symbol(&mut self.shared, &context),
-                Work::Proactive if spending == Spending::Freely => stream.proactive_symbol(&mut self.shared, &context),
-                Work::Proactive => None,
-            });
+        while let Some((id, work)) = self.scheduler.next() {
+            let symbol = match (self.streams.get_mut(id), work) {
+                (Some(stream), Work::Rounds) => stream.round_symbol(&mut self.shared, &context)?,
+                (Some(stream), Work::Proactive) if spending == Spending::Freely => {
+                    stream.proactive_symbol(&mut self.shared, &context)
+                }
+                (Some(_), Work::Proactive) | (None, _) => None,
+            };
             if symbol.is_some() {
-                return symbol;
+                return Ok(symbol);
             }
             self.scheduler.on_nothing(id, work);
             if work == Work::Rounds {
                 self.note_waiting(id);
             }
         }
+        Ok(None)
     }
 
     /// Streams whose partial block is due to be cut get their turn.
@@ -275,44 +294,6 @@ impl SendSide {
             Spending::Freely | Spending::Needed | Spending::OldestBlock => None,
         };
         probe.into_iter().chain(trickle).filter(|&at| at > asked).chain(self.timed.next_after(asked)).min()
-    }
-
-    /// A symbol, or a part of one, has been sent as datagram `number`.
-    pub(crate) fn on_sent(&mut self, now: Time, path: &mut Path, part: Symbol, number: u64) {
-        let id = part.stream;
-        self.scheduler.on_sent(id, part.symbol_size);
-        let symbol = match &mut self.parts {
-            // A symbol counts when its last part leaves.
-            Some(parts) if !part.fragment.is_whole() => {
-                if !parts.on_sent() {
-                    return path.on_part_sent(now);
-                }
-                let whole = parts.whole;
-                self.parts = None;
-                whole
-            }
-            Some(_) | None => part,
-        };
-        let loss = path.loss().high();
-        if let Some(stream) = self.streams.get_mut(id) {
-            stream.on_sent(now, symbol, loss, &mut self.shared);
-        }
-        let what = Carried::Symbol { stream: id, block_id: symbol.block_id };
-        let sent = Sent::new(number, now, what);
-        path.on_symbol_sent(sent, symbol.reason == Reason::Probe);
-        self.tell_if_writable(id, path);
-    }
-
-    /// Writes the symbol's payload; `out` has room for it, and no more.
-    pub(crate) fn write_symbol(&mut self, symbol: Symbol, out: &mut [u8]) -> bool {
-        let stream = self.streams.get_mut(symbol.stream);
-        match &mut self.parts {
-            Some(parts) if !symbol.fragment.is_whole() => {
-                let whole = parts.whole;
-                parts.write(|out| stream.is_some_and(|stream| stream.write_symbol(whole, out)), out)
-            }
-            Some(_) | None => stream.is_some_and(|stream| stream.write_symbol(symbol, out)),
-        }
     }
 
     /// The next segment that is due at `now` about the end of a stream.

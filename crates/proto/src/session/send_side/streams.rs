@@ -272,11 +272,6 @@ impl SendSide {
         self.is_exhausted
     }
 
-    /// True after a block was cut and could not be coded: its bytes are lost, and the session with them.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.shared.has_failed
-    }
-
     /// A stream that waits for room, with nothing under way that would be answered.
     pub(crate) fn stuck(&self) -> Option<StreamId> {
         if self.stuck.is_empty() {
@@ -311,10 +306,9 @@ impl SendSide {
     /// Tells the writer of a stream once that there is room again.
     pub(super) fn tell_if_writable(&mut self, id: StreamId, path: &Path) {
         let Some(stream) = self.streams.get_mut(id) else { return };
-        if !stream.wakes_writer(path.flight(), &self.shared) {
-            return;
+        if stream.wakes_writer(path.flight(), &self.shared) {
+            self.events.push_back((id, SendEvent::Writable));
         }
-        self.events.push_back((id, SendEvent::Writable));
     }
 
     /// The same for all, in the order of their ids.

@@ -13,6 +13,7 @@ use crate::path::rate::RateBounds;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::session::sharing::WriteAllowance;
 use crate::stream::send::plan;
+use crate::stream::send::symbol::Reason;
 
 const NOW: Time = Time::from_s(1);
 
@@ -67,12 +68,12 @@ impl Sender {
     }
 
     /// The next symbol that may be sent freely.
-    fn next(&mut self, now: Time) -> Option<Symbol> {
-        self.side.next_symbol(now, &self.path, Spending::Freely)
+    fn next(&mut self, now: Time) -> Option<Ready<'_>> {
+        self.side.next_symbol(now, &self.path, Spending::Freely).unwrap()
     }
 
-    fn on_sent(&mut self, now: Time, symbol: Symbol, number: u64) {
-        self.side.on_sent(now, &mut self.path, symbol, number);
+    fn send(&mut self, symbol: Symbol, number: u64) {
+        Ready::new(&mut self.side, symbol).unwrap().sent(NOW, &mut self.path, number);
     }
 
     fn is_under_way(&self) -> bool {
@@ -85,6 +86,20 @@ impl Sender {
 
     fn write_first(&mut self, data: &[u8]) -> usize {
         self.side.write(NOW, &self.path, StreamId::FIRST, data).unwrap()
+    }
+
+    /// Sends the next symbol as datagram `number`, if there is one and the number is below `end`.
+    fn send_one(&mut self, now: Time, number: &mut u64, end: u64) -> bool {
+        let next = self.side.next_symbol(now, &self.path, Spending::Freely).unwrap();
+        let Some(ready) = next.filter(|_| *number < end) else { return false };
+        ready.sent(now, &mut self.path, *number);
+        *number += 1;
+        true
+    }
+
+    /// Sends all that may go out at once.
+    fn send_all(&mut self, number: &mut u64) {
+        while self.send_one(NOW, number, u64::MAX) {}
     }
 
     fn flush_first(&mut self) {
@@ -133,10 +148,7 @@ fn sender(first_id: u32, blocks: usize) -> (Sender, u64) {
     let bytes = blocks * sender.first_block_bytes();
     assert_eq!(sender.write_first(&vec![7; bytes]), bytes);
     let mut number = 0;
-    while let Some(symbol) = sender.next(NOW).filter(|_| number < 1_000) {
-        sender.on_sent(NOW, symbol, number);
-        number += 1;
-    }
+    while sender.send_one(NOW, &mut number, 1_000) {}
     (sender, number)
 }
 
@@ -193,7 +205,7 @@ fn a_report_which_does_not_name_the_stream_settles_datagrams_alone() {
     let heard = sender.hear(NOW, 0, &report(sent - 1, 40), None, sent);
     assert_eq!((sample(heard), sender.path.flight().len()), (Ok(None), 0));
     let next = sender.next(NOW);
-    assert!(next.is_none_or(|symbol| symbol.reason == Reason::Proactive), "nobody has said what is missing");
+    assert!(next.is_none_or(|ready| ready.reason() == Reason::Proactive), "nobody has said what is missing");
     let unaccounted = sender.hear(NOW, 1, &report(sent - 1, sent), None, sent);
     assert!(matches!(unaccounted, Err(PeerMisbehaved::InconsistentReport { .. })), "two blocks take 90");
 }
@@ -277,10 +289,7 @@ fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
         let wasted = Wasted { dependent: number as u32, ..Default::default() };
         let report = Report { wasted, ..report(number - 1, number) };
         assert!(sender.hear(now, ms, &report, record(0, &[Run::Empty(1)]), number).is_ok());
-        while let Some(symbol) = sender.next(now).filter(|_| number < 5_000) {
-            sender.on_sent(now, symbol, number);
-            number += 1;
-        }
+        while sender.send_one(now, &mut number, 5_000) {}
     }
     let ceiling = u64::from(plan::symbols_per_block_max(45, 0.05));
     assert!((ceiling - 30..ceiling + 102).contains(&number), "{number} symbols, ceiling {ceiling}");
@@ -321,7 +330,7 @@ impl Lossy {
     fn next_round_symbol(&mut self) -> Option<Symbol> {
         let Sender { side: SendSide { streams, shared, .. }, path } = &mut self.sender;
         let context = SendContext { now: NOW, flight: path.flight(), rtt: path.rtt(), spending: Spending::Freely };
-        streams.get_mut(StreamId::FIRST).unwrap().round_symbol(shared, &context)
+        streams.get_mut(StreamId::FIRST).unwrap().round_symbol(shared, &context).unwrap()
     }
 
     /// Sends up to `most` datagrams at one instant, and says how many went.
@@ -330,7 +339,7 @@ impl Lossy {
         while self.sent < before + most
             && let Some(symbol) = self.next_round_symbol()
         {
-            self.sender.on_sent(NOW, symbol, self.sent);
+            self.sender.send(symbol, self.sent);
             self.sent += 1;
         }
         self.sent - before
@@ -412,9 +421,7 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
     assert!(!sender.first_asks_for_more());
     let mut number = 0;
     while !sender.first_asks_for_more() {
-        let symbol = sender.next(NOW).unwrap();
-        sender.on_sent(NOW, symbol, number);
-        number += 1;
+        assert!(sender.send_one(NOW, &mut number, u64::MAX));
     }
     let sent_bytes = number * 1420;
     assert!(sent_bytes.abs_diff(limits::UNSENT_BYTES_MAX / 2) < 3 * 45 * 1420, "{sent_bytes}");
@@ -431,10 +438,7 @@ fn what_is_written_near_is_what_may_be_in_flight() {
     sender.flush_first();
     let mut number = 0;
     let mut send = |sender: &mut Sender| {
-        while let Some(symbol) = sender.next(NOW) {
-            sender.on_sent(NOW, symbol, number);
-            number += 1;
-        }
+        sender.send_all(&mut number);
         number
     };
     let all = send(&mut sender);
@@ -478,9 +482,9 @@ fn what_is_allowed_is_written_in_whole_blocks() {
     assert_eq!(write(&mut sender), BLOCK_BYTES);
     assert!(sender.is_under_way() && sender.has_used_allowance());
     let mut number = 0;
-    while let Some(symbol) = sender.next(NOW) {
+    while let Some(symbol) = sender.side.choose(NOW, &sender.path, Spending::Freely).unwrap() {
         assert!(sender.is_under_way(), "{number} of a block are sent");
-        sender.on_sent(NOW, symbol, number);
+        sender.send(symbol, number);
         number += 1;
     }
     let highest = number - 1 - limits::PEER_QUEUE_DATAGRAMS_MIN as u64;
@@ -522,10 +526,7 @@ fn bulk_spends_no_repair_while_its_writer_is_about_to_write_more() {
             sender.shut_down(NOW, StreamId::FIRST);
         }
         let mut number = 0;
-        while let Some(symbol) = sender.next(NOW) {
-            sender.on_sent(NOW, symbol, number);
-            number += 1;
-        }
+        sender.send_all(&mut number);
         sender.counters().sent.proactive
     };
     assert_eq!(proactive(true), 0);
@@ -563,10 +564,8 @@ fn hear_clock(sender: &mut Sender, sent: u64, clock_us: u32, marks: &[(u32, u32)
 fn a_peer_which_lies_about_its_clock_moves_the_queue_alone() {
     let (mut honest, sent) = sender(0, 2);
     let plain = sample(honest.hear(NOW, 0, &report(9, 10), None, sent));
-    let next = |sender: &mut Sender| {
-        let symbol = sender.next(NOW);
-        symbol.map(|symbol| (symbol.block_id, symbol.esi))
-    };
+    let next =
+        |sender: &mut Sender| sender.next(NOW).map(|ready| ready.segment()).map(|data| (data.block_id, data.esi));
     let honest_next = next(&mut honest);
     for reads_clock in [false, true] {
         for clock_us in [0, 1, 5_000_000, 1 << 31, u32::MAX] {

@@ -41,7 +41,7 @@ use crate::stream::send::ending::Ending;
 use crate::stream::send::proofs::Proofs;
 use crate::stream::send::repairs::Repairs;
 use crate::stream::send::shared::{SendShared, block_cost};
-use crate::stream::send::symbol::{Reason, Symbol};
+use crate::stream::send::symbol::{CodeError, Reason, Symbol};
 use crate::stream::send::write_turns::WriteTurn;
 
 /// Blocks of [`Traffic::LowLatency`] streams: long enough for a web object, so that one repair margin covers all of it.
@@ -239,12 +239,20 @@ impl SendStream {
     // ---- sending ----
 
     /// A symbol that a round still owes, or the first of a new block.
-    pub(crate) fn round_symbol(&mut self, shared: &mut SendShared, context: &SendContext<'_>) -> Option<Symbol> {
+    ///
+    /// # Errors
+    /// A block was cut and cannot be coded: its bytes are lost.
+    pub(crate) fn round_symbol(
+        &mut self,
+        shared: &mut SendShared,
+        context: &SendContext<'_>,
+    ) -> Result<Option<Symbol>, CodeError> {
+        if let Some(symbol) = self.due_symbol(context) {
+            return Ok(Some(symbol));
+        }
         let may_begin = !context.spending.is_for_oldest_block() || self.blocks.is_empty();
-        self.due_symbol(context).or_else(|| {
-            let has_begun = may_begin && self.open_block(shared, context);
-            has_begun.then(|| self.due_symbol(context)).flatten()
-        })
+        let has_begun = may_begin && self.open_block(shared, context)?;
+        Ok(if has_begun { self.due_symbol(context) } else { None })
     }
 
     /// Time at which a partial block is cut by itself.
@@ -263,15 +271,19 @@ impl SendStream {
         self.source.waiting_bytes() > 0 || self.active.iter().next().is_some()
     }
 
-    fn due_symbol(&mut self, context: &SendContext<'_>) -> Option<Symbol> {
-        let may_go = |block: &SendBlock| !is_held_back(block, context);
+    fn due_symbol(&self, context: &SendContext<'_>) -> Option<Symbol> {
         let is_paid_for = |id: u32| !context.spending.is_for_oldest_block() || id == self.first_id;
-        let id = self.active.iter().find(|&id| is_paid_for(id) && self.get(id).is_some_and(may_go))?;
-        self.symbol(id, Reason::Round)
+        self.active.iter().filter(|&id| is_paid_for(id)).find_map(|id| {
+            let block = self.get(id).filter(|block| !is_held_back(block, context))?;
+            self.symbol(block, id, Reason::Round)
+        })
     }
 
-    fn symbol(&self, id: u32, reason: Reason) -> Option<Symbol> {
-        let block = self.get(id).filter(|block| block.is_open())?;
+    /// The next symbol of a block, unless the peer needs none of it.
+    fn symbol(&self, block: &SendBlock, id: u32, reason: Reason) -> Option<Symbol> {
+        if !block.is_open() {
+            return None;
+        }
         let info = BlockInfo {
             k: block.k() as u16,
             length_bytes: block.length_bytes() as u32,
@@ -313,8 +325,8 @@ impl SendStream {
     }
 
     /// Cuts the next block from what the application wrote, if there is any and the window permits it.
-    fn open_block(&mut self, shared: &mut SendShared, context: &SendContext<'_>) -> bool {
-        let Some(bytes) = self.source.next_block_bytes(context.now) else { return false };
+    fn open_block(&mut self, shared: &mut SendShared, context: &SendContext<'_>) -> Result<bool, CodeError> {
+        let Some(bytes) = self.source.next_block_bytes(context.now) else { return Ok(false) };
         let cut = if self.window_is_open(bytes as u64, shared) {
             self.source.take_block(context.now)
         } else if self.held_bytes() == 0 && self.window_is_open(1, shared) {
@@ -323,16 +335,10 @@ impl SendStream {
         } else {
             None
         };
-        let Some(Cut { laid, data_bytes, end_of_stream }) = cut else { return false };
-        let shape = BlockShape::for_length(data_bytes, shared.packet_symbol_size()).ok();
-        let coded = shape.and_then(|shape| {
-            let layout = Layout::new(shape, self.proofs.are_on());
-            Some((layout, self.rows(shared, layout, laid)?))
-        });
-        let Some((layout, rows)) = coded else {
-            shared.has_failed = true;
-            return false;
-        };
+        let Some(Cut { laid, data_bytes, end_of_stream }) = cut else { return Ok(false) };
+        let shape = BlockShape::for_length(data_bytes, shared.packet_symbol_size()).map_err(|_| CodeError)?;
+        let layout = Layout::new(shape, self.proofs.are_on());
+        let rows = self.rows(shared, layout, laid)?;
         let mut block = SendBlock::new(rows, layout, end_of_stream, shared.blocks_begun);
         shared.blocks_begun += 1;
         let parts = shared.parts_of(layout.symbol_size());
@@ -351,7 +357,7 @@ impl SendStream {
         if end_of_stream {
             self.ending.on_last_block();
         }
-        true
+        Ok(true)
     }
 
     /// Changes what it holds of the peer's memory, and the session's sum with it.
@@ -362,13 +368,14 @@ impl SendStream {
     }
 
     /// Source of a block's symbols.
-    fn rows(&mut self, shared: &mut SendShared, layout: Layout, laid: Vec<u8>) -> Option<Rows> {
+    fn rows(&mut self, shared: &mut SendShared, layout: Layout, laid: Vec<u8>) -> Result<Rows, CodeError> {
         if shared.content == Content::Elided {
-            return Some(Rows::Elided);
+            return Ok(Rows::Elided);
         }
         let mut rows = layout.lay_out(laid, shared.packet_symbol_size());
         self.proofs.seal(shared.secrets.as_mut(), layout, &mut rows);
-        Encoder::new(shared.kernel, layout.coded().ok()?, rows).ok().map(Rows::Coded)
+        let coded = layout.coded().map_err(|_| CodeError)?;
+        Encoder::new(shared.kernel, coded, rows).map(Rows::Coded).map_err(|_| CodeError)
     }
 
     /// With nothing else to send, makes it improbable that any open block needs another round trip.
@@ -381,7 +388,8 @@ impl SendStream {
             let eligible = !is_held_back(block, context) && (!stragglers_only || block.round >= STRAGGLER_ROUNDS);
             let p = parts::symbol_loss(p, shared.parts_of(block.layout.symbol_size()));
             if eligible && block.proactive_deficit(p, &mut shared.repair_targets) > 0 {
-                return self.symbol(self.first_id + self.proactive_from as u32, Reason::Proactive);
+                let block = self.blocks.get(self.proactive_from)?;
+                return self.symbol(block, self.first_id + self.proactive_from as u32, Reason::Proactive);
             }
             self.proactive_from += 1;
         }
@@ -390,8 +398,8 @@ impl SendStream {
 
     /// A symbol of the oldest open block, to make the peer speak.
     pub(crate) fn probe_symbol(&self) -> Option<Symbol> {
-        let open = self.blocks.iter().position(SendBlock::is_open)?;
-        self.symbol(self.first_id + open as u32, Reason::Probe)
+        let (block, id) = self.blocks.iter().zip(self.first_id..).find(|(block, _)| block.is_open())?;
+        self.symbol(block, id, Reason::Probe)
     }
 
     /// `symbol` has been sent, while p̂ high was `loss`.
@@ -425,13 +433,16 @@ impl SendStream {
     }
 
     /// Writes the symbol's payload; `out` has room for it, and no more.
-    pub(crate) fn write_symbol(&mut self, symbol: Symbol, out: &mut [u8]) -> bool {
+    ///
+    /// # Errors
+    /// The symbol is none of an open block's.
+    pub(crate) fn write_symbol(&mut self, symbol: Symbol, out: &mut [u8]) -> Result<(), CodeError> {
         let index = symbol.block_id.wrapping_sub(self.first_id) as usize;
-        let Some(block) = self.blocks.get(index) else { return false };
+        let block = self.blocks.get(index).ok_or(CodeError)?;
         match &block.rows {
             Rows::Coded(encoder) => self.repairs.write(encoder, symbol, block.target, out),
-            Rows::Elided => true,
-            Rows::Acknowledged => false,
+            Rows::Elided => Ok(()),
+            Rows::Acknowledged => Err(CodeError),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use dfcp_wire::{FRAGMENTS_MAX, Fragment};
 
-use crate::stream::send::symbol::Symbol;
+use crate::stream::send::symbol::{CodeError, Symbol};
 
 /// Number of parts of a symbol of `symbol_bytes`, each of at most `payload_bytes_max`.
 pub(crate) fn count(symbol_bytes: usize, payload_bytes_max: usize) -> u8 {
@@ -44,21 +44,24 @@ impl Parts {
     }
 
     /// Writes the next part; `encode` writes the symbol.
-    pub(crate) fn write(&mut self, encode: impl FnOnce(&mut [u8]) -> bool, out: &mut [u8]) -> bool {
+    ///
+    /// # Errors
+    /// Those of `encode`, or `out` has not the length of the part.
+    pub(crate) fn write(
+        &mut self,
+        encode: impl FnOnce(&mut [u8]) -> Result<(), CodeError>,
+        out: &mut [u8],
+    ) -> Result<(), CodeError> {
         if out.is_empty() {
-            return true;
+            return Ok(());
         }
         if self.bytes.is_empty() {
             self.bytes.resize(self.whole.symbol_size, 0);
-            if !encode(&mut self.bytes) {
-                return false;
-            }
+            encode(&mut self.bytes)?;
         }
         let part = Fragment::new(self.next, self.count).map(|fragment| fragment.range(self.bytes.len()));
-        let Some(part) = part.and_then(|range| self.bytes.get(range)).filter(|part| part.len() == out.len()) else {
-            return false;
-        };
-        out.copy_from_slice(part);
-        true
+        let part = part.and_then(|range| self.bytes.get(range)).filter(|part| part.len() == out.len());
+        out.copy_from_slice(part.ok_or(CodeError)?);
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use dfcp_fountain::random_linear::Encoder;
 
 use crate::limits::REPAIRS_TOGETHER_MAX;
-use crate::stream::send::symbol::Symbol;
+use crate::stream::send::symbol::{CodeError, Symbol};
 
 /// The repair symbols of one block which will be sent next.
 #[derive(Debug, Default)]
@@ -19,33 +19,40 @@ pub(crate) struct Repairs {
 impl Repairs {
     /// Writes `symbol` of the block which `encoder` has; if it is a repair symbol of which `wanted` in a row will be sent,
     /// makes the next ones with it. `out` has room for it, and no more.
-    pub(crate) fn write(&mut self, encoder: &Encoder<Vec<u8>>, symbol: Symbol, wanted: u32, out: &mut [u8]) -> bool {
-        if self.copy(symbol, out) {
-            return true;
+    ///
+    /// # Errors
+    /// The block has no such symbol.
+    pub(crate) fn write(
+        &mut self,
+        encoder: &Encoder<Vec<u8>>,
+        symbol: Symbol,
+        wanted: u32,
+        out: &mut [u8],
+    ) -> Result<(), CodeError> {
+        if let Some(bytes) = self.made(symbol, out.len()) {
+            out.copy_from_slice(bytes);
+            return Ok(());
         }
         let is_repair = symbol.esi as usize >= encoder.shape().k();
         let count = wanted.min(REPAIRS_TOGETHER_MAX).min(u32::MAX - symbol.esi);
         if !is_repair || count < 2 {
-            return encoder.write_symbol(symbol.esi, out).is_ok();
+            return encoder.write_symbol(symbol.esi, out).map_err(|_| CodeError);
         }
         let bytes = count as usize * out.len();
         self.bytes.reserve_exact(bytes.saturating_sub(self.bytes.len()));
         self.bytes.resize(bytes, 0);
         self.count = 0;
-        if encoder.write_repairs(symbol.esi, &mut self.bytes).is_err() {
-            return false;
-        }
+        encoder.write_repairs(symbol.esi, &mut self.bytes).map_err(|_| CodeError)?;
         (self.block_id, self.first_esi, self.count) = (symbol.block_id, symbol.esi, count);
-        self.copy(symbol, out)
+        out.copy_from_slice(self.made(symbol, out.len()).ok_or(CodeError)?);
+        Ok(())
     }
 
-    fn copy(&self, symbol: Symbol, out: &mut [u8]) -> bool {
+    /// The symbol, which has `length` bytes, if it is made.
+    fn made(&self, symbol: Symbol, length: usize) -> Option<&[u8]> {
         let place = symbol.esi.checked_sub(self.first_esi).filter(|&place| place < self.count);
-        let Some(place) = place.filter(|_| symbol.block_id == self.block_id) else { return false };
-        let at = place as usize * out.len();
-        let Some(bytes) = self.bytes.get(at..at + out.len()) else { return false };
-        out.copy_from_slice(bytes);
-        true
+        let at = place.filter(|_| symbol.block_id == self.block_id)? as usize * length;
+        self.bytes.get(at..at + length)
     }
 
     /// Nothing more will be sent for a while.
@@ -93,7 +100,7 @@ mod tests {
             };
             let encoder = &blocks[block_id as usize];
             let (mut out, mut expected) = ([0; SYMBOL_BYTES], [0; SYMBOL_BYTES]);
-            assert!(repairs.write(encoder, symbol, wanted, &mut out));
+            repairs.write(encoder, symbol, wanted, &mut out).unwrap();
             encoder.write_symbol(esi, &mut expected).unwrap();
             assert_eq!(out, expected, "step {step}");
         }

@@ -92,8 +92,6 @@ pub(crate) struct SendShared {
     pub(crate) oldest: BTreeSet<(u64, StreamId)>,
     /// Blocks begun by all of them.
     pub(crate) blocks_begun: u64,
-    /// A block was cut and could not be coded, which is a fault of this program.
-    pub(crate) has_failed: bool,
     /// Half of the credit, or more, is used up.
     pub(crate) is_thrifty: bool,
     /// Symbols which can have served unacknowledged blocks, all together
@@ -131,7 +129,6 @@ impl SendShared {
             blocks_open: 0,
             oldest: BTreeSet::new(),
             blocks_begun: 0,
-            has_failed: false,
             is_thrifty: false,
             served_max: 0,
             reset_symbols: 0,

@@ -2,6 +2,11 @@
 
 use dfcp_wire::{BlockInfo, Fragment, StreamId};
 
+/// A block cannot be coded, or has no such symbol: a fault of this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a block cannot be coded")]
+pub(crate) struct CodeError;
+
 /// Why a symbol is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
