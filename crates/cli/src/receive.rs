@@ -10,6 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use anyhow::{Context, ensure};
+use dfcp_files::limits::FILE_STREAMS_MAX;
+use dfcp_files::scope::Scope;
+use dfcp_files::source::STANDARD_STREAM;
+use dfcp_files::store::{OTHERS_WRITE, Store, StoreOptions};
+use dfcp_files::target::Target;
+use dfcp_files::transport::{Acceptor, Transport};
 use dfcp_framing::frame::Service;
 use dfcp_framing::{printable, printable_path};
 use indicatif::MultiProgress;
@@ -20,7 +26,6 @@ use crate::admission::pairs::Pairs;
 use crate::admission::{Admission, Ways};
 use crate::args::ReceiveArgs;
 use crate::identity::{ConfigDir, PairedTransfers};
-use crate::limits::FILE_STREAMS_MAX;
 use crate::monitor::{self, Monitor};
 use crate::qlog::Side;
 use crate::recording::Recording;
@@ -29,12 +34,7 @@ use crate::serving::observer::SessionObserver;
 use crate::serving::{Serving, ServingEnd, serve};
 use crate::stats::StatsLine;
 use crate::stop::{Interrupted, Stop};
-use crate::transfer::scope::Scope;
-use crate::transfer::source::STANDARD_STREAM;
-use crate::transfer::store::{OTHERS_WRITE, Store, StoreOptions};
-use crate::transfer::target::Target;
-use crate::transport::{Acceptor, Transport};
-use crate::{listening, net, output, transfer};
+use crate::{listening, net, output};
 
 /// Receives until interrupted, told to `stop`, with `--once` from one sender who is admitted, or with `--from` from the one that it
 /// calls.
@@ -43,7 +43,7 @@ use crate::{listening, net, output, transfer};
 /// Nobody could be admitted; the output directory or the address cannot be used; with `--once` also anything but every
 /// file stored.
 pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
-    transfer::descriptors::raise_limit();
+    dfcp_files::descriptors::raise_limit();
     if args.forget {
         return forget(args.json);
     }
@@ -217,7 +217,10 @@ async fn session<T: Transport>(
     // Whoever reads standard output is to know that a file came.
     let stored_min = u64::from(matches!(target, Target::Stream(_)));
     let to = (target, Arc::clone(&scope));
-    let received = transfer::receive::receive_within(connection, Service::Files, to, Arc::clone(&observer) as _, stop);
+    let received =
+        dfcp_files::receive::receive_within(connection, Service::Files, to, Arc::clone(&observer) as _, async move {
+            stop.requested().await;
+        });
     let outcome = observer.watch(received).await;
     if let (Some(pairs), Ok(report)) = (pairs, &outcome)
         && report.is_complete()
@@ -229,12 +232,12 @@ async fn session<T: Transport>(
 
 #[cfg(test)]
 mod tests {
+    use dfcp_files::error::TransferError;
     use tokio::time::Instant;
 
     use super::*;
     use crate::limits::GOODBYE_MAX;
     use crate::progress::Display;
-    use crate::transfer::error::TransferError;
 
     /// The slowest goodbye: neither the answers under way nor the close get through.
     #[tokio::test(start_paused = true)]
@@ -242,7 +245,9 @@ mod tests {
         let (ask, stop) = Stop::new();
         let (_sender, ours) = tokio::io::duplex(1);
         let display = Arc::new(Display::new(&MultiProgress::new(), "somebody", true, true));
-        let session = transfer::receive::receive(ours, Target::stream(std::io::sink(), None), display, stop);
+        let session = dfcp_files::receive::receive(ours, Target::stream(std::io::sink(), None), display, async move {
+            stop.requested().await
+        });
         ask.send(true).unwrap();
         let asked = Instant::now();
         assert!(matches!(session.await, Err(TransferError::Stopped)));

@@ -5,21 +5,21 @@ mod listen;
 use std::sync::Arc;
 
 use anyhow::Context;
+use dfcp_files::exclude::Exclude;
+use dfcp_files::limits::PATTERNS_MAX;
+use dfcp_files::source::Root;
+use dfcp_files::{Report, SendOptions};
 use dfcp_framing::frame::Service;
 
 use crate::args::SendArgs;
-use crate::limits::PATTERNS_MAX;
 use crate::net;
 use crate::net::again::{Answered, Redial};
+use crate::output;
 use crate::progress::Display;
 use crate::qlog::Side;
 use crate::recording::Recording;
 use crate::retry::{self, Account};
 use crate::stop::Stop;
-use crate::transfer::exclude::Exclude;
-use crate::transfer::source::Root;
-use crate::transfer::{Report, SendOptions};
-use crate::{output, transfer};
 
 /// Sends the files. Where this side listens, it hears of `stop`.
 ///
@@ -37,7 +37,7 @@ pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
         args.name.is_none() || !args.peers.reads_code(),
         "standard input cannot be both the code and a file: give the code as --code CODE"
     );
-    transfer::descriptors::raise_limit();
+    dfcp_files::descriptors::raise_limit();
     Recording::begin(&mut args.path, if args.listen.is_some() { Side::Server } else { Side::Client })?;
     let options = SendOptions {
         resume: !args.no_resume,
@@ -64,7 +64,7 @@ pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
     let tells_of_delta = options.delta && !args.json;
     let session = |Answered { stream, peer }| {
         net::announce_peer(&stream, &peer, args.json);
-        transfer::send::send(stream, roots.clone(), options.clone(), Arc::clone(&account) as _)
+        dfcp_files::send::send(stream, roots.clone(), options.clone(), Arc::clone(&account) as _)
     };
     match retry::run(first, &redial, limit, &*account, &Stop::never(), session).await {
         Ok(report) => {

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use dfcp::{ParameterError, Session};
+use dfcp_files::seal::Seal;
+use dfcp_files::transport::{PathSample, Streams, Transport};
 use dfcp_framing::frame::PREAMBLE_BYTES;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
-
-use crate::seal::Seal;
-use crate::transport::{PathSample, Streams, Transport};
 
 /// A connection of which the first bytes may have been inspected. A reader gets them nonetheless.
 #[derive(Debug)]

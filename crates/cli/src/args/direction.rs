@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Error};
+use dfcp_files::source::STANDARD_STREAM;
 use dfcp_framing::printable_path;
 
 use super::peers::only_of_listeners;
 use super::{Cli, Command, FILES_PORT, ListenArg, ReceiveArgs, SendArgs, host_or, host_port};
-use crate::transfer::source::STANDARD_STREAM;
 
 impl Cli {
     /// Checks what depends on which side calls, which is known only when all is parsed, and finds the peer of `send`.

@@ -20,6 +20,8 @@ use std::io::{self, IsTerminal};
 
 use anyhow::Context;
 use dfcp::{ConnectError, ConnectionError, PeerKey};
+use dfcp_files::error::TransferError;
+use dfcp_files::transport::Transport;
 use dfcp_framing::printable;
 use dfcp_secure::{Fingerprint, PreSharedKey, PublicKey, StaticKey};
 
@@ -28,8 +30,6 @@ use crate::args::{CodeArg, HostArgs, PathArgs};
 use crate::identity::{Added, ConfigDir, HostName, KnownHosts, Lookup, load_or_create, load_psk};
 use crate::output;
 use crate::pairing::{Code, PairingError, pair_as_sender};
-use crate::transfer::error::TransferError;
-use crate::transport::Transport;
 
 /// A host to be connected to, and how it has to prove that it is the right one.
 #[derive(Debug, Clone)]

@@ -5,12 +5,12 @@ use std::path::Path as FilePath;
 
 use anyhow::Context;
 use dfcp::{Config, Listener, PeerKey, Policy, Rate, Stream};
+use dfcp_files::transport::{Transport as _, Waste};
 use tokio::io::AsyncWriteExt;
 
 use super::path::Path;
 use super::result::Transport;
 use super::transfer::{Peer, Sink, feed};
-use crate::transport::{Transport as _, Waste};
 
 /// Bandwidth-delay products that buffers must hold to run at full rate at heavy loss.
 const BUFFER_BDPS: u64 = 8;

@@ -1,11 +1,11 @@
 //! Results of the runs, as a table and as JSON.
 
+use dfcp_files::transport::Waste;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::path::{Path, Wire};
 use crate::output::human_seconds;
-use crate::transport::Waste;
 use crate::units::{human_bytes, human_percent, human_rate};
 
 /// Transport of the file.

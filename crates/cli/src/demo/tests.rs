@@ -1,11 +1,11 @@
 #![cfg(feature = "quic")] // every case compares DFCP with QUIC
 
 use clap::Parser;
+use dfcp_files::transport::Waste;
 use serde_json::Value;
 
 use super::path::Wire;
 use super::*;
-use crate::transport::Waste;
 
 #[derive(Debug, Parser)]
 struct Command {

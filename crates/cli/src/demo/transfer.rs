@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
+use dfcp_files::transport::Waste;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
 use super::path::{Path, Wire};
 use super::result::{Ending, RunResult, Transport};
 use super::source::{CHUNK_BYTES, Source};
-use crate::transport::Waste;
 
 /// Period at which progress is checked.
 const TICK: Duration = Duration::from_millis(50);

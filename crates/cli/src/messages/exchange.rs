@@ -3,6 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dfcp_files::error::TransferError;
+use dfcp_files::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX};
+use dfcp_files::reading::read_frame;
+use dfcp_files::transport::{Handle, PathSample, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::files::ToSender;
 use dfcp_framing::frame::kind;
@@ -11,13 +15,9 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use crate::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX};
 use crate::messages::figures::Figures;
 use crate::messages::{Incoming, Outgoing};
 use crate::perf::wire::{decode_path, encode_path};
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::read_frame;
-use crate::transport::{Handle, PathSample, Transport};
 
 /// The two directions of messages, as far as there are any.
 #[derive(Debug, Clone)]

@@ -10,6 +10,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use dfcp_files::error::TransferError;
+use dfcp_files::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
+use dfcp_files::transport::{Handle, Streams, Transport};
 use dfcp_framing::perf::Request;
 use tokio::io::BufReader;
 use tokio::time::{Instant, timeout};
@@ -17,9 +20,7 @@ use tokio::time::{Instant, timeout};
 use self::account::Account;
 pub use self::both::Both;
 use super::{Side, sink, source};
-use crate::limits::{CLOSE_WAIT_MAX, PERF_TAIL_MAX, SENDER_SILENCE_MAX};
-use crate::transfer::error::TransferError;
-use crate::transport::{Handle, Streams, Transport};
+use crate::limits::PERF_TAIL_MAX;
 
 /// Sends and receives as asked until the data of both directions is counted, over streams `beside` the first one. `on_counts` hears the counts of
 /// every report interval.

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use dfcp_files::error::TransferError;
+use dfcp_files::limits::RECEIVER_SILENCE_MAX;
+use dfcp_files::reading::read_preamble;
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::frame::{Service, kind};
 use dfcp_framing::limits::DATA_BYTES_MAX;
 use dfcp_framing::messages;
@@ -15,18 +19,14 @@ use super::bidir::{self, Both};
 use super::messages as of_messages;
 use super::{Measured, Side, next_frame, sink, source, streams_beside, streams_for, unexpected};
 use crate::args::PerfClientArgs;
+use crate::connection_text::{add_seal, rate_advice};
 use crate::contact;
-use crate::limits::RECEIVER_SILENCE_MAX;
 use crate::messages::Figures;
 use crate::net::{self, Connected};
 use crate::output;
 use crate::progress::SILENCE_SHOWN;
 use crate::qlog;
 use crate::recording::Recording;
-use crate::seal::Seal;
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::read_preamble;
-use crate::transport::{Handle, Transport};
 
 /// Shortest interval that gets a line, s: four reports make a second, more or less.
 pub(super) const INTERVAL_S: f64 = 0.875;
@@ -62,14 +62,14 @@ pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
     if json {
         let mut object = summary(&peer, &request, &measured, &intervals);
         object["parameters"] = args.path.parameters.to_json();
-        Seal::add_to(seal.as_ref(), &mut object);
+        add_seal(seal.as_ref(), &mut object);
         output::json(&object);
     } else {
         if let Some(text) = rest {
             output::progress(&text);
         }
         output::line(&total(&measured, request.streams));
-        if let Some(advice) = measured.path.and_then(|path| path.advice()) {
+        if let Some(advice) = measured.path.as_ref().and_then(rate_advice) {
             output::line(&advice);
         }
     }
@@ -103,7 +103,7 @@ async fn run_both(mut args: PerfClientArgs) -> anyhow::Result<()> {
     if json {
         let mut object = of_both::summary(&peer, &request, &both, &intervals);
         object["parameters"] = args.path.parameters.to_json();
-        Seal::add_to(seal.as_ref(), &mut object);
+        add_seal(seal.as_ref(), &mut object);
         output::json(&object);
         return Ok(());
     }
@@ -113,7 +113,7 @@ async fn run_both(mut args: PerfClientArgs) -> anyhow::Result<()> {
         output::line(&format!("{name}  {}", total(measured, streams)));
     }
     for (name, measured) in both.named() {
-        if let Some(advice) = measured.path.and_then(|path| path.advice()) {
+        if let Some(advice) = measured.path.as_ref().and_then(rate_advice) {
             output::line(&format!("{name}: {advice}"));
         }
     }
@@ -153,7 +153,7 @@ async fn run_messages(mut args: PerfClientArgs, request: messages::Request) -> a
     .map_err(|error| contact::explain(contact.as_ref(), error.into()))?;
     if json {
         let mut object = of_messages::summary(&peer, &request, &figures, &intervals);
-        Seal::add_to(seal.as_ref(), &mut object);
+        add_seal(seal.as_ref(), &mut object);
         output::json(&object);
     } else {
         output::line(&format!("total         {:6.1} s  {}", figures.seconds, figures.describe(true)));

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp::{MessageError, Session};
+use dfcp_files::error::TransferError;
+use dfcp_files::limits::REPORT_INTERVAL;
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::messages::Request;
 use serde_json::json;
 use tokio::io::BufReader;
@@ -13,12 +16,9 @@ use tokio::time::{Instant, sleep_until};
 use super::Side;
 use super::client::INTERVAL_S;
 use super::noise::Noise;
-use crate::limits::REPORT_INTERVAL;
 use crate::messages::{Exchange, Figures, Incoming, Outgoing, Talk};
 use crate::output;
 use crate::progress::SILENCE_SHOWN;
-use crate::transfer::error::TransferError;
-use crate::transport::{Handle, Transport};
 
 /// The messages of the connection.
 ///

@@ -13,6 +13,9 @@ pub mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dfcp_files::error::TransferError;
+use dfcp_files::reading::read_frame;
+use dfcp_files::transport::{FoundRate, Handle, Losses, PathSample, Streams, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::files::ToSender;
 use dfcp_framing::perf::{Direction, Request};
@@ -22,9 +25,6 @@ use tokio::time::timeout;
 
 use crate::output;
 use crate::progress::SILENCE_SHOWN;
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::read_frame;
-use crate::transport::{FoundRate, Handle, Losses, PathSample, Streams, Transport};
 
 /// Role of this side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

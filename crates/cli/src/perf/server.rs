@@ -3,6 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dfcp_files::error::TransferError;
+use dfcp_files::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
+use dfcp_files::reading::{read_frame, read_preamble};
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::files::ToSender;
 use dfcp_framing::frame::{Service, kind, with_header};
@@ -18,16 +22,13 @@ use super::messages as of_messages;
 use super::{Measured, Side, sink, source, streams_for};
 use crate::admission::{Admission, Ways};
 use crate::args::{Parameters, PerfServerArgs};
-use crate::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
+use crate::connection_text::rate_advice;
 use crate::messages::Figures;
 use crate::monitor::{self, Monitor};
 use crate::recording::Recording;
 use crate::serving::{Serving, ServingEnd, serve};
 use crate::stats::StatsLine;
 use crate::stop::{Interrupted, Stop};
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::{read_frame, read_preamble};
-use crate::transport::{Handle, Transport};
 use crate::{listening, net, output, qlog};
 
 /// Serves measurements until interrupted, or with `--once` one of an admitted client.
@@ -229,7 +230,7 @@ fn report(peer: &str, outcome: &Result<Outcome, TransferError>, json: bool) {
         Ok(Outcome::Data(request, measured)) => {
             let direction = direction(request.is_reverse());
             output::line(&format!("{direction} {peer}: {}", measured.describe(true).trim_start()));
-            if let Some(advice) = measured.path.and_then(|path| path.advice()) {
+            if let Some(advice) = measured.path.as_ref().and_then(rate_advice) {
                 output::line(&advice);
             }
         }
@@ -240,7 +241,7 @@ fn report(peer: &str, outcome: &Result<Outcome, TransferError>, json: bool) {
         Ok(Outcome::Both(_, both)) => {
             for (is_sent, measured) in [(false, &both.to_server), (true, &both.to_client)] {
                 output::line(&format!("{} {peer}: {}", direction(is_sent), measured.describe(true).trim_start()));
-                if let Some(advice) = measured.path.and_then(|path| path.advice()) {
+                if let Some(advice) = measured.path.as_ref().and_then(rate_advice) {
                     output::line(&advice);
                 }
             }

@@ -6,6 +6,10 @@ pub(super) mod streams;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dfcp_files::error::TransferError;
+use dfcp_files::limits::{CLOSE_WAIT_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
+use dfcp_files::reading::{read_exact, read_header};
+use dfcp_files::transport::{Handle, PathSample, Streams, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::kind;
 use dfcp_framing::perf::{Count, Request, Stage};
@@ -15,10 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::wire::decode_path;
 use super::{Measured, unexpected};
-use crate::limits::{CLOSE_WAIT_MAX, PERF_TAIL_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::{read_exact, read_header};
-use crate::transport::{Handle, PathSample, Streams, Transport};
+use crate::limits::PERF_TAIL_MAX;
 
 /// Counts what comes for the duration asked for, or until the peer's end if that is earlier, and reports it to the peer.
 /// `on_count` hears each interim count. The data comes over the streams `beside` the first one, if there are any. If the data is raw, decoding has been stopped: the first report, at once, says so.

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use dfcp_files::error::TransferError;
+use dfcp_files::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL};
+use dfcp_files::transport::{Handle, PathSample, Streams, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::{HEADER_BYTES, kind, with_header};
 use dfcp_framing::perf::{Count, Request, Stage};
@@ -16,11 +19,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 use super::noise::Noise;
 use super::wire::encode_path;
 use super::{Measured, next_frame, unexpected};
-use crate::limits::{
-    CLOSE_WAIT_MAX, PERF_AHEAD_BYTES_MIN, PERF_OVERTIME_MAX, PERF_TAIL_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL,
-};
-use crate::transfer::error::TransferError;
-use crate::transport::{Handle, PathSample, Streams, Transport};
+use crate::limits::{PERF_AHEAD_BYTES_MIN, PERF_OVERTIME_MAX, PERF_TAIL_MAX};
 
 /// Body of a data frame, bytes: what the source can be late by when the time is up.
 const FRAME_BYTES: usize = 64 * 1024;

@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use dfcp_files::error::TransferError;
+use dfcp_files::receive::refuse;
+use dfcp_files::transport::{DataDatagrams, FoundRate, Losses, PathSample, Phase, Transport, Wasted};
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::ToSender;
 use dfcp_framing::frame::{HEADER_BYTES, Service, kind};
@@ -17,10 +20,8 @@ use super::server::Outcome;
 use super::wire::{decode_path, encode_path};
 use super::{Measured, client, server};
 use crate::args::Parameters;
+use crate::connection_text::rate_advice;
 use crate::limits::PERF_AHEAD_BYTES_MIN;
-use crate::transfer::error::TransferError;
-use crate::transfer::receive::refuse;
-use crate::transport::{DataDatagrams, FoundRate, Losses, PathSample, Phase, Transport, Wasted};
 
 mod bidir;
 mod messages;
@@ -528,7 +529,7 @@ proptest! {
         prop_assert_eq!(decoded, path);
         // Nonsense from a peer is shown as some share, and overflows nothing.
         let _shown = Measured { bytes: 1, seconds: 1.0, path: Some(decoded), ..Measured::default() }.whole().describe(true);
-        prop_assert_eq!(decoded.advice().is_some(), carried_rate_bps.is_some());
+        prop_assert_eq!(rate_advice(&decoded).is_some(), carried_rate_bps.is_some());
         prop_assert!(decoded.waste().is_none_or(|waste| (0.0..=1.0).contains(&waste.share)));
     }
 

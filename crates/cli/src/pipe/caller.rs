@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use dfcp_files::error::TransferError;
+use dfcp_files::limits::RECEIVER_SILENCE_MAX;
+use dfcp_files::reading::read_preamble;
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::frame::Service;
 use dfcp_framing::limits::DATA_BYTES_MAX;
 use dfcp_framing::messages::Worth;
@@ -11,14 +15,10 @@ use tokio::time::{sleep, timeout};
 use super::args::PipeUdpArgs;
 use super::carry::{AGAIN_AFTER, Carried, Carrying, carry};
 use super::local::Local;
-use crate::limits::RECEIVER_SILENCE_MAX;
 use crate::net::{self, Connected};
 use crate::qlog::Side;
 use crate::recording::Recording;
 use crate::stop::Stop;
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::read_preamble;
-use crate::transport::{Handle, Transport};
 use crate::{contact, output};
 
 /// Carries until it is told to stop. A connection that breaks is opened again.

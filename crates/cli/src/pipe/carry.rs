@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use dfcp_files::error::TransferError;
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::messages::Worth;
 use serde_json::json;
 use tokio::io::BufReader;
@@ -15,8 +17,6 @@ use crate::limits::{PIPE_DATAGRAM_BYTES_MAX, PIPE_REPORT_INTERVAL, PIPE_SHOWN_IN
 use crate::messages::{Exchange, Figures, Incoming, Outgoing, Talk};
 use crate::output;
 use crate::stop::Stop;
-use crate::transfer::error::TransferError;
-use crate::transport::{Handle, Transport};
 
 /// Settings of this end.
 #[derive(Debug, Clone)]

@@ -3,6 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dfcp_files::error::TransferError;
+use dfcp_files::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
+use dfcp_files::reading::{read_frame, read_preamble};
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::{Service, kind};
 use dfcp_framing::limits::DATA_BYTES_MAX;
@@ -16,16 +20,12 @@ use super::carry::{Carried, Carrying, carry};
 use super::local::Local;
 use super::release::Order;
 use crate::admission::{Admission, Ways};
-use crate::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
 use crate::monitor::{self, Monitor};
 use crate::qlog::Side;
 use crate::recording::Recording;
 use crate::serving::{Serving, ServingEnd, serve};
 use crate::stats::StatsLine;
 use crate::stop::Stop;
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::{read_frame, read_preamble};
-use crate::transport::{Handle, Transport};
 use crate::{listening, net, output};
 
 /// Serves pipes until it is told to stop, or with `--once` one.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp::Stream;
+use dfcp_files::error::TransferError;
 use dfcp_framing::frame::{Service, kind, with_header};
 use dfcp_framing::messages::{Came, Sent, Worth};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,7 +17,6 @@ use super::local::Local;
 use super::{Order, caller, server};
 use crate::messages::loopback::pair;
 use crate::stop::Stop;
-use crate::transfer::error::TransferError;
 
 /// A test which waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::ensure;
+use dfcp_files::error::TransferError;
+use dfcp_files::receive::receive_over;
+use dfcp_files::target::Target;
 use dfcp_framing::frame::Service;
 
 use crate::args::ReceiveArgs;
@@ -12,9 +15,6 @@ use crate::output;
 use crate::progress::Display;
 use crate::retry::{self, Account, Failed};
 use crate::stop::{Interrupted, Stop};
-use crate::transfer::error::TransferError;
-use crate::transfer::receive::receive_over;
-use crate::transfer::target::Target;
 
 /// Calls the sender at `from`, and receives what it sends into `target`.
 pub(super) async fn run(args: &ReceiveArgs, from: &str, target: Target, stop: Stop) -> anyhow::Result<()> {
@@ -32,7 +32,9 @@ pub(super) async fn run(args: &ReceiveArgs, from: &str, target: Target, stop: St
     let stored_min = u64::from(matches!(target, Target::Stream(_)));
     let session = |Answered { stream, peer }| {
         net::announce_peer(&stream, &peer, args.json);
-        receive_over(stream, Service::FilesToCaller, target.clone(), Arc::clone(&account) as _, stop.clone())
+        let stop = stop.clone();
+        let stopped = async move { stop.requested().await };
+        receive_over(stream, Service::FilesToCaller, target.clone(), Arc::clone(&account) as _, stopped)
     };
     match retry::run(first, &redial, limit, &*account, &stop, session).await {
         Ok(report) => {

@@ -6,9 +6,8 @@
 use std::io;
 
 use dfcp::{ConnectError, ConnectionError, StreamError};
+use dfcp_files::error::TransferError;
 use dfcp_framing::error::FailureCode;
-
-use crate::transfer::error::TransferError;
 
 /// True if another session may go on after this one ended so.
 #[must_use]

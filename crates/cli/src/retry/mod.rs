@@ -15,6 +15,9 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use dfcp_files::Report;
+use dfcp_files::error::TransferError;
+use dfcp_files::limits::REPORT_INTERVAL;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 pub use self::account::Account;
@@ -22,11 +25,9 @@ use self::calls::Calls;
 pub use self::calls::{CallFailure, Caller};
 pub use self::causes::{is_transient_call, is_transient_loss};
 use self::schedule::Schedule;
-use crate::limits::{REPORT_INTERVAL, SESSION_SILENCE_MAX, SESSION_SILENCE_MORE};
+use crate::limits::{SESSION_SILENCE_MAX, SESSION_SILENCE_MORE};
 use crate::output::human_seconds;
 use crate::stop::Stop;
-use crate::transfer::Report;
-use crate::transfer::error::TransferError;
 
 /// Follows the sessions of a transfer, and shows the time between them.
 pub trait Watch: Send + Sync {

@@ -5,6 +5,11 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use anyhow::ensure;
+use dfcp_files::error::TransferError;
+use dfcp_files::receive::refuse;
+use dfcp_files::source::Root;
+use dfcp_files::transport::{Acceptor, Transport};
+use dfcp_files::{SendOptions, send};
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::frame::Service;
 use serde_json::Value;
@@ -21,11 +26,6 @@ use crate::serving::observer::SessionObserver;
 use crate::serving::{Serving, ServingEnd, serve};
 use crate::stats::StatsLine;
 use crate::stop::{Interrupted, Stop};
-use crate::transfer::error::TransferError;
-use crate::transfer::receive::refuse;
-use crate::transfer::source::Root;
-use crate::transfer::{SendOptions, send};
-use crate::transport::{Acceptor, Transport};
 use crate::{listening, net, output};
 
 /// Service spoken on the connections.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use dfcp::{ConnectionError, PublicKey};
+use dfcp_files::error::TransferError;
 
 use crate::admission::By;
 use crate::limits::RETURNS_SOON;
 use crate::retry::is_transient_loss;
-use crate::transfer::error::TransferError;
 
 /// The end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
+use dfcp_files::error::TransferError;
+use dfcp_files::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
+use dfcp_files::reading::read_frame;
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::{kind, with_header};
 use dfcp_framing::perf::{Count, Stage};
@@ -10,12 +14,8 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::Both;
 use super::account::Account;
-use crate::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
 use crate::perf::wire::{decode_path, encode_path};
 use crate::perf::{Side, unexpected};
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::read_frame;
-use crate::transport::{Handle, Transport};
 
 /// Takes in what the peer tells, up to the end of its direction.
 ///

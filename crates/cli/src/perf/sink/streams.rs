@@ -3,6 +3,10 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use dfcp_files::error::TransferError;
+use dfcp_files::limits::SENDER_SILENCE_MAX;
+use dfcp_files::reading::read_frame;
+use dfcp_files::transport::{Handle, RecvStream, Streams, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::kind;
 use dfcp_framing::limits::DATA_BYTES_MAX;
@@ -11,12 +15,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::Shared;
-use crate::limits::SENDER_SILENCE_MAX;
 use crate::perf::unexpected;
 use crate::perf::wire::decode_path;
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::read_frame;
-use crate::transport::{Handle, RecvStream, Streams, Transport};
 
 /// Counts what comes over these streams until each has ended, and takes the frames of the first one up to END.
 pub(super) async fn absorb<T: Transport>(

@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
+use dfcp_files::limits::{RECEIVER_SILENCE_MAX, SENDER_SILENCE_MAX};
+use dfcp_files::transport::Streams;
+use dfcp_files::transport::memory::{self, Memory};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::limits::{DATA_BYTES_MAX, PERF_STREAMS_MAX};
 use tokio::time::{Instant, sleep};
 
 use super::streams::connection;
 use super::*;
-use crate::limits::{PERF_OVERTIME_MAX, PERF_TAIL_MAX, RECEIVER_SILENCE_MAX, SENDER_SILENCE_MAX};
+use crate::limits::{PERF_OVERTIME_MAX, PERF_TAIL_MAX};
 use crate::perf::Side;
 use crate::perf::bidir::Both;
 use crate::perf::bidir::shown::{self, BothIntervals};
-use crate::transport::Streams;
-use crate::transport::memory::{self, Memory};
 
 fn both(streams: u16, bytes: u64) -> Request {
     Request { direction: Direction::Both, streams, ..request(false, bytes) }

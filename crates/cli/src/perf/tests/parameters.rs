@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use dfcp::{ParameterError, Stream};
+use dfcp_files::transport::{Acceptor, Handle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -9,7 +10,6 @@ use super::*;
 use crate::admission::opening::Opening;
 use crate::args::{Cli, Command, PerfClientArgs, PerfServerArgs, PerfSide};
 use crate::net;
-use crate::transport::{Acceptor, Handle};
 
 type Outcome<T> = Result<T, TransferError>;
 

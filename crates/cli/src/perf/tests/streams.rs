@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dfcp::{Config, Listener, PeerKey, Rate, Stream, StreamLimits};
+use dfcp_files::error::TransferError;
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::{Service, kind};
 use dfcp_framing::limits::PERF_STREAMS_MAX;
@@ -10,7 +11,6 @@ use dfcp_framing::perf::{Count, Request, Stage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 use super::{client, request, run, serve};
-use crate::transfer::error::TransferError;
 
 /// Both ends of a connection on which each may open as many streams as a measurement can have.
 pub(super) async fn connection() -> (Stream, Stream) {
