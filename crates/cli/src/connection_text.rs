@@ -1,7 +1,7 @@
 //! Sentences and JSON fields about a connection: its protection, and a rate that its path does not carry.
 
-use dfcp_files::seal::{Seal, cipher_name, pattern_name};
 use dfcp_files::transport::PathSample;
+use dfcp_files::{Seal, cipher_name, pattern_name};
 use serde_json::{Value, json};
 
 use crate::units;

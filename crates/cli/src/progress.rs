@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use dfcp_files::error::TransferError;
 use dfcp_files::limits::REPORT_INTERVAL;
 use dfcp_files::transport::{PathSample, Waste};
-use dfcp_files::{Bottleneck, EntryKind, EntryOutcome, Observer, Report, Skipped, Snapshot};
+use dfcp_files::{Bottleneck, EntryKind, EntryOutcome, Observer, Report, Skipped, Snapshot, TransferError};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 

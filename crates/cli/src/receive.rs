@@ -11,11 +11,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context, ensure};
 use dfcp_files::limits::FILE_STREAMS_MAX;
-use dfcp_files::scope::Scope;
-use dfcp_files::source::STANDARD_STREAM;
-use dfcp_files::store::{OTHERS_WRITE, Store, StoreOptions};
-use dfcp_files::target::Target;
 use dfcp_files::transport::{Acceptor, Transport};
+use dfcp_files::{OTHERS_WRITE, Receiver, STANDARD_STREAM, Scope, Store, StoreOptions, Target};
 use dfcp_framing::frame::Service;
 use dfcp_framing::{printable, printable_path};
 use indicatif::MultiProgress;
@@ -43,7 +40,7 @@ use crate::{listening, net, output};
 /// Nobody could be admitted; the output directory or the address cannot be used; with `--once` also anything but every
 /// file stored.
 pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
-    dfcp_files::descriptors::raise_limit();
+    dfcp_files::raise_limit();
     if args.forget {
         return forget(args.json);
     }
@@ -124,13 +121,13 @@ fn open_target(args: &ReceiveArgs) -> anyhow::Result<Target> {
 /// Opens the output directory, unless writing there is dangerous for this user.
 fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
     let options = StoreOptions {
-        replace: args.force,
+        replace: args.force.into(),
         sync: !args.no_sync,
         preserve_modes: args.preserve_modes,
         session_bytes_max: args.max_bytes,
         keep_unfinished: !args.no_resume,
         allow_update: args.allow_update,
-        allow_delete: args.allow_delete,
+        allow_delete: args.allow_delete.into(),
     };
     // Before anything is made there.
     Trusted::of(&args.peers.admission(), &args.audit, Recording::files(&args.path)).check_apart(&args.output)?;
@@ -216,11 +213,8 @@ async fn session<T: Transport>(
     let observer = SessionObserver::new(told, &bars, json, true);
     // Whoever reads standard output is to know that a file came.
     let stored_min = u64::from(matches!(target, Target::Stream(_)));
-    let to = (target, Arc::clone(&scope));
-    let received =
-        dfcp_files::receive::receive_within(connection, Service::Files, to, Arc::clone(&observer) as _, async move {
-            stop.requested().await;
-        });
+    let receiver = Receiver::new(target).within(Arc::clone(&scope)).observer(Arc::clone(&observer) as _);
+    let received = receiver.receive(connection).finish_unless(async move { stop.requested().await });
     let outcome = observer.watch(received).await;
     if let (Some(pairs), Ok(report)) = (pairs, &outcome)
         && report.is_complete()
@@ -232,7 +226,7 @@ async fn session<T: Transport>(
 
 #[cfg(test)]
 mod tests {
-    use dfcp_files::error::TransferError;
+    use dfcp_files::TransferError;
     use tokio::time::Instant;
 
     use super::*;
@@ -245,9 +239,8 @@ mod tests {
         let (ask, stop) = Stop::new();
         let (_sender, ours) = tokio::io::duplex(1);
         let display = Arc::new(Display::new(&MultiProgress::new(), "somebody", true, true));
-        let session = dfcp_files::receive::receive(ours, Target::stream(std::io::sink(), None), display, async move {
-            stop.requested().await
-        });
+        let receiver = Receiver::new(Target::stream(std::io::sink(), None)).observer(display);
+        let session = receiver.receive(ours).finish_unless(stop.requested());
         ask.send(true).unwrap();
         let asked = Instant::now();
         assert!(matches!(session.await, Err(TransferError::Stopped)));

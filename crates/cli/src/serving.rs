@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp::{AddressPrefix, PublicKey};
-use dfcp_files::receive::refuse;
+use dfcp_files::refuse;
 use dfcp_files::transport::{Acceptor, Transport};
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::frame::Service;

@@ -25,7 +25,7 @@ use self::current::{Current, Receiving};
 use self::links::Links;
 use self::listings::Deletions;
 pub(super) use self::listings::staying;
-pub use self::prefix::{Poke, Ready};
+pub(crate) use self::prefix::{Poke, Ready};
 use self::storing::{Checkpoints, Storing};
 use self::tree::{OpenDirectory, Tree};
 use super::basis::Alive;
@@ -38,7 +38,7 @@ use super::{EntryKind, EntryOutcome, Skipped};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, FILE_STREAMS_MAX};
 
 /// Turns frames into files and verdicts.
-pub struct Assembler {
+pub(crate) struct Assembler {
     target: Target,
     /// The sender, if it can be known again.
     owner: Option<Owner>,
@@ -110,7 +110,7 @@ impl Content {
 impl Assembler {
     /// For one session of `owner`, if that is known. `poke` is called, from other threads, with the number of a stream for which
     /// [`Assembler::ready`] has something to do.
-    pub fn new(target: impl Into<Target>, owner: Option<Owner>, poke: Poke) -> Self {
+    pub(crate) fn new(target: impl Into<Target>, owner: Option<Owner>, poke: Poke) -> Self {
         let target = target.into();
         Self {
             owner,
@@ -142,7 +142,7 @@ impl Assembler {
 
     /// The same for a sender that may store this.
     #[must_use]
-    pub fn within(mut self, scope: Arc<Scope>) -> Self {
+    pub(crate) fn within(mut self, scope: Arc<Scope>) -> Self {
         self.scope = scope;
         self
     }
@@ -152,7 +152,7 @@ impl Assembler {
     ///
     /// # Errors
     /// The sender broke the protocol, or the stored names cannot be flushed; the session is over then.
-    pub fn handle(&mut self, stream: usize, frame: &ToReceiver) -> Result<(), TransferError> {
+    pub(crate) fn handle(&mut self, stream: usize, frame: &ToReceiver) -> Result<(), TransferError> {
         let current = self.streams.get_mut(stream).map(std::mem::take).ok_or(ProtocolError::TooManyStreams)?;
         let is_first = stream == 0;
         let next = match (frame, current) {
@@ -210,7 +210,7 @@ impl Assembler {
     ///
     /// # Errors
     /// The sender has not said what it has sent, or something else; or the stored names cannot be flushed.
-    pub fn finish(&mut self) -> Result<(), TransferError> {
+    pub(crate) fn finish(&mut self) -> Result<(), TransferError> {
         let entries = self.entries.ok_or(TransferError::PeerClosed)?;
         let left = self.tree.finish(entries)?;
         self.leave_directories(left);
@@ -219,7 +219,7 @@ impl Assembler {
     }
 
     /// True if more follows on the first stream than files: links, or listings.
-    pub fn awaits_more(&self) -> bool {
+    pub(crate) fn awaits_more(&self) -> bool {
         self.awaits_links() || self.deletions.is_some()
     }
 
@@ -227,27 +227,27 @@ impl Assembler {
     ///
     /// # Errors
     /// It ended before that, or what was deleted cannot be flushed.
-    pub fn finish_first_stream(&mut self) -> Result<(), TransferError> {
+    pub(crate) fn finish_first_stream(&mut self) -> Result<(), TransferError> {
         if self.awaits_links() { Err(TransferError::PeerClosed) } else { self.finish_listings() }
     }
 
     /// The answers since the last call, in order; the summary's progress is for the caller to fill in.
-    pub fn take_answers(&mut self) -> Vec<ToSender> {
+    pub(crate) fn take_answers(&mut self) -> Vec<ToSender> {
         std::mem::take(&mut self.answers)
     }
 
     /// Outcomes of the entries answered since the last call.
-    pub fn take_outcomes(&mut self) -> Vec<EntryOutcome> {
+    pub(crate) fn take_outcomes(&mut self) -> Vec<EntryOutcome> {
         std::mem::take(&mut self.outcomes)
     }
 
     /// Names that were kept on purpose since the last call, with the reason.
-    pub fn take_skips(&mut self) -> Vec<(String, Skipped)> {
+    pub(crate) fn take_skips(&mut self) -> Vec<(String, Skipped)> {
         std::mem::take(&mut self.skips)
     }
 
     /// True if something is complete and not confirmed.
-    pub fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         !self.batch.is_empty()
     }
 
@@ -255,7 +255,7 @@ impl Assembler {
     ///
     /// # Errors
     /// The stored names cannot be flushed; the session is over then.
-    pub fn publish(&mut self) -> Result<(), TransferError> {
+    pub(crate) fn publish(&mut self) -> Result<(), TransferError> {
         self.batch_bytes = 0;
         self.leave_link_directory();
         let (receipts, batch): (Vec<_>, Vec<_>) = std::mem::take(&mut self.batch).into_iter().unzip();
@@ -269,12 +269,12 @@ impl Assembler {
     }
 
     /// Directories that are complete or were refused, since the last call.
-    pub fn take_closed_directories(&mut self) -> usize {
+    pub(crate) fn take_closed_directories(&mut self) -> usize {
         std::mem::take(&mut self.closed_directories)
     }
 
     /// Entries stored and not stored so far.
-    pub fn totals(&self) -> (u32, u32) {
+    pub(crate) fn totals(&self) -> (u32, u32) {
         (self.stored, self.failed)
     }
 
@@ -328,12 +328,12 @@ impl Assembler {
     }
 
     /// To say that the session is over, so that nothing more is read for it.
-    pub fn over(&self) -> Over {
+    pub(crate) fn over(&self) -> Over {
         self.readings.over().clone()
     }
 
     /// Counts the older versions that threads are reading, for which a sender has to wait.
-    pub fn cutting(&self) -> Alive {
+    pub(crate) fn cutting(&self) -> Alive {
         self.bases.cutting()
     }
 

@@ -16,13 +16,13 @@ use crate::limits::{BASIS_CHUNK_BYTES, BASIS_CHUNKS_MAX};
 
 /// For which mean length the content of a file is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cut {
+pub(crate) struct Cut {
     average_bytes: u32,
 }
 
 impl Cut {
     /// For an older version of `len` bytes: short chunks, but not too many of them.
-    pub fn of(len: u64) -> Self {
+    pub(crate) fn of(len: u64) -> Self {
         let wanted = len.div_ceil(BASIS_CHUNKS_MAX as u64 / 2).max(u64::from(*BASIS_CHUNK_BYTES.start()));
         let average_bytes = u32::try_from(wanted.next_power_of_two()).unwrap_or(u32::MAX);
         Self { average_bytes: average_bytes.min(*BASIS_CHUNK_BYTES.end()) }
@@ -32,30 +32,30 @@ impl Cut {
     ///
     /// # Errors
     /// It is none that this program makes.
-    pub fn from_peer(average_bytes: u32) -> Result<Self, ProtocolError> {
+    pub(crate) fn from_peer(average_bytes: u32) -> Result<Self, ProtocolError> {
         let is_possible = average_bytes.is_power_of_two() && BASIS_CHUNK_BYTES.contains(&average_bytes);
         if is_possible { Ok(Self { average_bytes }) } else { Err(ProtocolError::Malformed { frame: "basis" }) }
     }
 
     /// The mean length, bytes.
-    pub fn average_bytes(self) -> u32 {
+    pub(crate) fn average_bytes(self) -> u32 {
         self.average_bytes
     }
 
     /// The length of the shortest chunk, bytes; only the last one of a file may be shorter.
-    pub fn least_bytes(self) -> usize {
+    pub(crate) fn least_bytes(self) -> usize {
         self.average_bytes as usize / 4
     }
 
     /// The chunks of what is read.
-    pub fn chunks<R: Read>(self, content: R) -> StreamCDC<R> {
+    pub(crate) fn chunks<R: Read>(self, content: R) -> StreamCDC<R> {
         let average = self.average_bytes as usize;
         StreamCDC::new(content, self.least_bytes(), average, average * 4)
     }
 }
 
 /// The name of a chunk.
-pub fn name(chunk: &[u8]) -> ChunkName {
+pub(crate) fn name(chunk: &[u8]) -> ChunkName {
     let mut hash = [0; CHUNK_HASH_BYTES];
     blake3::Hasher::new().update(chunk).finalize_xof().fill(&mut hash);
     ChunkName { hash, len: u32::try_from(chunk.len()).unwrap_or(u32::MAX) }
@@ -63,7 +63,7 @@ pub fn name(chunk: &[u8]) -> ChunkName {
 
 /// Chunks of the older version at the receiver, as far as the sender knows them.
 #[derive(Debug)]
-pub struct Known {
+pub(crate) struct Known {
     cut: Cut,
     places: BTreeMap<[u8; CHUNK_HASH_BYTES], (u64, u32)>,
     /// Behind the last chunk.
@@ -74,16 +74,16 @@ pub struct Known {
 
 /// Counts with how many older versions something is being done. All clones count the same ones.
 #[derive(Debug, Clone, Default)]
-pub struct Alive(Arc<AtomicUsize>);
+pub(crate) struct Alive(Arc<AtomicUsize>);
 
 impl Alive {
     /// Number of those that count now.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
     /// One more, until what this gives is dropped.
-    pub fn begin(&self) -> Counted {
+    pub(crate) fn begin(&self) -> Counted {
         self.0.fetch_add(1, Ordering::Relaxed);
         Counted(Arc::clone(&self.0))
     }
@@ -91,7 +91,7 @@ impl Alive {
 
 /// One that is counted.
 #[derive(Debug)]
-pub struct Counted(Arc<AtomicUsize>);
+pub(crate) struct Counted(Arc<AtomicUsize>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
@@ -101,12 +101,12 @@ impl Drop for Counted {
 
 impl Known {
     /// Nothing yet.
-    pub fn new(cut: Cut, alive: &Alive) -> Self {
+    pub(crate) fn new(cut: Cut, alive: &Alive) -> Self {
         Self { cut, places: BTreeMap::new(), end: 0, count: 0, _counted: alive.begin() }
     }
 
     /// Parameters of the cut.
-    pub fn cut(&self) -> Cut {
+    pub(crate) fn cut(&self) -> Cut {
         self.cut
     }
 
@@ -114,7 +114,7 @@ impl Known {
     ///
     /// # Errors
     /// There are more than may be, or longer ones.
-    pub fn add(&mut self, chunks: &[ChunkName]) -> Result<(), ProtocolError> {
+    pub(crate) fn add(&mut self, chunks: &[ChunkName]) -> Result<(), ProtocolError> {
         self.count += chunks.len();
         for ChunkName { hash, len } in chunks {
             if self.count > BASIS_CHUNKS_MAX || *len == 0 || *len > self.cut.average_bytes.saturating_mul(4) {
@@ -127,7 +127,7 @@ impl Known {
     }
 
     /// Position and length of this chunk in the older version, bytes.
-    pub fn find(&self, chunk: &[u8]) -> Option<(u64, u32)> {
+    pub(crate) fn find(&self, chunk: &[u8]) -> Option<(u64, u32)> {
         let ChunkName { hash, len } = name(chunk);
         self.places.get(&hash).copied().filter(|(_, known)| *known == len)
     }

@@ -7,26 +7,27 @@
 //! descriptors of directories have paths only (`portable.rs`), and none of these promises.
 
 #[cfg(any(not(unix), test))]
-pub mod portable;
+#[cfg_attr(unix, expect(dead_code, reason = "what other systems use; tests compare it with this one"))]
+pub(crate) mod portable;
 #[cfg(unix)]
 mod unix;
 
 use std::time::SystemTime;
 
 #[cfg(not(unix))]
-pub use self::portable::{
+pub(crate) use self::portable::{
     Directory, flush_file_system, is_link, is_mount, is_sender, lacks_links, open_named, set_metadata, set_mode,
     set_sender, status_of, status_of_named,
 };
 #[cfg(unix)]
-pub use self::unix::{
+pub(crate) use self::unix::{
     Directory, flush_file_system, is_link, is_mount, is_sender, lacks_links, open_named, set_metadata, set_mode,
     set_sender, status_of, status_of_named,
 };
 
 /// Way in which relative paths are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resolution {
+pub(crate) enum Resolution {
     /// By the kernel, in one call (`openat2`).
     OneCall,
     /// Component by component.
@@ -35,14 +36,14 @@ pub enum Resolution {
 
 /// Numbers that identify a file, whatever its name. All are equal on systems without such numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Identity {
+pub(crate) struct Identity {
     device: u64,
     inode: u64,
 }
 
 /// Kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A regular file.
     File,
     /// A directory.
@@ -55,7 +56,7 @@ pub enum Kind {
 
 /// Metadata of a file or directory.
 #[derive(Debug, Clone, Copy)]
-pub struct Status {
+pub(crate) struct Status {
     /// Its kind.
     pub kind: Kind,
     /// The numbers that identify it.
@@ -78,18 +79,18 @@ pub struct Status {
 
 impl Identity {
     /// The file system that it is on.
-    pub fn device(self) -> u64 {
+    pub(crate) fn device(self) -> u64 {
         self.device
     }
 
     /// Of a file that does not exist.
     #[cfg(test)]
-    pub fn numbered(inode: u64) -> Self {
+    pub(crate) fn numbered(inode: u64) -> Self {
         Self { device: 0, inode }
     }
 
     /// All of it, to be hashed.
-    pub fn to_bytes(self) -> [u8; 16] {
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
         (u128::from(self.device) << 64 | u128::from(self.inode)).to_be_bytes()
     }
 }

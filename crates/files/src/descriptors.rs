@@ -19,13 +19,13 @@ pub fn raise_limit() {}
 
 /// The limit now.
 #[cfg(unix)]
-pub fn allowed() -> usize {
+pub(crate) fn allowed() -> usize {
     let current = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     current.and_then(|current| usize::try_from(current).ok()).unwrap_or(usize::MAX)
 }
 
 /// None that matters.
 #[cfg(not(unix))]
-pub fn allowed() -> usize {
+pub(crate) fn allowed() -> usize {
     usize::MAX
 }

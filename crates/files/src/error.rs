@@ -3,7 +3,7 @@
 use std::io;
 
 use dfcp::{ConnectionError, ParameterError, StreamError};
-use dfcp_framing::error::{Failure, ProtocolError};
+use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::printable;
 
 /// Reason why a whole transfer failed.
@@ -45,6 +45,9 @@ pub enum TransferError {
     /// Its peer has another session.
     #[error("the same peer has connected again, so this silent connection is given up")]
     Displaced,
+    /// This sender was told to end ([`Canceller`](crate::Canceller)).
+    #[error("sending was cancelled before everything had arrived; send again: it goes on where it was")]
+    Cancelled,
     /// This receiver was told to end.
     #[error("the receiver was stopped before everything had arrived; start it again, and send again")]
     Stopped,
@@ -91,6 +94,35 @@ pub enum TransferError {
 }
 
 impl TransferError {
+    /// True if another session may go on after this one ended so: the path or the other program was lost, and this side did not end it itself. Users report two mistakes of other
+    /// programs: a full disk or a refused key that is tried for hours, and an error that was taken for permanent because it came in an unusual form.
+    /// So all errors are listed, and an unknown one is not tried again.
+    #[must_use]
+    pub fn may_be_resumed(&self) -> bool {
+        match self {
+            Self::Connection(error) => is_transient_io(error),
+            // The program on the other side was ended, or its disk hangs.
+            Self::PeerClosed | Self::Interrupted | Self::Stream(_) | Self::Silent { .. } => true,
+            Self::Refused(failure) => matches!(failure.code, FailureCode::Busy | FailureCode::Stopped),
+            Self::BothSend
+            | Self::BothReceive
+            | Self::Protocol(_)
+            | Self::Displaced
+            | Self::Stopped
+            | Self::Cancelled
+            | Self::NoDeletion
+            | Self::NoLinks
+            | Self::Unsuited(_)
+            | Self::Local(_)
+            | Self::AlwaysDecoded(_)
+            | Self::Flush(_)
+            | Self::NotRecorded
+            | Self::Random(_)
+            | Self::SentNotRecorded
+            | Self::DiskThread => false,
+        }
+    }
+
     /// Of a sender: what it means there that files are to go the other way.
     #[must_use]
     pub fn at_sender(self) -> Self {
@@ -113,6 +145,46 @@ impl TransferError {
     }
 }
 
+fn is_transient_io(error: &io::Error) -> bool {
+    let cause = error.get_ref();
+    if let Some(why) = cause.and_then(|cause| cause.downcast_ref::<ConnectionError>()) {
+        return is_transient_connection(why);
+    }
+    // The stream's end, of which the connection knows more, or an error of the socket.
+    StreamError::of(error).is_some() || cause.is_none()
+}
+
+/// True if another connection to the same peer may not meet this error.
+#[must_use]
+pub fn is_transient_connection(error: &ConnectionError) -> bool {
+    match error {
+        ConnectionError::HandshakeTimeout { .. }
+        | ConnectionError::Refused
+        | ConnectionError::Reset
+        | ConnectionError::PeerLostSession
+        | ConnectionError::EndedByPeer { .. }
+        | ConnectionError::TimedOut
+        | ConnectionError::CloseTimeout
+        // Another connection has other keys and numbers.
+        | ConnectionError::ForgeryLimit
+        | ConnectionError::StreamTooLong => true,
+        // Somebody else is there, or the other side does not want this one.
+        ConnectionError::UnexpectedKey(_)
+        | ConnectionError::PinnedKeyRefused
+        | ConnectionError::NotAdmitted
+        | ConnectionError::Incompatible
+        | ConnectionError::PeerMisbehaved(_)
+        // The path, until somebody changes it.
+        | ConnectionError::PathTooNarrow
+        // This side.
+        | ConnectionError::CipherFailed
+        | ConnectionError::CannotEncode(_)
+        | ConnectionError::CannotCode
+        | ConnectionError::Aborted => false,
+        _ => false,
+    }
+}
+
 /// A peer which resets a connection is there: its program has ended or failed, and the path is not to blame.
 fn lost(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ConnectionError>());
@@ -127,5 +199,67 @@ fn lost(error: &io::Error) -> String {
         format!("the connection to the peer ended: {error}, and send again")
     } else {
         format!("the connection to the peer was lost ({error}); send again when the path is back")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(why: ConnectionError) -> TransferError {
+        TransferError::Connection(io::Error::other(why))
+    }
+
+    fn refused(code: FailureCode) -> TransferError {
+        TransferError::Refused(Failure::new(code, "why"))
+    }
+
+    #[test]
+    fn what_time_mends_is_tried_again() {
+        for lost in [
+            ended(ConnectionError::TimedOut),
+            ended(ConnectionError::Reset),
+            ended(ConnectionError::PeerLostSession),
+            ended(ConnectionError::EndedByPeer { error: 3 }),
+            ended(ConnectionError::StreamTooLong),
+            TransferError::Connection(io::Error::from_raw_os_error(101)),
+            TransferError::Connection(StreamError::SessionClosed.into()),
+            TransferError::PeerClosed,
+            TransferError::Stream(StreamError::Reset { code: 0 }.into()),
+            TransferError::Silent { seconds: 60 },
+            refused(FailureCode::Busy),
+            refused(FailureCode::Stopped),
+        ] {
+            assert!(lost.may_be_resumed(), "{lost}");
+        }
+    }
+
+    #[test]
+    fn what_only_people_mend_is_not() {
+        let key = dfcp::StaticKey::from_seed(&[1; 32]).public().fingerprint();
+        for lost in [
+            ended(ConnectionError::UnexpectedKey(key)),
+            ended(ConnectionError::NotAdmitted),
+            ended(ConnectionError::PinnedKeyRefused),
+            ended(ConnectionError::Incompatible),
+            ended(ConnectionError::PathTooNarrow),
+            ended(ConnectionError::Aborted),
+            refused(FailureCode::NotAdmitted),
+            refused(FailureCode::Unsuited),
+            refused(FailureCode::DiskFull),
+            refused(FailureCode::Permission),
+            refused(FailureCode::Protocol),
+            TransferError::Protocol(ProtocolError::Summary),
+            TransferError::NoDeletion,
+            TransferError::NoLinks,
+            TransferError::BothSend,
+            TransferError::Stopped,
+            TransferError::NotRecorded,
+            TransferError::SentNotRecorded,
+            TransferError::DiskThread,
+            TransferError::Flush(io::ErrorKind::StorageFull.into()),
+        ] {
+            assert!(!lost.may_be_resumed(), "{lost}");
+        }
     }
 }

@@ -11,14 +11,14 @@ use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_ro
 use crate::limits::{PARTS_MAX, SPAN_BYTES_MIN};
 
 /// Unit of a file's beginning, bytes: at 1 Mbit/s half a second.
-pub const LEAF_BYTES: u64 = 64 * 1024;
+pub(crate) const LEAF_BYTES: u64 = 64 * 1024;
 
 /// The chaining value of a part.
-pub type ChainingValue = [u8; 32];
+pub(crate) type ChainingValue = [u8; 32];
 
 /// Division of a file into parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub(crate) struct Shape {
     len: u64,
     /// The largest parts have 2 to the power of this leaves.
     level_max: u32,
@@ -26,7 +26,7 @@ pub struct Shape {
 
 /// A part of a file: one subtree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub(crate) struct Part {
     /// Its first byte.
     pub start: u64,
     /// Behind its last byte.
@@ -37,12 +37,12 @@ pub struct Part {
 
 impl Part {
     /// Its length, bytes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.end - self.start
     }
 
     /// Hasher for its content.
-    pub fn hasher(&self) -> blake3::Hasher {
+    pub(crate) fn hasher(&self) -> blake3::Hasher {
         let mut hasher = blake3::Hasher::new();
         hasher.set_input_offset(self.start);
         hasher
@@ -51,7 +51,7 @@ impl Part {
 
 impl Shape {
     /// For a file of `len` bytes; none if it is too short to have parts.
-    pub fn of(len: u64) -> Option<Self> {
+    pub(crate) fn of(len: u64) -> Option<Self> {
         let leaves = len.div_ceil(LEAF_BYTES);
         if leaves < 2 {
             return None;
@@ -63,28 +63,28 @@ impl Shape {
     }
 
     /// Length of the file, bytes.
-    pub fn file_bytes(self) -> u64 {
+    pub(crate) fn file_bytes(self) -> u64 {
         self.len
     }
 
     /// Number of parts of the largest size, the last of which may be shorter.
-    pub fn spans(self) -> usize {
+    pub(crate) fn spans(self) -> usize {
         usize::try_from(self.len.div_ceil(self.span_bytes())).unwrap_or(usize::MAX)
     }
 
     /// Length of the largest parts, bytes.
-    pub fn span_bytes(self) -> u64 {
+    pub(crate) fn span_bytes(self) -> u64 {
         LEAF_BYTES << self.level_max
     }
 
     /// The last place at or before `position` at which a part may begin: what a beginning of that length is worth.
-    pub fn floor(self, position: u64) -> u64 {
+    pub(crate) fn floor(self, position: u64) -> u64 {
         // At the end there would be nothing to resume: the last leaf comes again.
         position.min(self.len - 1) / LEAF_BYTES * LEAF_BYTES
     }
 
     /// The parts of the bytes from `start` to `end`, in order. Both are multiples of [`LEAF_BYTES`], or `end` is that of the file.
-    pub fn parts(self, start: u64, end: u64) -> impl Iterator<Item = Part> {
+    pub(crate) fn parts(self, start: u64, end: u64) -> impl Iterator<Item = Part> {
         let mut next = start;
         std::iter::from_fn(move || {
             let part = (next < end).then(|| self.part(next, end))?;
@@ -104,7 +104,7 @@ impl Shape {
 
 /// The hash of a file from its parts, as they come.
 #[derive(Debug)]
-pub struct HashTree {
+pub(crate) struct HashTree {
     shape: Shape,
     /// Subtrees which have no sibling yet, by their first byte.
     nodes: BTreeMap<u64, (u32, ChainingValue)>,
@@ -114,12 +114,12 @@ pub struct HashTree {
 
 impl HashTree {
     /// Nothing is known yet.
-    pub fn new(shape: Shape) -> Self {
+    pub(crate) fn new(shape: Shape) -> Self {
         Self { shape, nodes: BTreeMap::new(), spans: vec![None; shape.spans()] }
     }
 
     /// Takes the chaining value of a part. A part that came before, or one that it is in, is replaced only if it has no sibling yet.
-    pub fn insert(&mut self, part: Part, value: ChainingValue) {
+    pub(crate) fn insert(&mut self, part: Part, value: ChainingValue) {
         let (mut start, mut level, mut value) = (part.start, part.level, value);
         loop {
             if level == self.shape.level_max
@@ -145,23 +145,23 @@ impl HashTree {
     }
 
     /// The chaining value of a part of the largest size by its number, if it is known.
-    pub fn span(&self, number: usize) -> Option<ChainingValue> {
+    pub(crate) fn span(&self, number: usize) -> Option<ChainingValue> {
         self.spans.get(number).copied().flatten()
     }
 
     /// Number of parts of the largest size that lie in the first `offset` bytes.
-    pub fn whole_spans(&self, offset: u64) -> usize {
+    pub(crate) fn whole_spans(&self, offset: u64) -> usize {
         usize::try_from(offset / self.shape.span_bytes()).map_or(self.spans.len(), |whole| whole.min(self.spans.len()))
     }
 
     /// The chaining values of the first `whole` parts of the largest size, as far as they are known, and none of the others.
-    pub fn spans(&self, whole: usize) -> Vec<Option<ChainingValue>> {
+    pub(crate) fn spans(&self, whole: usize) -> Vec<Option<ChainingValue>> {
         let all = self.spans.iter().enumerate();
         all.map(|(number, value)| value.filter(|_| number < whole)).collect()
     }
 
     /// The hash of the file, once every part of it came.
-    pub fn root(&self) -> Option<blake3::Hash> {
+    pub(crate) fn root(&self) -> Option<blake3::Hash> {
         let mut end = 0;
         for (start, (level, _)) in &self.nodes {
             if *start != end {
@@ -183,7 +183,7 @@ impl HashTree {
 
 /// Hashes what comes in order, from some place of the file on.
 #[derive(Debug)]
-pub struct TreeHasher {
+pub(crate) struct TreeHasher {
     tree: HashTree,
     position: u64,
     part: Part,
@@ -192,23 +192,23 @@ pub struct TreeHasher {
 
 impl TreeHasher {
     /// From `start` on, a multiple of [`LEAF_BYTES`] within the file.
-    pub fn new(shape: Shape, start: u64) -> Self {
+    pub(crate) fn new(shape: Shape, start: u64) -> Self {
         let part = shape.part(start, shape.len);
         Self { tree: HashTree::new(shape), position: start, part, hasher: part.hasher() }
     }
 
     /// The file's shape.
-    pub fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> Shape {
         self.tree.shape
     }
 
     /// Behind the last byte that came in order.
-    pub fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
     /// Takes the next bytes; what is beyond the end of the file is left, and counted by the position only.
-    pub fn update(&mut self, mut data: &[u8]) {
+    pub(crate) fn update(&mut self, mut data: &[u8]) {
         while !data.is_empty() && self.position < self.tree.shape.len {
             let room = usize::try_from(self.part.end - self.position).unwrap_or(usize::MAX);
             let (now, later) = data.split_at(room.min(data.len()));
@@ -227,12 +227,12 @@ impl TreeHasher {
     }
 
     /// Parts from elsewhere.
-    pub fn tree(&mut self) -> &mut HashTree {
+    pub(crate) fn tree(&mut self) -> &mut HashTree {
         &mut self.tree
     }
 
     /// The hash of the file, if exactly all of it came.
-    pub fn root(&self) -> Option<blake3::Hash> {
+    pub(crate) fn root(&self) -> Option<blake3::Hash> {
         (self.position == self.tree.shape.len).then(|| self.tree.root()).flatten()
     }
 }

@@ -16,41 +16,69 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub mod assembler;
-pub mod basis;
-pub mod beneath;
-pub mod descriptors;
+mod assembler;
+mod basis;
+mod beneath;
+mod descriptors;
 mod entry;
-pub mod error;
-pub mod exclude;
-pub mod hash_tree;
-pub mod hashed;
+mod error;
+mod event;
+mod exclude;
+mod hash_tree;
+mod hashed;
 mod known_directories;
 mod last_heard;
 pub mod limits;
 mod observer;
 mod options;
-pub mod owner;
+mod owner;
+mod permission;
 pub mod reading;
-pub mod receive;
+mod receive;
+mod receiver;
 mod report;
-pub mod scope;
-pub mod seal;
-pub mod send;
+mod scope;
+mod seal;
+mod send;
+mod sender;
 mod skipped;
 mod snapshot;
-pub mod source;
-pub mod store;
-pub mod target;
+mod source;
+mod store;
+mod target;
+mod transfer;
 pub mod transport;
 
+use dfcp::{Config, StreamLimits};
+
+pub use descriptors::raise_limit;
 pub use entry::{EntryKind, EntryOutcome};
-use last_heard::LastHeard;
+pub use error::{TransferError, is_transient_connection};
+pub use event::Event;
+pub use exclude::Exclude;
+pub use hashed::Hashed;
 pub use observer::Observer;
 pub use options::SendOptions;
+pub use owner::Owner;
+pub use permission::Permission;
+pub use receive::refuse;
+pub use receiver::Receiver;
 pub use report::Report;
-pub use skipped::{SKIPPED_AFTER_FAILURE, SKIPPED_BEYOND, Skipped};
+pub use scope::{Note, Scope};
+pub use seal::{Seal, cipher_name, pattern_name};
+pub use sender::Sender;
+pub use skipped::Skipped;
 pub use snapshot::{Bottleneck, Snapshot};
+pub use source::{Root, RootError, STANDARD_STREAM};
+pub use store::{Found, OTHERS_WRITE, Partials, Store, StoreOptions, UnfinishedFile};
+pub use target::{OneFile, Target};
+pub use transfer::{Canceller, Transfer};
+
+/// `config` for a receiver: its peer may open the streams over which files come at once. Without them all go over the first one.
+#[must_use]
+pub fn receiving(config: Config) -> Config {
+    config.with_streams(StreamLimits { bidirectional: 0, one_way: limits::FILE_STREAMS_MAX.into() })
+}
 
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use dfcp_framing::frame::Service;
 
 use crate::exclude::Exclude;
+use crate::permission::Permission;
 
-/// Options of sending files.
+/// Options of sending files. Without any, nothing is deleted and no link inside a directory is followed.
 #[derive(Debug, Clone)]
 pub struct SendOptions {
     /// Resumes a file of which the receiver has the beginning.
@@ -21,6 +22,8 @@ pub struct SendOptions {
     pub delete: bool,
     /// Keeps symbolic links that lead inside of what is sent, and hard links between files of it.
     pub links: bool,
+    /// Sends what a symbolic link inside a directory leads to, under the link's name: asked about the path of each. Comes before `links`.
+    pub follow: Permission,
     /// Counts anything that is left out as a failure.
     pub strict: bool,
     /// Patterns of the files that are left out.
@@ -39,6 +42,7 @@ impl Default for SendOptions {
             dry_run: false,
             delete: false,
             links: false,
+            follow: Permission::NEVER,
             strict: false,
             exclude,
             service: Service::Files,

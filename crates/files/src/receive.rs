@@ -18,49 +18,25 @@ use self::streams::{Heard, Inlet, Spares};
 use super::assembler::{Assembler, Poke};
 use super::basis::Alive;
 use super::error::TransferError;
+use super::last_heard::LastHeard;
 use super::owner::Owner;
 use super::scope::Scope;
+use super::skipped::SKIPPED_AFTER_FAILURE;
 use super::target::Target;
-use super::{Bottleneck, LastHeard, Observer, Report, SKIPPED_AFTER_FAILURE, Snapshot};
+use super::{Bottleneck, Observer, Report, Snapshot};
 use crate::limits::{
     BATCH_AGE_MAX, BATCH_WAIT, CHUNKS_WAITING_MAX, CLOSE_WAIT_MAX, OPEN_DIRECTORIES_MAX, REPORT_INTERVAL,
     SENDER_SILENCE_MAX, VERDICTS_WAITING_MAX,
 };
 use crate::transport::{Handle, Transport};
 
-/// Receives the files of one sender, which has called, into `target`, answers each, and closes. If `stop`
-/// completes before, the sender is told.
+/// Receives the files of one sender into a target, within a scope, answers each, and closes. The service says which side has called. If
+/// `stop` completes before, the sender is told.
 ///
 /// # Errors
-/// The session broke: files with an observed outcome are stored, the one under way is removed.
-pub async fn receive<T: Transport>(
-    transport: T,
-    target: impl Into<Target>,
-    observer: Arc<dyn Observer>,
-    stop: impl Future<Output = ()> + Send,
-) -> Result<Report, TransferError> {
-    receive_within(transport, Service::Files, (target, Arc::new(Scope::everything())), observer, stop).await
-}
-
-/// As [`receive`], also from a sender that was called: the service says which of the two it is.
-///
-/// # Errors
-/// As [`receive`]; [`TransferError::Refused`] if the sender listens, and does not serve this side.
-pub async fn receive_over<T: Transport>(
-    transport: T,
-    service: Service,
-    target: impl Into<Target>,
-    observer: Arc<dyn Observer>,
-    stop: impl Future<Output = ()> + Send,
-) -> Result<Report, TransferError> {
-    receive_within(transport, service, (target, Arc::new(Scope::everything())), observer, stop).await
-}
-
-/// As [`receive_over`], of a sender that may not store everything.
-///
-/// # Errors
-/// As [`receive_over`].
-pub async fn receive_within<T: Transport>(
+/// The session broke: files with an observed outcome are stored, the one under way is removed, or kept for its sender.
+/// [`TransferError::Refused`] if the sender listens, and does not serve this side.
+pub(crate) async fn receive_within<T: Transport>(
     transport: T,
     service: Service,
     (target, scope): (impl Into<Target>, Arc<Scope>),

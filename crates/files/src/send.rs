@@ -18,9 +18,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use self::answers::Answers;
 use super::error::TransferError;
 use super::known_directories::KnownDirectories;
+use super::last_heard::LastHeard;
 use super::reading::{read_frame, read_preamble};
 use super::source::{Deletion, Feed, Known, Opener, Root, Shared, produce};
-use super::{Bottleneck, LastHeard, Observer, Report, SendOptions, Snapshot};
+use super::{Bottleneck, Observer, Report, SendOptions, Snapshot};
 use crate::limits::{
     CLOSE_WAIT_MAX, FILE_STREAMS_MAX, FIRST_STREAM_BYTES_KNOWN_MAX, FIRST_STREAM_BYTES_MAX, PARTIALS_PER_SENDER_MAX,
     QUIET_SOURCE_INTERVAL, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, UNANSWERED_MAX,
@@ -32,7 +33,7 @@ use crate::transport::{Handle, SendStream, Streams, Transport};
 /// # Errors
 /// The session broke; nothing is known then about files without an observed outcome. Files which failed on their own
 /// are in the report instead.
-pub async fn send<T: Transport>(
+pub(crate) async fn send<T: Transport>(
     transport: T,
     roots: Vec<Root>,
     options: SendOptions,

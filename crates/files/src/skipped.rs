@@ -9,6 +9,8 @@ pub enum Skipped {
     LinkOutside,
     /// A link behind more others than a sender holds.
     LinkBeyond,
+    /// A directory that is met again within itself, behind a symbolic link that is followed.
+    Loop,
     /// Another name of a file that is sent, by itself.
     Copy,
     /// Another name of a file, behind more of them than a sender remembers.
@@ -37,6 +39,7 @@ impl Skipped {
             Self::LinkOutside => {
                 "a symbolic link whose target is absolute, leads out of what is sent, has .. behind a name, or is no name that can be sent"
             }
+            Self::Loop => "a directory that is met again within itself, behind a symbolic link",
             Self::LinkBeyond => "there are more links than can be sent at once: send the tree in parts",
             Self::Copy => "another name of a file that is sent, sent as a file of its own: --links keeps it",
             Self::CopyBeyond => {
@@ -69,6 +72,10 @@ impl Skipped {
             Self::LinkOutside => (
                 "symbolic link was skipped, because its target is absolute, leads out of what is sent, has .. behind a name, or is no name that can be sent",
                 "symbolic links were skipped, because their targets are absolute, lead out of what is sent, have .. behind a name, or are no names that can be sent",
+            ),
+            Self::Loop => (
+                "directory was skipped, because it is met again within itself behind a symbolic link",
+                "directories were skipped, because they are met again within themselves behind symbolic links",
             ),
             Self::LinkBeyond => (
                 "link was skipped, because there are more than can be sent at once: send the tree in parts",
@@ -109,9 +116,9 @@ impl Skipped {
 }
 
 /// Why nothing is deleted after something has failed: it may be the only copy of what was to be sent.
-pub const SKIPPED_AFTER_FAILURE: &str =
+pub(crate) const SKIPPED_AFTER_FAILURE: &str =
     "nothing was deleted, because something could not be read or stored: see the reasons above, and send again";
 
 /// Why nothing is deleted of very large trees.
-pub const SKIPPED_BEYOND: &str =
+pub(crate) const SKIPPED_BEYOND: &str =
     "nothing was deleted, because more than a million directories were sent: send them in parts";

@@ -36,7 +36,7 @@ use crate::limits::{FILE_STREAMS_MAX, UNANSWERED_MAX};
 
 /// State that the threads and the connection's tasks share.
 #[derive(Debug)]
-pub struct Shared {
+pub(crate) struct Shared {
     /// Content of the files found so far, bytes.
     pub total_bytes: AtomicU64,
     /// True once the search is over.
@@ -55,7 +55,7 @@ pub struct Shared {
 
 impl Shared {
     /// Nothing happened yet.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             total_bytes: AtomicU64::new(0),
             total_is_final: AtomicBool::new(false),
@@ -68,7 +68,7 @@ impl Shared {
     }
 
     /// The receiver does not want the rest of this entry.
-    pub fn refuse(&self, index: u32) {
+    pub(crate) fn refuse(&self, index: u32) {
         self.reading.refuse(index);
     }
 
@@ -101,7 +101,7 @@ impl Shared {
     }
 
     /// An entry has its verdict, so that another one may be begun.
-    pub fn answered(&self) {
+    pub(crate) fn answered(&self) {
         self.unanswered.add_permits(1);
     }
 
@@ -111,19 +111,19 @@ impl Shared {
     }
 
     /// Nobody hears verdicts any more.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.unanswered.close();
         self.reading.close();
         self.jobs.close();
     }
 
     /// Counts one entry's end.
-    pub fn count(&self, outcome: &EntryOutcome) {
+    pub(crate) fn count(&self, outcome: &EntryOutcome) {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).add(outcome);
     }
 
     /// Longest time that the disk has kept one stream busy: streams wait for it at the same time.
-    pub fn disk_time(&self) -> Duration {
+    pub(crate) fn disk_time(&self) -> Duration {
         let longest_us = self.disk_us.iter().map(|spent| spent.load(Ordering::Relaxed)).max();
         Duration::from_micros(longest_us.unwrap_or_default())
     }
@@ -146,7 +146,7 @@ impl Default for Shared {
 
 /// Steps of the reading threads, for each entry in order; each precedes its frames on the way.
 #[derive(Debug)]
-pub enum Event {
+pub(crate) enum Event {
     /// The entry's first frame was encoded.
     Entry {
         /// Its ordinal.
@@ -184,7 +184,7 @@ pub enum Event {
 
 /// Whole frames for the connection.
 #[derive(Debug, Default)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     /// The frames.
     pub bytes: Vec<u8>,
     /// True if they end inside a file of which more may take long to come.

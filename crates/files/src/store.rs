@@ -35,22 +35,24 @@ use dfcp_framing::names::RelativeName;
 use filetime::FileTime;
 
 use self::batch::Together;
-pub use self::batch::{Finished, Unpublished};
-pub use self::changed::{Changed, Place};
-pub use self::existing::{Completed, Existing};
-pub use self::links::LinkDirectory;
+pub(crate) use self::batch::{Finished, Unpublished};
+pub(crate) use self::changed::{Changed, Place};
+pub(crate) use self::existing::{Completed, Existing};
+pub(crate) use self::links::LinkDirectory;
 use self::open_directories::{OpenDirectories, OpenDirectory};
-pub use self::partial::{Checkpoint, Found, Partials, Slot, UnfinishedFile};
+pub(crate) use self::partial::{Checkpoint, Slot};
+pub use self::partial::{Found, Partials, UnfinishedFile};
 #[cfg(test)]
 pub(crate) use self::readings::READ_BYTES;
-pub use self::readings::{FileKey, Over, Readings};
-pub use self::resume::{Beginning, Offered, Resumed};
-pub use self::staged::Staged;
+pub(crate) use self::readings::{Over, Readings};
+pub(crate) use self::resume::{Beginning, Offered, Resumed};
+pub(crate) use self::staged::Staged;
 use self::staged::Temporary;
-pub use self::sweep::{Fate, Sweep, SweepRules, Swept};
+pub(crate) use self::sweep::{Fate, Sweep, SweepRules, Swept};
 use super::beneath::{Directory, Kind, Resolution, is_link, set_metadata, set_sender, status_of};
 use super::descriptors;
 use crate::limits::UNPUBLISHED_DESCRIPTORS_MAX;
+use crate::permission::Permission;
 use dfcp_framing::human_bytes;
 
 /// Only read, write and execute for owner, group and others travel: set-user-id and its kin are never granted by a peer.
@@ -59,11 +61,12 @@ const MODE_MASK: u32 = 0o777;
 /// Write bits of group and others: with them, other users decide the content of a file or directory.
 pub const OTHERS_WRITE: u32 = 0o022;
 
-/// Options of storing, by the user of a receiver.
-#[derive(Debug, Clone, Copy, Default)]
+/// Options of storing, by the user of a receiver. Without any, nothing is overwritten or deleted.
+#[derive(Debug, Clone, Default)]
 pub struct StoreOptions {
-    /// Files that exist are replaced.
-    pub replace: bool,
+    /// Files that exist are replaced by those of the same name with another content. Asked about each such name, when it comes and again when it is
+    /// complete. Modes and times of directories that exist are set only if it is given for everything.
+    pub replace: Permission,
     /// Every file is flushed to the disk before it counts as stored.
     pub sync: bool,
     /// Modes are those of the sender, not narrowed by the umask and not kept from others' writing.
@@ -74,8 +77,9 @@ pub struct StoreOptions {
     pub keep_unfinished: bool,
     /// Every sender may learn whether it has a file which is here, not only the one that sent it.
     pub allow_update: bool,
-    /// Files that a sender does not have in a directory that it sends may be deleted, if it says so.
-    pub allow_delete: bool,
+    /// Files that a sender does not have in a directory that it sends may be deleted, if it says so. Asked about each file, link and empty
+    /// directory, and not by a sender that only asks what would be deleted.
+    pub allow_delete: Permission,
 }
 
 /// An output directory.
@@ -95,7 +99,7 @@ pub struct Store {
 
 /// A directory that an entry has asked for.
 #[derive(Debug)]
-pub struct Made {
+pub(crate) struct Made {
     open: OpenDirectory,
     set_metadata: bool,
 }
@@ -151,7 +155,12 @@ impl Store {
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub fn make_directory(&self, name: &RelativeName, entry: &Entry, changed: &mut Changed) -> Result<Made, Failure> {
+    pub(crate) fn make_directory(
+        &self,
+        name: &RelativeName,
+        entry: &Entry,
+        changed: &mut Changed,
+    ) -> Result<Made, Failure> {
         let (place, last) = self.place(name, changed)?;
         let parent = place.directory();
         // Its owner writes to it until it is finished; others never get more than they have then.
@@ -174,7 +183,7 @@ impl Store {
         if !is_new && let Some(opened_up) = self.open_up(name, parent, last, &status)? {
             open.keep(opened_up);
         }
-        Ok(Made { open, set_metadata: is_new || self.options.replace })
+        Ok(Made { open, set_metadata: is_new || self.options.replace.is_always() })
     }
 
     /// Sets the metadata of a directory, once nothing more is written to it, if they are ours to set. Its names and its own
@@ -222,7 +231,12 @@ impl Store {
     ///
     /// # Errors
     /// Why it could not be stored even if all its bytes came.
-    pub fn begin(&self, name: &RelativeName, announced_bytes: u64, changed: &mut Changed) -> Result<Staged, Failure> {
+    pub(crate) fn begin(
+        &self,
+        name: &RelativeName,
+        announced_bytes: u64,
+        changed: &mut Changed,
+    ) -> Result<Staged, Failure> {
         let (place, destination) = self.check(name, announced_bytes, changed)?;
         Staged::new(&place, destination).map_err(|error| Failure::from_io("create the file", &error))
     }
@@ -240,7 +254,9 @@ impl Store {
             Ok(Kind::Directory) => {
                 return Err(Failure::new(FailureCode::Exists, "a directory of that name exists at the receiver"));
             }
-            Ok(_) if !self.options.replace => return Err(Failure::new(FailureCode::Exists, EXISTS)),
+            Ok(_) if !self.options.replace.permits(name.path()) => {
+                return Err(Failure::new(FailureCode::Exists, EXISTS));
+            }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Failure::from_io("look it up", &error)),
@@ -259,7 +275,7 @@ impl Store {
     ///
     /// # Errors
     /// Why it is not stored; nothing is left behind then.
-    pub fn finish(
+    pub(crate) fn finish(
         &self,
         mut staged: Staged,
         (name, entry): (&RelativeName, &Entry),

@@ -31,7 +31,7 @@ pub struct OneFile {
 }
 
 /// A file on its way to the stream. Bytes written cannot be taken back.
-pub struct Writing {
+pub(crate) struct Writing {
     writer: Box<dyn Write + Send>,
     hasher: blake3::Hasher,
 }

@@ -1,5 +1,6 @@
 //! Whole sessions over an in-memory connection, with peers that die or garble at every byte.
 
+mod api;
 mod closing;
 pub(super) mod deletion;
 #[cfg(unix)]
@@ -22,10 +23,13 @@ use tokio::sync::{Semaphore, mpsc};
 use super::assembler::Assembler;
 use super::error::TransferError;
 use super::receive::streams::{Heard, Inlet, hear, watch_silence};
-use super::receive::{Counters, receive, receive_over, refuse};
+use super::receive::{Counters, receive_within, refuse};
+use super::scope::Scope;
+use super::target::Target;
 use super::send::{pump, send};
 use super::source::{Chunk, Feed, Root, RootError};
 use super::store::{Store, StoreOptions};
+use super::transport::Transport;
 use super::{EntryOutcome, Observer, Report, SendOptions, Skipped, Snapshot};
 
 #[derive(Default)]
@@ -39,6 +43,27 @@ impl Observer for Log {
         self.1.lock().unwrap().push(name.to_owned());
     }
     fn progress(&self, _snapshot: &Snapshot) {}
+}
+
+/// Of a sender which has called.
+pub(crate) async fn receive<T: Transport>(
+    transport: T,
+    target: impl Into<Target>,
+    observer: Arc<dyn Observer>,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<Report, TransferError> {
+    receive_over(transport, Service::Files, target, observer, stop).await
+}
+
+/// As [`receive`], also of a sender that was called.
+async fn receive_over<T: Transport>(
+    transport: T,
+    service: Service,
+    target: impl Into<Target>,
+    observer: Arc<dyn Observer>,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<Report, TransferError> {
+    receive_within(transport, service, (target, Arc::new(Scope::everything())), observer, stop).await
 }
 
 fn run<F: Future>(future: F) -> F::Output {

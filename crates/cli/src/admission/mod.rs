@@ -27,9 +27,8 @@ use std::sync::Arc;
 
 use dfcp::{PeerKey, ResetKey, Verifier};
 use dfcp_files::limits::CLOSE_WAIT_MAX;
-use dfcp_files::receive::refuse;
-use dfcp_files::seal::Seal;
 use dfcp_files::transport::Transport;
+use dfcp_files::{Seal, refuse};
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::frame::Service;
 use dfcp_secure::{PreSharedKey, PublicKey, StaticKey};

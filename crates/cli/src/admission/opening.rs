@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use dfcp::{ParameterError, Session};
-use dfcp_files::seal::Seal;
+use dfcp_files::Seal;
 use dfcp_files::transport::{PathSample, Streams, Transport};
 use dfcp_framing::frame::PREAMBLE_BYTES;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};

@@ -11,8 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use dfcp_files::hashed::Hashed;
-use dfcp_files::scope::Scope;
+use dfcp_files::{Hashed, Scope};
 use dfcp_secure::PublicKey;
 
 use super::By;

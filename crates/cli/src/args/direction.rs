@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Error};
-use dfcp_files::source::STANDARD_STREAM;
+use dfcp_files::STANDARD_STREAM;
 use dfcp_framing::printable_path;
 
 use super::peers::only_of_listeners;

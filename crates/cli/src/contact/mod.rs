@@ -20,7 +20,7 @@ use std::io::{self, IsTerminal};
 
 use anyhow::Context;
 use dfcp::{ConnectError, ConnectionError, PeerKey};
-use dfcp_files::error::TransferError;
+use dfcp_files::TransferError;
 use dfcp_files::transport::Transport;
 use dfcp_framing::printable;
 use dfcp_secure::{Fingerprint, PreSharedKey, PublicKey, StaticKey};

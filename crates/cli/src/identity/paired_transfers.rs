@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use dfcp_files::hashed::Hashed;
+use dfcp_files::Hashed;
 use dfcp_files::limits::PAIRED_NAMES_MAX;
 
 use super::config_dir::ConfigDir;

@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use dfcp_files::error::TransferError;
+use dfcp_files::TransferError;
 use dfcp_files::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
 use dfcp_files::transport::{Handle, Streams, Transport};
 use dfcp_framing::perf::Request;

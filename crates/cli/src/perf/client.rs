@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dfcp_files::error::TransferError;
+use dfcp_files::TransferError;
 use dfcp_files::limits::RECEIVER_SILENCE_MAX;
 use dfcp_files::reading::read_preamble;
 use dfcp_files::transport::{Handle, Transport};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp::{MessageError, Session};
-use dfcp_files::error::TransferError;
+use dfcp_files::TransferError;
 use dfcp_files::limits::REPORT_INTERVAL;
 use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::messages::Request;

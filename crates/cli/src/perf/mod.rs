@@ -13,7 +13,7 @@ pub mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dfcp_files::error::TransferError;
+use dfcp_files::TransferError;
 use dfcp_files::reading::read_frame;
 use dfcp_files::transport::{FoundRate, Handle, Losses, PathSample, Streams, Transport};
 use dfcp_framing::error::ProtocolError;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dfcp_files::error::TransferError;
+use dfcp_files::TransferError;
 use dfcp_files::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
 use dfcp_files::reading::{read_frame, read_preamble};
 use dfcp_files::transport::{Handle, Transport};

@@ -6,7 +6,7 @@ pub(super) mod streams;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dfcp_files::error::TransferError;
+use dfcp_files::TransferError;
 use dfcp_files::limits::{CLOSE_WAIT_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
 use dfcp_files::reading::{read_exact, read_header};
 use dfcp_files::transport::{Handle, PathSample, Streams, Transport};

@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use dfcp_files::error::TransferError;
-use dfcp_files::receive::refuse;
 use dfcp_files::transport::{DataDatagrams, FoundRate, Losses, PathSample, Phase, Transport, Wasted};
+use dfcp_files::{TransferError, refuse};
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::ToSender;
 use dfcp_framing::frame::{HEADER_BYTES, Service, kind};

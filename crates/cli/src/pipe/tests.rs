@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp::Stream;
-use dfcp_files::error::TransferError;
+use dfcp_files::TransferError;
 use dfcp_framing::frame::{Service, kind, with_header};
 use dfcp_framing::messages::{Came, Sent, Worth};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::ensure;
-use dfcp_files::error::TransferError;
-use dfcp_files::receive::receive_over;
-use dfcp_files::target::Target;
-use dfcp_framing::frame::Service;
+use dfcp_files::{Receiver, Target, TransferError};
 
 use crate::args::ReceiveArgs;
 use crate::net;
@@ -30,11 +27,10 @@ pub(super) async fn run(args: &ReceiveArgs, from: &str, target: Target, stop: St
     let account = Account::new(Display::new(&output::bars(), &first.peer, args.json, true), !limit.is_zero());
     // The reader of standard output must learn that a file came.
     let stored_min = u64::from(matches!(target, Target::Stream(_)));
+    let receiver = Receiver::new(target).from_called().observer(Arc::clone(&account) as _);
     let session = |Answered { stream, peer }| {
         net::announce_peer(&stream, &peer, args.json);
-        let stop = stop.clone();
-        let stopped = async move { stop.requested().await };
-        receive_over(stream, Service::FilesToCaller, target.clone(), Arc::clone(&account) as _, stopped)
+        receiver.receive(stream).finish_unless(stop.requested())
     };
     match retry::run(first, &redial, limit, &*account, &stop, session).await {
         Ok(report) => {

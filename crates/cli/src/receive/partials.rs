@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::Context;
-use dfcp_files::store::{Found, Partials};
+use dfcp_files::{Found, Partials};
 use dfcp_framing::{printable_bytes, printable_path};
 use serde_json::json;
 

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dfcp_files::error::TransferError;
-use dfcp_files::{EntryOutcome, Observer, Report, Skipped, Snapshot};
+use dfcp_files::{EntryOutcome, Observer, Report, Skipped, Snapshot, TransferError};
 use tokio::time::Instant;
 
 use super::{OutageFigures, Watch};

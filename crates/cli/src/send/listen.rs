@@ -5,11 +5,8 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use anyhow::ensure;
-use dfcp_files::error::TransferError;
-use dfcp_files::receive::refuse;
-use dfcp_files::source::Root;
 use dfcp_files::transport::{Acceptor, Transport};
-use dfcp_files::{SendOptions, send};
+use dfcp_files::{Root, SendOptions, Sender, TransferError, refuse};
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::frame::Service;
 use serde_json::Value;
@@ -116,8 +113,8 @@ async fn session<T: Transport>(
     let mut opening = Opening::new(connection);
     let outcome = match greet(&mut opening).await {
         Ok(()) => {
-            let options = SendOptions { service: SERVICE, ..options };
-            observer.watch(send::send(opening, roots, options, Arc::clone(&observer) as _)).await
+            let sender = Sender::from(options).to_caller().observer(Arc::clone(&observer) as _);
+            observer.watch(sender.send(opening, roots).finish()).await
         }
         Err(error) => {
             refuse(opening, SERVICE, Failure::new(FailureCode::Unsuited, error.to_string())).await;

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use dfcp_files::error::TransferError;
-use dfcp_files::{EntryOutcome, Observer, Report, Skipped, Snapshot};
+use dfcp_files::{EntryOutcome, Observer, Report, Skipped, Snapshot, TransferError};
 use indicatif::MultiProgress;
 use serde_json::json;
 

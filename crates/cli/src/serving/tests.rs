@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use dfcp_files::Seal;
 use dfcp_files::reading::{read_frame, read_preamble};
-use dfcp_files::seal::Seal;
 use dfcp_framing::files::ToSender;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::sync::{Notify, mpsc};

@@ -23,7 +23,7 @@ fn disk() -> Option<(PowerCut, tempfile::TempDir)> {
 }
 
 fn replacing() -> StoreOptions {
-    StoreOptions { replace: true, keep_unfinished: true, ..StoreOptions::default() }
+    StoreOptions { replace: true.into(), keep_unfinished: true, ..StoreOptions::default() }
 }
 
 fn session(output: &Path, owner: &str, options: StoreOptions) -> Assembler {

@@ -146,9 +146,9 @@ fn told(
     let stored = fs::File::options().write(true).open(&path).unwrap();
     crate::beneath::set_metadata(&stored, *mode, filetime::FileTime::from_unix_time(*mtime_s, 0)).unwrap();
     set_sender(&stored, Some(alice().as_str())).unwrap();
-    let first = played(output.path(), &bob(), options, script);
+    let first = played(output.path(), &bob(), options.clone(), script);
     let later = scripts(guess).into_iter().filter(|(what, _)| AFTERWARDS.contains(what));
-    let later = later.map(|(_, script)| played(output.path(), &bob(), options, &script)).collect();
+    let later = later.map(|(_, script)| played(output.path(), &bob(), options.clone(), &script)).collect();
     (first, later)
 }
 
@@ -158,9 +158,9 @@ fn differences(options: StoreOptions) -> Vec<String> {
     for guess in [b"4711".to_vec(), long()] {
         for (what, script) in scripts(&guess) {
             let situations = situations(&guess);
-            let expected = told(&situations[0], options, &guess, &script);
+            let expected = told(&situations[0], options.clone(), &guess, &script);
             for situation in &situations[1..] {
-                let (first, later) = told(situation, options, &guess, &script);
+                let (first, later) = told(situation, options.clone(), &guess, &script);
                 for (is_same, when) in [(first == expected.0, "at once"), (later == expected.1, "afterwards")] {
                     if !is_same {
                         found.push(format!("{} bytes, {what}, {}: {when}", guess.len(), situation.0));
@@ -175,7 +175,7 @@ fn differences(options: StoreOptions) -> Vec<String> {
 #[test]
 fn no_answer_about_the_file_of_another_sender_depends_on_what_is_in_it() {
     for replace in [false, true] {
-        let options = StoreOptions { replace, ..keeping() };
+        let options = StoreOptions { replace: replace.into(), ..keeping() };
         let found = differences(options);
         assert!(found.is_empty(), "replace {replace}: {} of them, {found:#?}", found.len());
     }

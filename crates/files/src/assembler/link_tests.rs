@@ -17,17 +17,21 @@ use super::*;
 use crate::beneath::set_sender;
 use crate::store::{Store, StoreOptions};
 
-const REPLACING: StoreOptions = StoreOptions { replace: true, ..CAREFUL };
+fn replacing_options() -> StoreOptions {
+    StoreOptions { replace: true.into(), ..careful_options() }
+}
 
-const CAREFUL: StoreOptions = StoreOptions {
-    replace: false,
-    sync: false,
-    preserve_modes: false,
-    session_bytes_max: None,
-    keep_unfinished: false,
-    allow_update: false,
-    allow_delete: false,
-};
+fn careful_options() -> StoreOptions {
+    StoreOptions {
+        replace: false.into(),
+        sync: false,
+        preserve_modes: false,
+        session_bytes_max: None,
+        keep_unfinished: false,
+        allow_update: false,
+        allow_delete: false.into(),
+    }
+}
 
 /// A session whose sender says what it likes; entries are numbered as they come.
 struct Sender {
@@ -152,7 +156,7 @@ fn inode(path: PathBuf) -> u64 {
 #[test]
 fn links_are_made_with_their_times_and_the_session_counts_them() {
     let output = tempfile::tempdir().unwrap();
-    let mut sender = Sender::new(output.path(), StoreOptions { sync: true, ..CAREFUL });
+    let mut sender = Sender::new(output.path(), StoreOptions { sync: true, ..careful_options() });
     sender.directory("t", 0o755).shared("t/a").directory("t/d", 0o755);
     let made = sender.links(&[symbolic("t/l", "a"), symbolic("t/d/up", "../a"), hard("t/d/b", "t/a")]);
     assert_eq!(made, vec![Ok(Confirmed::Stored); 3]);
@@ -170,7 +174,7 @@ fn links_are_made_with_their_times_and_the_session_counts_them() {
 fn nothing_comes_through_a_link() {
     let output = tempfile::tempdir().unwrap();
     let outside = tempfile::tempdir().unwrap();
-    let mut first = Sender::new(output.path(), CAREFUL);
+    let mut first = Sender::new(output.path(), careful_options());
     first.directory("t", 0o755).directory("t/d", 0o755);
     assert_eq!(first.links(&[symbolic("t/l1", "."), symbolic("t/l2", "d")]), vec![Ok(Confirmed::Stored); 2]);
     // In the same session there is no file behind a link.
@@ -180,7 +184,7 @@ fn nothing_comes_through_a_link() {
     symlink(outside.path(), output.path().join("t/foreign")).unwrap();
     fs::write(output.path().join("t/d/there"), "there").unwrap();
     let before = names(output.path());
-    let mut second = Sender::new(output.path(), REPLACING);
+    let mut second = Sender::new(output.path(), replacing_options());
     second.directory("t", 0o755).directory("t/l2", 0o755).file("t/l2/x", 0o644).shared("t/foreign/x").shared("t/a");
     let codes_of_files = [None, Some(FailureCode::Name), Some(FailureCode::Name), Some(FailureCode::Name), None];
     assert_eq!(second.end(5), codes_of_files);
@@ -204,7 +208,7 @@ fn links_come_behind_everything_in_order_and_no_more_than_were_announced() {
     let output = tempfile::tempdir().unwrap();
     let link = |index| ToReceiver::Link(Link { index, ..symbolic("t/l", "a") });
     let begun = |announced: &[u32]| {
-        let mut sender = Sender::new(output.path(), CAREFUL);
+        let mut sender = Sender::new(output.path(), careful_options());
         sender.directory("t", 0o755);
         for count in announced {
             sender.assembler.handle(0, &ToReceiver::Links { count: *count })?;
@@ -244,7 +248,7 @@ fn links_come_behind_everything_in_order_and_no_more_than_were_announced() {
 #[test]
 fn hostile_targets_and_names_are_refused_and_nothing_is_made() {
     let output = tempfile::tempdir().unwrap();
-    let mut sender = Sender::new(output.path(), REPLACING);
+    let mut sender = Sender::new(output.path(), replacing_options());
     sender.directory("t", 0o755).directory("t/d", 0o755).shared("t/a");
     let links = [
         symbolic("t/l", ""),
@@ -279,7 +283,7 @@ fn hostile_targets_and_names_are_refused_and_nothing_is_made() {
 #[test]
 fn a_chain_of_links_does_not_climb() {
     let output = tempfile::tempdir().unwrap();
-    let mut sender = Sender::new(output.path(), CAREFUL);
+    let mut sender = Sender::new(output.path(), careful_options());
     sender.directory("t", 0o755).directory("t/d", 0o755);
     let links = [
         symbolic("t/l1", "."),
@@ -304,7 +308,7 @@ fn a_link_which_leads_outside_by_one_that_is_there_is_refused() {
     for (target, link) in [("/etc", "out"), ("d/../../x", "up"), ("up", "d/chain"), ("d", "in"), ("..", "d/back")] {
         symlink(target, output.path().join("t").join(link)).unwrap();
     }
-    let mut sender = Sender::new(output.path(), CAREFUL);
+    let mut sender = Sender::new(output.path(), careful_options());
     sender.directory("t", 0o755);
     let links = [
         symbolic("t/l1", "out"),
@@ -329,7 +333,7 @@ fn a_walk_along_links_is_bounded() {
     for (target, name) in [("loop", "loop"), ("two", "one"), ("one/d", "two"), (&long, "long")] {
         symlink(target, output.path().join("t").join(name)).unwrap();
     }
-    let mut sender = Sender::new(output.path(), CAREFUL);
+    let mut sender = Sender::new(output.path(), careful_options());
     sender.directory("t", 0o755);
     let links = [symbolic("t/1", "loop"), symbolic("t/2", "one/x"), symbolic("t/3", "long")];
     assert_eq!(codes(sender.links(&links)), [None, None, Some(FailureCode::Name)]);
@@ -337,7 +341,7 @@ fn a_walk_along_links_is_bounded() {
 
 #[test]
 fn what_is_there_is_replaced_only_where_files_are() {
-    for (options, expected) in [(CAREFUL, [true; 4]), (REPLACING, [false, false, false, true])] {
+    for (options, expected) in [(careful_options(), [true; 4]), (replacing_options(), [false, false, false, true])] {
         let output = tempfile::tempdir().unwrap();
         fs::create_dir_all(output.path().join("t/directory/inside")).unwrap();
         fs::write(output.path().join("t/file"), "precious").unwrap();
@@ -345,14 +349,14 @@ fn what_is_there_is_replaced_only_where_files_are() {
         symlink("directory", output.path().join("t/to-directory")).unwrap();
         let there = names(output.path());
         for kind in [LinkKind::Symbolic, LinkKind::Hard] {
-            let mut sender = Sender::new(output.path(), options);
+            let mut sender = Sender::new(output.path(), options.clone());
             sender.directory("t", 0o755).shared("t/a");
             let links = ["t/file", "t/link", "t/to-directory", "t/directory"].map(|name| match kind {
                 LinkKind::Symbolic => symbolic(name, "a"),
                 LinkKind::Hard => hard(name, "t/a"),
             });
             let outcomes = sender.links(&links);
-            if options.replace {
+            if options.replace.is_always() {
                 let inodes = ["t/a", "t/file", "t/link", "t/to-directory"].map(|name| inode(output.path().join(name)));
                 let is_hard = kind == LinkKind::Hard;
                 assert_eq!(inodes[1..].iter().all(|inode| *inode == inodes[0]), is_hard);
@@ -365,7 +369,7 @@ fn what_is_there_is_replaced_only_where_files_are() {
             };
             assert_eq!(outcomes.iter().map(is_exists).collect::<Vec<_>>(), expected, "{kind:?} {outcomes:?}");
             assert!(output.path().join("t/directory/inside").is_dir());
-            if !options.replace {
+            if !options.replace.is_always() {
                 assert_eq!(outcomes[0].as_ref().unwrap_err().sentence, EXISTS);
             }
         }
@@ -377,14 +381,14 @@ fn what_is_there_is_replaced_only_where_files_are() {
 #[test]
 fn what_was_a_link_may_be_a_file_now_and_no_directory() {
     let output = tempfile::tempdir().unwrap();
-    let mut sender = Sender::new(output.path(), REPLACING);
+    let mut sender = Sender::new(output.path(), replacing_options());
     sender.directory("t", 0o755).file("t/f", 0o644).directory("t/d", 0o755);
     assert_eq!(sender.links(&[symbolic("t/l", "d")]), [Ok(Confirmed::Stored)]);
-    let mut sender = Sender::new(output.path(), REPLACING);
+    let mut sender = Sender::new(output.path(), replacing_options());
     sender.directory("t", 0o755).file("t/l", 0o644);
     assert_eq!(sender.links(&[symbolic("t/f", "l")]), [Ok(Confirmed::Stored)]);
     assert_eq!(names(output.path()), ["t", "t/d", "t/f -> l", "t/l"]);
-    let mut sender = Sender::new(output.path(), REPLACING);
+    let mut sender = Sender::new(output.path(), replacing_options());
     sender.directory("t", 0o755).directory("t/f", 0o755).file("t/f/x", 0o644);
     assert_eq!(sender.end(1), [None, Some(FailureCode::Name), Some(FailureCode::Name)]);
     sender.link(symbolic("t/d", "l")).unwrap();
@@ -396,23 +400,32 @@ fn what_was_a_link_may_be_a_file_now_and_no_directory() {
 #[test]
 fn the_target_of_a_link_cannot_be_guessed() {
     let there = symbolic("t/l", "a-secret");
-    let answers = |options, link: Link| {
+    let answers = |options: StoreOptions, link: Link| {
         let output = tempfile::tempdir().unwrap();
-        let mut sender = Sender::new(output.path(), CAREFUL);
+        let mut sender = Sender::new(output.path(), careful_options());
         sender.directory("t", 0o755);
         assert_eq!(sender.links(std::slice::from_ref(&there)), [Ok(Confirmed::Stored)]);
-        let mut sender = Sender::new(output.path(), options);
+        let mut sender = Sender::new(output.path(), options.clone());
         sender.directory("t", 0o755);
         sender.links(&[link]).remove(0)
     };
     let with_other_time = Link { mtime_ns: 0, ..there.clone() };
-    assert_eq!(answers(CAREFUL, there.clone()), Ok(Confirmed::Unchanged));
-    assert_eq!(answers(CAREFUL, with_other_time.clone()), answers(CAREFUL, symbolic("t/l", "a-guess")));
+    assert_eq!(answers(careful_options(), there.clone()), Ok(Confirmed::Unchanged));
+    assert_eq!(
+        answers(careful_options(), with_other_time.clone()),
+        answers(careful_options(), symbolic("t/l", "a-guess"))
+    );
     let asking = |link: &Link| Link { asks_only: true, ..link.clone() };
-    assert_eq!(answers(CAREFUL, asking(&with_other_time)), answers(CAREFUL, asking(&symbolic("t/l", "a-guess"))));
+    assert_eq!(
+        answers(careful_options(), asking(&with_other_time)),
+        answers(careful_options(), asking(&symbolic("t/l", "a-guess")))
+    );
     // With --force a guess costs the link.
-    assert_eq!(answers(REPLACING, with_other_time.clone()), answers(REPLACING, symbolic("t/l", "a-guess")));
-    let telling = StoreOptions { allow_update: true, ..CAREFUL };
+    assert_eq!(
+        answers(replacing_options(), with_other_time.clone()),
+        answers(replacing_options(), symbolic("t/l", "a-guess"))
+    );
+    let telling = StoreOptions { allow_update: true, ..careful_options() };
     assert_eq!(answers(telling, with_other_time), Ok(Confirmed::Unchanged));
 }
 
@@ -426,8 +439,8 @@ fn only_a_file_of_the_session_gets_a_further_name() {
         set_sender(&fs::File::open(path(name)).unwrap(), owner).unwrap();
     }
     symlink("own", path("t/link")).unwrap();
-    for options in [StoreOptions { allow_update: true, ..CAREFUL }, CAREFUL] {
-        let mut sender = Sender::new(output.path(), options);
+    for options in [StoreOptions { allow_update: true, ..careful_options() }, careful_options()] {
+        let mut sender = Sender::new(output.path(), options.clone());
         // Of these only the last two are confirmed as its own. The first are unchanged, or there.
         sender.directory("t", 0o755).shared("t/foreign").shared("t/bob").shared("t/own").file("t/unflagged", 0o644);
         let links = [
@@ -463,8 +476,8 @@ fn what_others_files_have_in_common_cannot_be_found_out() {
         } else {
             fs::write(output.path().join("t/b"), "y").unwrap();
         }
-        [CAREFUL, REPLACING].map(|options| {
-            let mut sender = Sender::new(output.path(), options);
+        [careful_options(), replacing_options()].map(|options| {
+            let mut sender = Sender::new(output.path(), options.clone());
             sender.directory("t", 0o755);
             sender.end(1);
             sender.link(Link { asks_only, ..hard("t/b", "t/a") }).unwrap();
@@ -480,7 +493,7 @@ fn what_others_files_have_in_common_cannot_be_found_out() {
 #[test]
 fn a_file_that_was_exchanged_gets_no_further_name() {
     let output = tempfile::tempdir().unwrap();
-    let mut sender = Sender::new(output.path(), CAREFUL);
+    let mut sender = Sender::new(output.path(), careful_options());
     sender.directory("t", 0o755).shared("t/a").shared("t/b").shared("t/c");
     assert_eq!(sender.end(4), [None; 4]);
     let path = |name: &str| output.path().join(name);
@@ -506,7 +519,7 @@ fn a_further_name_of_a_file_that_failed_fails() {
     let output = tempfile::tempdir().unwrap();
     fs::create_dir(output.path().join("t")).unwrap();
     fs::write(output.path().join("t/a"), "somebody else's").unwrap();
-    let mut sender = Sender::new(output.path(), CAREFUL);
+    let mut sender = Sender::new(output.path(), careful_options());
     sender.directory("t", 0o755).shared("t/a");
     assert_eq!(sender.end(1), [None, Some(FailureCode::Exists)]);
     sender.link(hard("t/b", "t/a")).unwrap();
@@ -520,14 +533,14 @@ fn a_second_session_finds_everything_unchanged_and_repairs_what_is_not() {
     let output = tempfile::tempdir().unwrap();
     let all = [symbolic("t/l", "a"), hard("t/b", "t/a")];
     for expected in [Confirmed::Stored, Confirmed::Unchanged] {
-        let mut sender = Sender::new(output.path(), CAREFUL);
+        let mut sender = Sender::new(output.path(), careful_options());
         sender.directory("t", 0o755).shared("t/a");
         assert_eq!(sender.links(&all), [Ok(expected), Ok(expected)]);
     }
     // One file becomes two.
     fs::remove_file(output.path().join("t/b")).unwrap();
     fs::write(output.path().join("t/b"), "t/a").unwrap();
-    let mut sender = Sender::new(output.path(), REPLACING);
+    let mut sender = Sender::new(output.path(), replacing_options());
     sender.directory("t", 0o755).shared("t/a");
     assert_eq!(sender.links(&all), [Ok(Confirmed::Unchanged), Ok(Confirmed::Stored)]);
     assert_eq!(inode(output.path().join("t/a")), inode(output.path().join("t/b")));
@@ -538,7 +551,7 @@ fn a_second_session_finds_everything_unchanged_and_repairs_what_is_not() {
 fn a_directory_keeps_its_time_and_its_mode() {
     let output = tempfile::tempdir().unwrap();
     crate::tests::deletion::without_override(|| {
-        let mut sender = Sender::new(output.path(), StoreOptions { sync: true, ..CAREFUL });
+        let mut sender = Sender::new(output.path(), StoreOptions { sync: true, ..careful_options() });
         sender.directory("t", 0o555).shared("t/a").directory("t/d", 0o500);
         let links = [symbolic("t/l", "a"), symbolic("t/d/l", "../a"), hard("t/d/b", "t/a"), hard("t/c", "t/a")];
         assert_eq!(sender.links(&links), vec![Ok(Confirmed::Stored); 4]);
@@ -557,12 +570,12 @@ fn a_directory_keeps_its_time_and_its_mode() {
 #[test]
 fn a_sender_that_only_asks_is_told_what_would_be_made_and_nothing_is() {
     let output = tempfile::tempdir().unwrap();
-    let mut sender = Sender::new(output.path(), CAREFUL);
+    let mut sender = Sender::new(output.path(), careful_options());
     sender.directory("t", 0o755).shared("t/a");
     sender.links(&[symbolic("t/l", "a"), hard("t/b", "t/a")]);
     fs::write(output.path().join("t/file"), "precious").unwrap();
     let before = names(output.path());
-    let mut sender = Sender::new(output.path(), CAREFUL);
+    let mut sender = Sender::new(output.path(), careful_options());
     sender.end(7);
     let mut asked = Vec::new();
     for link in [
@@ -598,7 +611,7 @@ fn a_sender_that_only_asks_is_told_what_would_be_made_and_nothing_is() {
 #[test]
 fn the_texts_of_links_count_as_content() {
     let output = tempfile::tempdir().unwrap();
-    let mut sender = Sender::new(output.path(), StoreOptions { session_bytes_max: Some(10), ..CAREFUL });
+    let mut sender = Sender::new(output.path(), StoreOptions { session_bytes_max: Some(10), ..careful_options() });
     sender.directory("t", 0o755);
     let links = [symbolic("t/1", "12345"), symbolic("t/2", "123456"), symbolic("t/3", "12345"), symbolic("t/4", "1")];
     assert_eq!(codes(sender.links(&links)), [None, Some(FailureCode::DiskFull), None, Some(FailureCode::DiskFull)]);
@@ -626,7 +639,7 @@ proptest! {
         ),
     ) {
         let output = tempfile::tempdir().unwrap();
-        let mut sender = Sender::new(output.path(), REPLACING);
+        let mut sender = Sender::new(output.path(), replacing_options());
         sender.directory("t", 0o755).directory("t/d", 0o755).directory("t/d/e", 0o755).file("t/x", 0o644);
         let links: Vec<_> = links
             .iter()
@@ -664,7 +677,7 @@ mod file_systems {
         }
         let directory = tempfile::tempdir().unwrap();
         let mount = PowerCut::mount(directory.path(), Disk::folding()).unwrap();
-        let mut sender = Sender::new(mount.path(), REPLACING);
+        let mut sender = Sender::new(mount.path(), replacing_options());
         sender.directory("t", 0o755).file("t/a", 0o644).shared("t/b");
         let links =
             [symbolic("t/A", "b"), hard("t/A", "t/b"), symbolic("t/l", "b"), symbolic("t/L", "a"), hard("t/B", "t/b")];
@@ -684,7 +697,7 @@ mod file_systems {
         let lost = |sync| {
             let directory = tempfile::tempdir().unwrap();
             let mount = PowerCut::mount(directory.path(), Disk::new()).unwrap();
-            let mut sender = Sender::new(mount.path(), StoreOptions { sync, ..CAREFUL });
+            let mut sender = Sender::new(mount.path(), StoreOptions { sync, ..careful_options() });
             sender.directory("t", 0o755).shared("t/a").directory("t/d", 0o755);
             let links = [symbolic("t/d/l", "../a"), hard("t/d/b", "t/a"), symbolic("t/l", "a")];
             assert_eq!(sender.links(&links), vec![Ok(Confirmed::Stored); 3]);
@@ -720,7 +733,7 @@ mod file_systems {
     #[test]
     fn a_full_disk_takes_some_links_and_names_the_others() {
         let Some((directory, _unmount)) = full(8) else { return told("nothing can be mounted here") };
-        let mut sender = Sender::new(directory.path(), CAREFUL);
+        let mut sender = Sender::new(directory.path(), careful_options());
         sender.directory("t", 0o755);
         let links: Vec<_> = (0..20).map(|number| symbolic(&format!("t/{number:02}"), "a")).collect();
         let outcomes = codes(sender.links(&links));

@@ -45,7 +45,7 @@ fn session(allow_delete: bool) -> (tempfile::TempDir, Assembler) {
     for name in ["d/a", "d/b", "d/c", "e/a", "top"] {
         write(output.path(), name);
     }
-    let options = StoreOptions { allow_delete, ..StoreOptions::default() };
+    let options = StoreOptions { allow_delete: allow_delete.into(), ..StoreOptions::default() };
     let assembler = begin(&store(output.path(), options));
     (output, assembler)
 }
@@ -252,7 +252,7 @@ fn what_the_sender_leaves_out_stays_at_any_depth() {
 fn what_another_session_has_under_way_stays_at_any_depth() {
     let output = tempfile::tempdir().unwrap();
     write(output.path(), "d/a");
-    let options = StoreOptions { allow_delete: true, keep_unfinished: true, ..StoreOptions::default() };
+    let options = StoreOptions { allow_delete: true.into(), keep_unfinished: true, ..StoreOptions::default() };
     let store = store(output.path(), options);
     let (mut other, mut assembler) = (begin(&store), begin(&store));
     for (index, name) in ["d", "d/sub", "d/sub/deep"].into_iter().enumerate() {
@@ -297,7 +297,7 @@ fn what_another_program_has_locked_stays_and_what_nobody_has_goes() {
 fn a_sender_that_only_asks_is_told_of_its_own_files() {
     for allow_update in [false, true] {
         let (output, _) = session(true);
-        let options = StoreOptions { allow_delete: true, allow_update, ..StoreOptions::default() };
+        let options = StoreOptions { allow_delete: true.into(), allow_update, ..StoreOptions::default() };
         write(output.path(), "d/old/x");
         let own = fs::File::options().write(true).open(output.path().join("d/a")).unwrap();
         if set_sender(&own, Some(OWNER)).is_err() {
@@ -388,7 +388,7 @@ fn directories_are_made_writable_and_keep_their_mode_and_time() {
         fs::set_permissions(output.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
     };
     mode("d/old", 0o555);
-    let options = StoreOptions { allow_delete: true, replace: true, ..StoreOptions::default() };
+    let options = StoreOptions { allow_delete: true.into(), replace: true.into(), ..StoreOptions::default() };
     let mut assembler = begin(&store(output.path(), options));
     let read_only = Entry { mode: 0o555, ..entry(0, 0, "d", None) };
     super::super::tests::deletion::without_override(|| {
@@ -483,9 +483,9 @@ fn mount_points_are_known_without_openat2() {
 fn a_sender_without_a_key_neither_deletes_nor_asks_what_would_be() {
     let output = tempfile::tempdir().unwrap();
     write(output.path(), "d/a");
-    let options = StoreOptions { allow_delete: true, ..StoreOptions::default() };
+    let options = StoreOptions { allow_delete: true.into(), ..StoreOptions::default() };
     for asks_only in [false, true] {
-        let mut assembler = Assembler::new(store(output.path(), options), None, Arc::new(|_| {}));
+        let mut assembler = Assembler::new(store(output.path(), options.clone()), None, Arc::new(|_| {}));
         let refused = assembler.handle(0, &delete(asks_only, &[]));
         assert!(matches!(refused, Err(TransferError::Protocol(_))), "asks only {asks_only}: {refused:?}");
     }
@@ -500,7 +500,7 @@ fn a_sender_that_only_asks_finds_out_no_names_by_patterns() {
         write(output.path(), "d/private/letter");
         let own = fs::File::options().write(true).open(output.path().join("d/a")).unwrap();
         set_sender(&own, Some(OWNER)).ok()?;
-        let options = StoreOptions { allow_delete: true, ..StoreOptions::default() };
+        let options = StoreOptions { allow_delete: true.into(), ..StoreOptions::default() };
         let mut assembler = begin(&store(output.path(), options));
         store_all(&mut assembler, &[delete(true, patterns), directory(0, "d")]);
         list(&mut assembler, &listing("d", &[], true));

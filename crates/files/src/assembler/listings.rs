@@ -143,7 +143,7 @@ impl Assembler {
     ///
     /// # Errors
     /// The names that are left cannot be flushed; the session is over then, or was.
-    pub fn sweep_some(&mut self) -> Result<bool, TransferError> {
+    pub(crate) fn sweep_some(&mut self) -> Result<bool, TransferError> {
         let Some(mut listed) = self.deletions.as_mut().and_then(|deletions| deletions.listed.take()) else {
             return Ok(false);
         };
@@ -201,7 +201,7 @@ impl Assembler {
     }
 
     /// True if nothing was deleted because something has failed.
-    pub fn skips_deletion(&self) -> bool {
+    pub(crate) fn skips_deletion(&self) -> bool {
         self.failed > 0 && self.deletions.is_some()
     }
 

@@ -27,7 +27,7 @@ impl Assembler {
     }
 
     /// The first answers: what it can do for this sender, and what it has of its files.
-    pub fn greet(&mut self) {
+    pub(crate) fn greet(&mut self) {
         let Some(owner) = &self.owner else {
             let keeps_links = self.target.keeps_links();
             self.answers.push(ToSender::Hello(Hello { keeps_links, ..Hello::default() }));

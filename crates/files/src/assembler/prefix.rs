@@ -26,7 +26,7 @@ const PARTS_PER_POKE: usize = 64;
 
 /// Result that a thread of this program has got ready for the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ready {
+pub(crate) enum Ready {
     /// More of the beginning of the file on this stream was read.
     Beginning(usize),
     /// It is known of what the older version of the file with this ordinal consists.
@@ -34,7 +34,7 @@ pub enum Ready {
 }
 
 /// Called then, from any thread.
-pub type Poke = Arc<dyn Fn(Ready) + Send + Sync>;
+pub(crate) type Poke = Arc<dyn Fn(Ready) + Send + Sync>;
 
 /// The comparison of one beginning.
 #[derive(Debug)]

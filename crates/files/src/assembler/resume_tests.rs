@@ -393,10 +393,10 @@ mod offers {
         let hash = Some(*blake3::hash(&content(1)).as_bytes());
         let exists = Failure::new(FailureCode::Exists, EXISTS);
         let exists = ToSender::Verdict { index: 0, outcome: Err(exists) };
-        let replacing = StoreOptions { replace: true, ..keeping() };
+        let replacing = StoreOptions { replace: true.into(), ..keeping() };
         for (entry, hash) in [(entry(), None), (entry(), hash), (Entry { mtime_s: 1, ..entry() }, None)] {
             assert_eq!(answer(&bob, entry.clone(), hash), exists, "whatever it asks");
-            assert_eq!(offer(output.path(), &bob, replacing, entry, hash), WANTED, "whatever it asks");
+            assert_eq!(offer(output.path(), &bob, replacing.clone(), entry, hash), WANTED, "whatever it asks");
         }
         let all = StoreOptions { allow_update: true, ..keeping() };
         assert_eq!(offer(output.path(), &bob, all, entry(), None), UNCHANGED);
@@ -406,12 +406,12 @@ mod offers {
     fn a_file_is_unchanged_by_size_and_time_or_by_its_hash() {
         let output = tempfile::tempdir().unwrap();
         store(output.path(), &alice());
-        let replacing = StoreOptions { replace: true, ..keeping() };
+        let replacing = StoreOptions { replace: true.into(), ..keeping() };
         let answer = |options, entry, hash| offer(output.path(), &alice(), options, entry, hash);
         let hash = |seed| Some(*blake3::hash(&content(seed)).as_bytes());
         let touched = || Entry { mtime_s: 9, ..entry() };
         assert_eq!(answer(keeping(), touched(), hash(1)), UNCHANGED);
-        assert_eq!(answer(replacing, touched(), hash(1)), UNCHANGED);
+        assert_eq!(answer(replacing.clone(), touched(), hash(1)), UNCHANGED);
         let time = fs::metadata(output.path().join("f")).map(|it| filetime::FileTime::from_last_modification_time(&it));
         assert_eq!(time.unwrap().unix_seconds(), 9, "where it may be replaced, it gets its time");
         for (entry, hash) in [
@@ -420,7 +420,7 @@ mod offers {
             (Entry { len: Some(LEN as u64 + 1), ..entry() }, None),
             (Entry { len: Some(LEN as u64 - 1), ..entry() }, hash(1)),
         ] {
-            assert_eq!(answer(replacing, entry.clone(), hash), WANTED);
+            assert_eq!(answer(replacing.clone(), entry.clone(), hash), WANTED);
             if hash.is_none() && entry.len == Some(LEN as u64) {
                 assert_eq!(answer(keeping(), entry, hash), WANTED, "its content may be the same");
                 continue;
@@ -480,7 +480,7 @@ mod deltas {
     use crate::limits::{BASES_MAX, COPY_BYTES_MAX};
 
     fn replacing() -> StoreOptions {
-        StoreOptions { replace: true, ..keeping() }
+        StoreOptions { replace: true.into(), ..keeping() }
     }
 
     /// An output directory in which `alice` has stored the file.
@@ -722,7 +722,8 @@ mod readings {
         let hash = |seed| Some(*blake3::hash(&content(seed)).as_bytes());
         for (replace, asks_only) in [(false, false), (true, false), (false, true), (true, true)] {
             let output = stored();
-            let mut session = Session::open(output.path(), &alice(), StoreOptions { replace, ..keeping() });
+            let mut session =
+                Session::open(output.path(), &alice(), StoreOptions { replace: replace.into(), ..keeping() });
             READ_BYTES.set(0);
             for index in 0..100 {
                 // A file that may be replaced gets the time of an offer that has its hash.
@@ -739,7 +740,7 @@ mod readings {
     #[test]
     fn an_older_version_is_not_cut_again_for_each_offer_that_takes_a_basis() {
         let output = stored();
-        let mut session = Session::open(output.path(), &alice(), StoreOptions { replace: true, ..keeping() });
+        let mut session = Session::open(output.path(), &alice(), StoreOptions { replace: true.into(), ..keeping() });
         let mut cut = 0;
         for index in 0..20 {
             let entry = Entry { index, mtime_s: 9, ..entry() };

@@ -32,7 +32,7 @@ fn pair(output: &Path, options: StoreOptions) -> Session {
 }
 
 fn all() -> StoreOptions {
-    StoreOptions { replace: true, allow_delete: true, allow_update: true, ..keeping() }
+    StoreOptions { replace: true.into(), allow_delete: true.into(), allow_update: true, ..keeping() }
 }
 
 /// The answer to a frame that is refused.

@@ -129,7 +129,7 @@ impl Assembler {
     ///
     /// # Errors
     /// As [`Assembler::handle`].
-    pub fn ready(&mut self, ready: Ready) -> Result<(), TransferError> {
+    pub(crate) fn ready(&mut self, ready: Ready) -> Result<(), TransferError> {
         match ready {
             Ready::Beginning(stream) => self.compared(stream),
             Ready::Basis(index) => {
@@ -242,7 +242,7 @@ impl Assembler {
     }
 
     /// Writes down how far the files under way have come, if that is due.
-    pub fn checkpoint(&mut self, now: Instant) {
+    pub(crate) fn checkpoint(&mut self, now: Instant) {
         if !self.checkpoints.is_due(now) {
             return;
         }

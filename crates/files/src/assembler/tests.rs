@@ -77,18 +77,22 @@ fn fresh_with(options: StoreOptions) -> (tempfile::TempDir, Player) {
     (output, Player::new(Arc::new(store)))
 }
 
-const FLUSHING: StoreOptions = StoreOptions {
-    replace: false,
-    sync: true,
-    preserve_modes: false,
-    session_bytes_max: None,
-    keep_unfinished: false,
-    allow_update: false,
-    allow_delete: false,
-};
+fn flushing_options() -> StoreOptions {
+    StoreOptions {
+        replace: false.into(),
+        sync: true,
+        preserve_modes: false,
+        session_bytes_max: None,
+        keep_unfinished: false,
+        allow_update: false,
+        allow_delete: false.into(),
+    }
+}
 
 /// Every sender may learn what is in files that exist.
-const TELLING: StoreOptions = StoreOptions { sync: false, allow_update: true, ..FLUSHING };
+fn telling_options() -> StoreOptions {
+    StoreOptions { sync: false, allow_update: true, ..flushing_options() }
+}
 
 fn store_file(assembler: &mut Player, name: &str, data: &[u8]) {
     assembler.handle(&ToReceiver::File(entry(name))).unwrap();
@@ -157,7 +161,7 @@ fn a_tree_is_rebuilt_and_directories_get_their_time_last() {
 /// A file that has changed at its sender comes again, in the middle of what came of it.
 #[test]
 fn a_file_that_begins_anew_is_only_what_comes_then() {
-    let (output, mut assembler) = fresh_with(TELLING);
+    let (output, mut assembler) = fresh_with(telling_options());
     fs::write(output.path().join("same"), b"new").unwrap();
     fs::write(output.path().join("other"), b"old").unwrap();
     for (name, directory) in [("f", 0), ("same", 0), ("other", 0), ("../escape", 0)] {
@@ -330,7 +334,7 @@ proptest! {
 
 #[test]
 fn small_files_become_durable_together_and_have_no_name_before() {
-    let (output, mut assembler) = fresh_with(FLUSHING);
+    let (output, mut assembler) = fresh_with(flushing_options());
     for number in 1..BATCH_ENTRIES_MAX {
         store_file(&mut assembler, &number.to_string(), b"small");
     }
@@ -352,7 +356,7 @@ fn small_files_become_durable_together_and_have_no_name_before() {
 
 #[test]
 fn a_large_file_waits_for_no_other() {
-    let (output, mut assembler) = fresh_with(FLUSHING);
+    let (output, mut assembler) = fresh_with(flushing_options());
     store_file(&mut assembler, "small", b"small");
     assert!(verdicts(&mut assembler).is_empty());
     store_file(&mut assembler, "large", &vec![0; BATCH_BYTES_MAX as usize]);
@@ -363,7 +367,7 @@ fn a_large_file_waits_for_no_other() {
 #[test]
 fn sessions_together_hold_a_bounded_number_of_files_open() {
     let output = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::open(output.path(), FLUSHING).unwrap());
+    let store = Arc::new(Store::open(output.path(), flushing_options()).unwrap());
     let mut sessions: Vec<_> = (0..4).map(|_| Player::new(Arc::clone(&store))).collect();
     let mut most = 0;
     for number in 0..BATCH_ENTRIES_MAX - 1 {
@@ -380,7 +384,7 @@ fn sessions_together_hold_a_bounded_number_of_files_open() {
 #[test]
 fn directories_count_among_what_sessions_together_hold_open() {
     let output = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::open(output.path(), FLUSHING).unwrap());
+    let store = Arc::new(Store::open(output.path(), flushing_options()).unwrap());
     let mut sessions: Vec<_> = (0..4).map(|_| Player::new(Arc::clone(&store))).collect();
     let mut most = 0;
     for number in 0..BATCH_ENTRIES_MAX / 2 - 1 {
@@ -397,7 +401,7 @@ fn directories_count_among_what_sessions_together_hold_open() {
 
 #[test]
 fn a_directory_gets_its_time_after_the_files_that_waited() {
-    let (output, mut assembler) = fresh_with(FLUSHING);
+    let (output, mut assembler) = fresh_with(flushing_options());
     assembler.handle(&ToReceiver::Directory(entry("d"))).unwrap();
     store_file(&mut assembler, "d/f", b"x");
     store_file(&mut assembler, "g", b"x");
@@ -452,7 +456,7 @@ fn a_session_stores_no_more_than_it_may() {
 
 #[test]
 fn a_file_that_is_only_compared_may_be_longer_than_what_a_session_may_store() {
-    let (output, mut assembler) = fresh_with(StoreOptions { session_bytes_max: Some(10), ..TELLING });
+    let (output, mut assembler) = fresh_with(StoreOptions { session_bytes_max: Some(10), ..telling_options() });
     let content = [7; 20];
     fs::write(output.path().join("same"), content).unwrap();
     for name in ["same", "new"] {
@@ -466,7 +470,7 @@ fn a_file_that_is_only_compared_may_be_longer_than_what_a_session_may_store() {
 
 #[test]
 fn a_file_that_is_there_with_the_same_content_is_confirmed_and_not_written() {
-    for options in [TELLING, StoreOptions { sync: true, ..TELLING }] {
+    for options in [telling_options(), StoreOptions { sync: true, ..telling_options() }] {
         let (output, mut assembler) = fresh_with(options);
         fs::write(output.path().join("same"), b"same").unwrap();
         fs::write(output.path().join("other"), b"othe").unwrap();
@@ -488,7 +492,7 @@ fn a_file_that_is_there_with_the_same_content_is_confirmed_and_not_written() {
 
 #[test]
 fn files_that_are_there_already_are_flushed_together_like_new_ones() {
-    let (output, mut assembler) = fresh_with(StoreOptions { sync: true, ..TELLING });
+    let (output, mut assembler) = fresh_with(StoreOptions { sync: true, ..telling_options() });
     for number in 0..4 {
         fs::write(output.path().join(format!("same{number}")), b"same").unwrap();
     }
@@ -505,7 +509,7 @@ fn files_that_are_there_already_are_flushed_together_like_new_ones() {
 
 #[test]
 fn a_file_that_is_there_with_another_length_is_refused_as_soon_as_that_is_clear() {
-    let (output, mut assembler) = fresh_with(TELLING);
+    let (output, mut assembler) = fresh_with(telling_options());
     fs::write(output.path().join("f"), b"four").unwrap();
     assembler.handle(&ToReceiver::File(Entry { size_hint_bytes: 5, ..entry("f") })).unwrap();
     assert_eq!(verdicts(&mut assembler), [(0, Some(FailureCode::Exists))]);
@@ -523,7 +527,7 @@ fn a_file_that_is_there_with_another_length_is_refused_as_soon_as_that_is_clear(
 /// Otherwise somebody could guess the content of a file byte by byte.
 #[test]
 fn the_first_byte_that_differs_from_what_is_there_is_not_told() {
-    let (output, mut assembler) = fresh_with(TELLING);
+    let (output, mut assembler) = fresh_with(telling_options());
     fs::write(output.path().join("f"), b"secret").unwrap();
     assembler.handle(&ToReceiver::File(entry("f"))).unwrap();
     assembler.handle(&ToReceiver::Data(b"x".to_vec())).unwrap();
@@ -539,7 +543,7 @@ fn the_first_byte_that_differs_from_what_is_there_is_not_told() {
 #[test]
 fn with_force_a_foreign_file_of_the_same_content_stays_and_counts_as_stored() {
     use std::os::unix::fs::MetadataExt;
-    let (output, mut assembler) = fresh_with(StoreOptions { replace: true, ..StoreOptions::default() });
+    let (output, mut assembler) = fresh_with(StoreOptions { replace: true.into(), ..StoreOptions::default() });
     for name in ["f", "other", "linked"] {
         fs::write(output.path().join(name), b"same").unwrap();
     }
@@ -713,7 +717,10 @@ fn an_ordinal_is_used_once_whatever_became_of_its_entry() {
 
 #[test]
 fn one_name_on_two_streams_is_one_file_of_either() {
-    for options in [StoreOptions::default(), FLUSHING, StoreOptions { replace: true, ..FLUSHING }] {
+    for options in
+        [StoreOptions::default(), flushing_options(), StoreOptions { replace: true.into(), ..flushing_options() }]
+    {
+        let replaces = options.replace.is_always();
         let mut all = Streams::new(options);
         all.begin(1, at(0, 0, "f"), b"one");
         all.begin(2, at(1, 0, "f"), b"two!");
@@ -721,7 +728,7 @@ fn one_name_on_two_streams_is_one_file_of_either() {
         all.say(1, end_of(b"one")).unwrap();
         all.assembler.publish().unwrap();
         let (failed, last) =
-            if options.replace { (None, &b"one"[..]) } else { (Some(FailureCode::Exists), &b"two!"[..]) };
+            if replaces { (None, &b"one"[..]) } else { (Some(FailureCode::Exists), &b"two!"[..]) };
         assert_eq!(all.verdicts(), [(1, None), (0, failed)]);
         assert_eq!(tree(all.output.path()), BTreeMap::from([("f".into(), last.to_vec())]));
     }
@@ -847,7 +854,8 @@ fn a_directory_to_which_its_owner_may_not_write_is_written_to_and_gets_its_mode_
         for (mode, replace, after) in
             [(0o555, false, 0o555), (0o500, false, 0o500), (0o444, false, 0o444), (0o555, true, 0o755)]
         {
-            let (output, mut assembler) = fresh_with(StoreOptions { replace, ..StoreOptions::default() });
+            let (output, mut assembler) =
+                fresh_with(StoreOptions { replace: replace.into(), ..StoreOptions::default() });
             let directory = output.path().join("d");
             fs::create_dir_all(directory.join("e")).unwrap();
             set_mode_of(&directory.join("e"), mode);
@@ -872,7 +880,7 @@ fn a_directory_to_which_its_owner_may_not_write_is_written_to_and_gets_its_mode_
 #[test]
 fn a_session_that_breaks_gives_directories_their_modes_back() {
     as_other_user(|| {
-        let (output, mut assembler) = fresh_with(FLUSHING);
+        let (output, mut assembler) = fresh_with(flushing_options());
         let directory = output.path().join("d");
         fs::create_dir_all(&directory).unwrap();
         set_mode_of(&directory, 0o555);
@@ -927,7 +935,7 @@ fn a_directory_of_somebody_else_stays_as_it_is() {
     set_mode_of(&directory, 0o555);
     let path = output.path().to_owned();
     as_other_user(move || {
-        let store = Store::open(&path, StoreOptions { replace: true, ..StoreOptions::default() }).unwrap();
+        let store = Store::open(&path, StoreOptions { replace: true.into(), ..StoreOptions::default() }).unwrap();
         let mut assembler = Player::new(Arc::new(store));
         assembler.handle(&ToReceiver::Directory(entry("d"))).unwrap();
         store_file(&mut assembler, "d/f", b"new");

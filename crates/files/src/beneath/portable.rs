@@ -13,14 +13,14 @@ use super::{Identity, Kind, Resolution, Status};
 #[cfg(not(unix))]
 impl Resolution {
     /// The best that this system has.
-    pub fn of_system() -> Self {
+    pub(crate) fn of_system() -> Self {
         Self::Stepwise
     }
 }
 
 /// A directory, by its path. Relative paths are below it; a *name* is a single component.
 #[derive(Debug)]
-pub struct Directory {
+pub(crate) struct Directory {
     path: PathBuf,
 }
 
@@ -29,7 +29,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn open(path: &Path, _resolution: Resolution) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, _resolution: Resolution) -> io::Result<Self> {
         if !path.metadata()?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
@@ -40,7 +40,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system; [`is_link`] knows the one for a link.
-    pub fn directory(&self, relative: &Path) -> io::Result<Self> {
+    pub(crate) fn directory(&self, relative: &Path) -> io::Result<Self> {
         let mut path = self.path.clone();
         for component in relative.components() {
             path.push(component);
@@ -57,7 +57,7 @@ impl Directory {
     ///
     /// # Errors
     /// As there.
-    pub fn directory_on_mount(&self, relative: &Path) -> io::Result<Self> {
+    pub(crate) fn directory_on_mount(&self, relative: &Path) -> io::Result<Self> {
         self.directory(relative)
     }
 
@@ -65,7 +65,7 @@ impl Directory {
     ///
     /// # Errors
     /// None.
-    pub fn grant_write(&self) -> io::Result<Option<u32>> {
+    pub(crate) fn grant_write(&self) -> io::Result<Option<u32>> {
         Ok(None)
     }
 
@@ -73,7 +73,7 @@ impl Directory {
     ///
     /// # Errors
     /// None.
-    pub fn set_mode(&self, _mode: u32) -> io::Result<()> {
+    pub(crate) fn set_mode(&self, _mode: u32) -> io::Result<()> {
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl Directory {
     ///
     /// # Errors
     /// As [`Directory::directory`].
-    pub fn file(&self, relative: &Path) -> io::Result<File> {
+    pub(crate) fn file(&self, relative: &Path) -> io::Result<File> {
         let directory = self.directory(relative.parent().unwrap_or_else(|| Path::new("")))?;
         let path = directory.path.join(relative.file_name().unwrap_or_default());
         if path.symlink_metadata()?.is_symlink() {
@@ -94,7 +94,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system; something of that name exists.
-    pub fn create_file(&self, name: &OsStr, _mode: u32) -> io::Result<File> {
+    pub(crate) fn create_file(&self, name: &OsStr, _mode: u32) -> io::Result<File> {
         File::create_new(self.path.join(name))
     }
 
@@ -102,7 +102,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system; it is not a file.
-    pub fn own_file(&self, name: &OsStr) -> io::Result<File> {
+    pub(crate) fn own_file(&self, name: &OsStr) -> io::Result<File> {
         let path = self.path.join(name);
         if !path.symlink_metadata()?.is_file() {
             return Err(io::Error::other("it is no file that a receiver made"));
@@ -114,7 +114,7 @@ impl Directory {
     ///
     /// # Errors
     /// As there.
-    pub fn own_unfinished(&self, name: &OsStr) -> io::Result<File> {
+    pub(crate) fn own_unfinished(&self, name: &OsStr) -> io::Result<File> {
         self.own_file(name)
     }
 
@@ -122,7 +122,7 @@ impl Directory {
     ///
     /// # Errors
     /// None.
-    pub fn open_up(&self, _name: &OsStr, _identity: Identity) -> io::Result<Option<u32>> {
+    pub(crate) fn open_up(&self, _name: &OsStr, _identity: Identity) -> io::Result<Option<u32>> {
         Ok(None)
     }
 
@@ -130,7 +130,7 @@ impl Directory {
     ///
     /// # Errors
     /// As [`Directory::create_file`].
-    pub fn make_directory(&self, name: &OsStr, _mode: u32) -> io::Result<()> {
+    pub(crate) fn make_directory(&self, name: &OsStr, _mode: u32) -> io::Result<()> {
         fs::create_dir(self.path.join(name))
     }
 
@@ -138,7 +138,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn status(&self, name: &OsStr) -> io::Result<Status> {
+    pub(crate) fn status(&self, name: &OsStr) -> io::Result<Status> {
         Ok(Status::from_metadata(&self.path.join(name).symlink_metadata()?))
     }
 
@@ -146,7 +146,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn own_status(&self) -> io::Result<Status> {
+    pub(crate) fn own_status(&self) -> io::Result<Status> {
         status_of_named(&self.path)
     }
 
@@ -154,7 +154,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn rename(&self, from: &OsStr, to: &OsStr, replace: bool) -> io::Result<()> {
+    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr, replace: bool) -> io::Result<()> {
         let (from, to) = (self.path.join(from), self.path.join(to));
         if replace {
             return fs::rename(from, to);
@@ -168,7 +168,7 @@ impl Directory {
     ///
     /// # Errors
     /// Always.
-    pub fn make_link(&self, _target: &OsStr, _name: &OsStr) -> io::Result<()> {
+    pub(crate) fn make_link(&self, _target: &OsStr, _name: &OsStr) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -176,7 +176,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system; it is no such link.
-    pub fn link_target(&self, name: &OsStr) -> io::Result<OsString> {
+    pub(crate) fn link_target(&self, name: &OsStr) -> io::Result<OsString> {
         Ok(fs::read_link(self.path.join(name))?.into_os_string())
     }
 
@@ -184,7 +184,7 @@ impl Directory {
     ///
     /// # Errors
     /// Always.
-    pub fn set_link_mtime(&self, _name: &OsStr, _mtime: FileTime) -> io::Result<()> {
+    pub(crate) fn set_link_mtime(&self, _name: &OsStr, _mtime: FileTime) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -192,7 +192,7 @@ impl Directory {
     ///
     /// # Errors
     /// Always.
-    pub fn add_name(&self, _from: &OsStr, _other: &Self, _to: &OsStr) -> io::Result<()> {
+    pub(crate) fn add_name(&self, _from: &OsStr, _other: &Self, _to: &OsStr) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -200,7 +200,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         fs::remove_file(self.path.join(name))
     }
 
@@ -208,7 +208,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system; it is not empty.
-    pub fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
         fs::remove_dir(self.path.join(name))
     }
 
@@ -216,7 +216,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system, here and at each name.
-    pub fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>> + use<>> {
+    pub(crate) fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>> + use<>> {
         Ok(fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name())))
     }
 
@@ -224,7 +224,7 @@ impl Directory {
     ///
     /// # Errors
     /// None.
-    pub fn flushable(&self) -> io::Result<Option<File>> {
+    pub(crate) fn flushable(&self) -> io::Result<Option<File>> {
         Ok(None)
     }
 
@@ -232,7 +232,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn set_mtime(&self, mtime: FileTime) -> io::Result<()> {
+    pub(crate) fn set_mtime(&self, mtime: FileTime) -> io::Result<()> {
         filetime::set_file_mtime(&self.path, mtime)
     }
 
@@ -240,7 +240,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn set_metadata(&self, _mode: u32, mtime: FileTime) -> io::Result<()> {
+    pub(crate) fn set_metadata(&self, _mode: u32, mtime: FileTime) -> io::Result<()> {
         filetime::set_file_mtime(&self.path, mtime)
     }
 
@@ -248,7 +248,7 @@ impl Directory {
     ///
     /// # Errors
     /// None.
-    pub fn free_bytes(&self) -> io::Result<Option<u64>> {
+    pub(crate) fn free_bytes(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
 }
@@ -259,17 +259,17 @@ impl Directory {
 struct LinkFound;
 
 /// True if the error says that something on the way is a symbolic link.
-pub fn is_link(error: &io::Error) -> bool {
+pub(crate) fn is_link(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<LinkFound>())
 }
 
 /// True if the error says that links cannot be made.
-pub fn lacks_links(error: &io::Error) -> bool {
+pub(crate) fn lacks_links(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Unsupported
 }
 
 /// No: file systems are not told apart here.
-pub fn is_mount(_error: &io::Error) -> bool {
+pub(crate) fn is_mount(_error: &io::Error) -> bool {
     false
 }
 
@@ -277,7 +277,7 @@ pub fn is_mount(_error: &io::Error) -> bool {
 ///
 /// # Errors
 /// Those of the file system.
-pub fn set_metadata(file: &File, _mode: u32, mtime: FileTime) -> io::Result<()> {
+pub(crate) fn set_metadata(file: &File, _mode: u32, mtime: FileTime) -> io::Result<()> {
     filetime::set_file_handle_times(file, None, Some(mtime))
 }
 
@@ -285,7 +285,7 @@ pub fn set_metadata(file: &File, _mode: u32, mtime: FileTime) -> io::Result<()> 
 ///
 /// # Errors
 /// None.
-pub fn set_mode(_file: &File, _mode: u32) -> io::Result<()> {
+pub(crate) fn set_mode(_file: &File, _mode: u32) -> io::Result<()> {
     Ok(())
 }
 
@@ -293,12 +293,12 @@ pub fn set_mode(_file: &File, _mode: u32) -> io::Result<()> {
 ///
 /// # Errors
 /// For any sender.
-pub fn set_sender(_file: &File, sender: Option<&str>) -> io::Result<()> {
+pub(crate) fn set_sender(_file: &File, sender: Option<&str>) -> io::Result<()> {
     if sender.is_none() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
 /// No: it is never written down here.
-pub fn is_sender(_file: &File, _sender: &str) -> bool {
+pub(crate) fn is_sender(_file: &File, _sender: &str) -> bool {
     false
 }
 
@@ -306,7 +306,7 @@ pub fn is_sender(_file: &File, _sender: &str) -> bool {
 ///
 /// # Errors
 /// Always.
-pub fn flush_file_system(_file: &File) -> io::Result<()> {
+pub(crate) fn flush_file_system(_file: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -314,7 +314,7 @@ pub fn flush_file_system(_file: &File) -> io::Result<()> {
 ///
 /// # Errors
 /// Those of the file system.
-pub fn open_named(path: &Path) -> io::Result<File> {
+pub(crate) fn open_named(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
@@ -322,7 +322,7 @@ pub fn open_named(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// Those of the file system.
-pub fn status_of(file: &File) -> io::Result<Status> {
+pub(crate) fn status_of(file: &File) -> io::Result<Status> {
     Ok(Status::from_metadata(&file.metadata()?))
 }
 
@@ -330,7 +330,7 @@ pub fn status_of(file: &File) -> io::Result<Status> {
 ///
 /// # Errors
 /// Those of the file system.
-pub fn status_of_named(path: &Path) -> io::Result<Status> {
+pub(crate) fn status_of_named(path: &Path) -> io::Result<Status> {
     Ok(Status::from_metadata(&path.metadata()?))
 }
 

@@ -29,7 +29,7 @@ const STAT_BLOCK_BYTES: u64 = 512;
 
 impl Resolution {
     /// The best that this system has. (A filter on system calls may know no `openat2` on a kernel that has it.)
-    pub fn of_system() -> Self {
+    pub(crate) fn of_system() -> Self {
         #[cfg(target_os = "linux")]
         if rustix::fs::openat2(rustix::fs::CWD, ".", SEARCH, Mode::empty(), CONFINED).is_ok() {
             return Self::OneCall;
@@ -49,7 +49,7 @@ const CONFINED_TO_MOUNT: rustix::fs::ResolveFlags = CONFINED.union(rustix::fs::R
 
 /// An open directory. Relative paths are below it; a *name* is a single component.
 #[derive(Debug)]
-pub struct Directory {
+pub(crate) struct Directory {
     descriptor: OwnedFd,
     resolution: Resolution,
 }
@@ -59,7 +59,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn open(path: &Path, resolution: Resolution) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, resolution: Resolution) -> io::Result<Self> {
         let descriptor = rustix::fs::open(path, SEARCH, Mode::empty())?;
         Ok(Self { descriptor, resolution })
     }
@@ -68,7 +68,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system; [`is_link`] knows the one for a link.
-    pub fn directory(&self, relative: &Path) -> io::Result<Self> {
+    pub(crate) fn directory(&self, relative: &Path) -> io::Result<Self> {
         let descriptor = if relative.as_os_str().is_empty() {
             self.descriptor.try_clone()?
         } else {
@@ -82,7 +82,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system; [`is_mount`] knows the one for a mount point, [`is_link`] the one for a link.
-    pub fn directory_on_mount(&self, relative: &Path) -> io::Result<Self> {
+    pub(crate) fn directory_on_mount(&self, relative: &Path) -> io::Result<Self> {
         #[cfg(target_os = "linux")]
         if self.resolution == Resolution::OneCall && !relative.as_os_str().is_empty() {
             let opened = rustix::fs::openat2(&self.descriptor, relative, SEARCH, Mode::empty(), CONFINED_TO_MOUNT)?;
@@ -99,7 +99,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn grant_write(&self) -> io::Result<Option<u32>> {
+    pub(crate) fn grant_write(&self) -> io::Result<Option<u32>> {
         let stat = rustix::fs::fstat(&self.descriptor)?;
         let mode = wide::<_, u32>(stat.st_mode) & 0o7777;
         if stat.st_uid != rustix::process::geteuid().as_raw() || mode & 0o300 == 0o300 {
@@ -113,7 +113,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+    pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
         Ok(rustix::fs::fchmod(&self.readable()?, permissions(mode))?)
     }
 
@@ -121,7 +121,7 @@ impl Directory {
     ///
     /// # Errors
     /// As [`Directory::directory`].
-    pub fn file(&self, relative: &Path) -> io::Result<File> {
+    pub(crate) fn file(&self, relative: &Path) -> io::Result<File> {
         Ok(File::from(self.resolve(relative, READ)?))
     }
 
@@ -129,7 +129,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system; something of that name exists.
-    pub fn create_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+    pub(crate) fn create_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(&self.descriptor, name, flags, permissions(mode))?))
     }
@@ -139,7 +139,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system; it is not such a file.
-    pub fn own_file(&self, name: &OsStr) -> io::Result<File> {
+    pub(crate) fn own_file(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?);
         check_own(&file)?;
@@ -150,7 +150,7 @@ impl Directory {
     ///
     /// # Errors
     /// As there.
-    pub fn own_unfinished(&self, name: &OsStr) -> io::Result<File> {
+    pub(crate) fn own_unfinished(&self, name: &OsStr) -> io::Result<File> {
         match self.own_file(name) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let file = self.file(Path::new(name))?;
@@ -167,7 +167,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system; another directory has its name now.
-    pub fn open_up(&self, name: &OsStr, identity: Identity) -> io::Result<Option<u32>> {
+    pub(crate) fn open_up(&self, name: &OsStr, identity: Identity) -> io::Result<Option<u32>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let permitted = rustix::fs::openat(&self.descriptor, name, SEARCH | OFlags::NOFOLLOW, Mode::empty())
             .and_then(|directory| accessat(&directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS));
@@ -194,7 +194,7 @@ impl Directory {
     ///
     /// # Errors
     /// As [`Directory::create_file`].
-    pub fn make_directory(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+    pub(crate) fn make_directory(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         Ok(rustix::fs::mkdirat(&self.descriptor, name, permissions(mode))?)
     }
 
@@ -202,7 +202,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn status(&self, name: &OsStr) -> io::Result<Status> {
+    pub(crate) fn status(&self, name: &OsStr) -> io::Result<Status> {
         Ok(Status::from_stat(&rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
@@ -210,7 +210,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn own_status(&self) -> io::Result<Status> {
+    pub(crate) fn own_status(&self) -> io::Result<Status> {
         Ok(Status::from_stat(&rustix::fs::fstat(&self.descriptor)?))
     }
 
@@ -219,7 +219,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn rename(&self, from: &OsStr, to: &OsStr, replace: bool) -> io::Result<()> {
+    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr, replace: bool) -> io::Result<()> {
         if replace {
             return Ok(rustix::fs::renameat(&self.descriptor, from, &self.descriptor, to)?);
         }
@@ -240,7 +240,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system; something of that name exists.
-    pub fn make_link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn make_link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::symlinkat(target, &self.descriptor, name)?)
     }
 
@@ -248,7 +248,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system; it is no such link.
-    pub fn link_target(&self, name: &OsStr) -> io::Result<OsString> {
+    pub(crate) fn link_target(&self, name: &OsStr) -> io::Result<OsString> {
         let target = rustix::fs::readlinkat(&self.descriptor, name, Vec::new())?;
         Ok(OsStr::from_bytes(target.to_bytes()).to_owned())
     }
@@ -257,7 +257,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system, which may have no such times.
-    pub fn set_link_mtime(&self, name: &OsStr, mtime: FileTime) -> io::Result<()> {
+    pub(crate) fn set_link_mtime(&self, name: &OsStr, mtime: FileTime) -> io::Result<()> {
         let times = Timestamps {
             last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
             last_modification: Timespec { tv_sec: mtime.unix_seconds(), tv_nsec: mtime.nanoseconds().into() },
@@ -269,7 +269,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system; something of that name exists.
-    pub fn add_name(&self, from: &OsStr, other: &Self, to: &OsStr) -> io::Result<()> {
+    pub(crate) fn add_name(&self, from: &OsStr, other: &Self, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::linkat(&self.descriptor, from, &other.descriptor, to, AtFlags::empty())?)
     }
 
@@ -277,7 +277,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())?)
     }
 
@@ -285,7 +285,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system; it is not empty.
-    pub fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.descriptor, name, AtFlags::REMOVEDIR)?)
     }
 
@@ -293,7 +293,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system, here and at each name.
-    pub fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>> + use<>> {
+    pub(crate) fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>> + use<>> {
         let entries = Dir::new(self.readable()?)?;
         Ok(entries.filter_map(|entry| match entry {
             Ok(entry) => {
@@ -308,7 +308,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn flushable(&self) -> io::Result<Option<File>> {
+    pub(crate) fn flushable(&self) -> io::Result<Option<File>> {
         match self.readable() {
             Ok(directory) => Ok(Some(directory)),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
@@ -320,7 +320,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn set_mtime(&self, mtime: FileTime) -> io::Result<()> {
+    pub(crate) fn set_mtime(&self, mtime: FileTime) -> io::Result<()> {
         filetime::set_file_handle_times(&self.readable()?, None, Some(mtime))
     }
 
@@ -328,7 +328,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn set_metadata(&self, mode: u32, mtime: FileTime) -> io::Result<()> {
+    pub(crate) fn set_metadata(&self, mode: u32, mtime: FileTime) -> io::Result<()> {
         set_metadata(&self.readable()?, mode, mtime)
     }
 
@@ -342,7 +342,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn free_bytes(&self) -> io::Result<Option<u64>> {
+    pub(crate) fn free_bytes(&self) -> io::Result<Option<u64>> {
         let figures = rustix::fs::fstatvfs(&self.descriptor)?;
         Ok((figures.f_blocks > 0).then(|| figures.f_bavail.saturating_mul(figures.f_frsize)))
     }
@@ -391,18 +391,18 @@ fn link_or(error: Errno, directory: impl AsFd, name: &OsStr) -> Errno {
 }
 
 /// True if the error says that something on the way is a symbolic link.
-pub fn is_link(error: &io::Error) -> bool {
+pub(crate) fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 /// True if the error says that the file system takes no such link.
-pub fn lacks_links(error: &io::Error) -> bool {
+pub(crate) fn lacks_links(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(number, Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV | Errno::MLINK))
 }
 
 /// True if the error says that another file system is mounted on the way.
-pub fn is_mount(error: &io::Error) -> bool {
+pub(crate) fn is_mount(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::XDEV.raw_os_error())
 }
 
@@ -410,7 +410,7 @@ pub fn is_mount(error: &io::Error) -> bool {
 ///
 /// # Errors
 /// Those of the file system.
-pub fn set_metadata(file: &File, mode: u32, mtime: FileTime) -> io::Result<()> {
+pub(crate) fn set_metadata(file: &File, mode: u32, mtime: FileTime) -> io::Result<()> {
     filetime::set_file_handle_times(file, None, Some(mtime))?;
     Ok(rustix::fs::fchmod(file, permissions(mode))?)
 }
@@ -419,7 +419,7 @@ pub fn set_metadata(file: &File, mode: u32, mtime: FileTime) -> io::Result<()> {
 ///
 /// # Errors
 /// Those of the file system.
-pub fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     Ok(rustix::fs::fchmod(file, permissions(mode))?)
 }
 
@@ -431,7 +431,7 @@ const SENDER_ATTRIBUTE: &str = "user.dfcp.sender";
 ///
 /// # Errors
 /// Those of the file system, which may have no such attributes.
-pub fn set_sender(file: &File, sender: Option<&str>) -> io::Result<()> {
+pub(crate) fn set_sender(file: &File, sender: Option<&str>) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     {
         let Some(sender) = sender else {
@@ -446,7 +446,7 @@ pub fn set_sender(file: &File, sender: Option<&str>) -> io::Result<()> {
 }
 
 /// True if [`set_sender`] has written down this key.
-pub fn is_sender(file: &File, sender: &str) -> bool {
+pub(crate) fn is_sender(file: &File, sender: &str) -> bool {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     {
         // One byte more than it may have, so that a longer one is not taken for it.
@@ -462,7 +462,7 @@ pub fn is_sender(file: &File, sender: &str) -> bool {
 ///
 /// # Errors
 /// Those of the file system, or this system or file system cannot do it so that it reaches the disk and errors are told.
-pub fn flush_file_system(file: &File) -> io::Result<()> {
+pub(crate) fn flush_file_system(file: &File) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if tells_of_errors(&rustix::system::uname().release().to_string_lossy())
         && reaches_the_disk(rustix::fs::fstatfs(file)?.f_type)
@@ -494,7 +494,7 @@ pub(super) fn reaches_the_disk(kind: impl TryInto<u64>) -> bool {
 ///
 /// # Errors
 /// Those of the file system.
-pub fn open_named(path: &Path) -> io::Result<File> {
+pub(crate) fn open_named(path: &Path) -> io::Result<File> {
     Ok(File::from(rustix::fs::open(path, READ, Mode::empty())?))
 }
 
@@ -502,7 +502,7 @@ pub fn open_named(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// Those of the file system.
-pub fn status_of(file: &File) -> io::Result<Status> {
+pub(crate) fn status_of(file: &File) -> io::Result<Status> {
     Ok(Status::from_stat(&rustix::fs::fstat(file)?))
 }
 
@@ -510,7 +510,7 @@ pub fn status_of(file: &File) -> io::Result<Status> {
 ///
 /// # Errors
 /// Those of the file system.
-pub fn status_of_named(path: &Path) -> io::Result<Status> {
+pub(crate) fn status_of_named(path: &Path) -> io::Result<Status> {
     Ok(Status::from_stat(&rustix::fs::stat(path)?))
 }
 

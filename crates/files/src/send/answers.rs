@@ -12,8 +12,9 @@ use crate::assembler::staying;
 use crate::basis::{self, Cut};
 use crate::error::TransferError;
 use crate::limits::{BASES_MAX, FILE_STREAMS_MAX};
+use crate::skipped::SKIPPED_AFTER_FAILURE;
 use crate::source::{Event, Shared};
-use crate::{EntryKind, EntryOutcome, Observer, SKIPPED_AFTER_FAILURE, SendOptions, Skipped};
+use crate::{EntryKind, EntryOutcome, Observer, SendOptions, Skipped};
 
 /// Brings verdicts and entries together.
 pub(super) struct Answers<'a> {

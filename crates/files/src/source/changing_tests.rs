@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, duplex, split};
 
 use super::*;
-use crate::receive::receive;
+use crate::tests::receive;
 use crate::send::send;
 use crate::store::{Store, StoreOptions};
 use crate::{Report, SendOptions, Skipped, Snapshot};

@@ -26,7 +26,8 @@ use crate::beneath::{Identity, Status, status_of};
 use crate::hash_tree::Shape;
 use crate::known_directories::KnownDirectories;
 use crate::limits::{CHUNKS_WAITING_MAX, DIRECTORIES_WAIT, WALK_AHEAD_MAX};
-use crate::{EntryKind, EntryOutcome, Observer, SKIPPED_BEYOND, SendOptions};
+use crate::skipped::SKIPPED_BEYOND;
+use crate::{EntryKind, EntryOutcome, Observer, SendOptions};
 
 /// State that deleting needs.
 #[derive(Debug)]

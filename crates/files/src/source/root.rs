@@ -50,6 +50,9 @@ pub enum RootError {
     /// A root without a name.
     #[error("cannot send {0}: it has no name; send what is in it, such as {0}*")]
     NoName(String),
+    /// A symbolic link, where none is followed.
+    #[error("cannot send {0}: it is a symbolic link; give the path that it leads to")]
+    Link(String),
     /// Two arguments would be stored under one name.
     #[error("two of the files would both be stored as {0}; send them one by one")]
     Twice(String),
@@ -71,7 +74,25 @@ pub enum RootError {
 }
 
 impl Root {
-    /// Checks the arguments of the command line, before anything is sent. One of them may be `-`, for standard input, which is
+    /// Files and directories to be sent, each under the last component of its path, or under its path if another one has the same.
+    ///
+    /// # Errors
+    /// The first that cannot be sent: it is missing, neither a file nor a directory, or has no name. Symbolic links are not followed.
+    pub fn from_paths<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<Self>, RootError> {
+        let mut roots = Vec::new();
+        for path in paths {
+            let path = path.as_ref();
+            let shown = || printable_path(path);
+            if path.symlink_metadata().map_err(|error| RootError::Missing { path: shown(), error })?.is_symlink() {
+                return Err(RootError::Link(shown()));
+            }
+            roots.push(Self::of(path)?);
+        }
+        Self::tell_apart(&mut roots)?;
+        Ok(roots)
+    }
+
+    /// Checks the arguments of the command line, before anything is sent. Links among them are followed. One of them may be `-`, for standard input, which is
     /// sent as the file `input_name`.
     ///
     /// # Errors
@@ -91,31 +112,37 @@ impl Root {
                 roots.push(Self { path: path.clone(), name: name.into(), resolution, is_standard_input: true });
                 continue;
             }
-            let shown = || printable_path(path);
-            let missing = |error| RootError::Missing { path: shown(), error };
-            let metadata = path.metadata().map_err(missing)?;
-            let name = match path.file_name() {
-                Some(name) => name.to_owned(),
-                // `.`, `..` and their like have a name only once they are resolved.
-                None => {
-                    let resolved = path.canonicalize().map_err(missing)?;
-                    resolved.file_name().ok_or_else(|| RootError::NoName(shown()))?.to_owned()
-                }
-            };
-            if !metadata.is_file() && !metadata.is_dir() {
-                return Err(RootError::Special {
-                    path: shown(),
-                    kind: kind(&metadata),
-                    is_command: path.starts_with("/dev/fd") || path.starts_with("/proc"),
-                });
-            }
-            roots.push(Self { path: path.clone(), name: name.into(), resolution, is_standard_input: false });
+            roots.push(Self::of(path)?);
         }
         if input_name.is_some() && !roots.iter().any(|root| root.is_standard_input) {
             return Err(RootError::NameOfNothing);
         }
         Self::tell_apart(&mut roots)?;
         Ok(roots)
+    }
+
+    /// A file or directory, or one that a link leads to.
+    fn of(path: &Path) -> Result<Self, RootError> {
+        let shown = || printable_path(path);
+        let missing = |error| RootError::Missing { path: shown(), error };
+        let metadata = path.metadata().map_err(missing)?;
+        let name = match path.file_name() {
+            Some(name) => name.to_owned(),
+            // `.`, `..` and their like have a name only once they are resolved.
+            None => {
+                let resolved = path.canonicalize().map_err(missing)?;
+                resolved.file_name().ok_or_else(|| RootError::NoName(shown()))?.to_owned()
+            }
+        };
+        if !metadata.is_file() && !metadata.is_dir() {
+            return Err(RootError::Special {
+                path: shown(),
+                kind: kind(&metadata),
+                is_command: path.starts_with("/dev/fd") || path.starts_with("/proc"),
+            });
+        }
+        let resolution = Resolution::of_system();
+        Ok(Self { path: path.to_owned(), name: name.into(), resolution, is_standard_input: false })
     }
 
     /// Gives those which share a name the paths by which they were given.

@@ -60,6 +60,9 @@ pub(super) struct Finder {
 /// what has its path by then. There are at most [`dfcp_framing::limits::DEPTH_MAX`] of these, as deeper names cannot be sent.
 struct Level {
     directory: Directory,
+    identity: Identity,
+    /// True if a link led here, or to a directory above: what is in it is not below the root.
+    is_followed: bool,
     /// Below the root.
     path: PathBuf,
     names: std::vec::IntoIter<OsString>,
@@ -131,22 +134,25 @@ impl Finder {
             Ok(opened) => opened,
             Err(error) => return self.cannot_be_read(&root.path, &error),
         };
-        self.send(Found::Root { root: root.clone(), identity: status.identity })?;
+        let identity = status.identity;
+        self.send(Found::Root { root: root.clone(), identity })?;
         self.send(Found::Directory { name, status })?;
-        let mut levels: Vec<Level> = self.level(root, directory, PathBuf::new()).into_iter().collect();
+        let found = (directory, identity, false);
+        let mut levels: Vec<Level> = self.level(root, found, PathBuf::new()).into_iter().collect();
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.next() else {
                 levels.pop();
                 continue;
             };
-            let inside = self.step(root, level, &name)?;
+            let inside = self.step(root, &levels, &name)?;
             levels.extend(inside);
         }
         Ok(())
     }
 
     /// Tells of one name, and returns what is in it if it is a directory.
-    fn step(&mut self, root: &Root, level: &Level, name: &OsString) -> Result<Option<Level>, Stopped> {
+    fn step(&mut self, root: &Root, levels: &[Level], name: &OsString) -> Result<Option<Level>, Stopped> {
+        let Some(level) = levels.last() else { return Ok(None) };
         let path = level.path.join(name);
         let shown = || root.path.join(&path);
         let status = match level.directory.status(name) {
@@ -159,6 +165,7 @@ impl Finder {
         let skipped = match status.kind {
             Kind::File | Kind::Directory | Kind::Link if is_temporary(name) => Some(Skipped::Unfinished),
             _ if travelling.as_ref().is_ok_and(is_excluded) => Some(Skipped::Excluded),
+            Kind::Link if self.options.follow.permits(&shown()) => return self.follow(root, levels, path, travelling),
             Kind::Link if !self.options.links => Some(Skipped::Link),
             Kind::Other => Some(Skipped::Special),
             Kind::File | Kind::Directory | Kind::Link => None,
@@ -175,24 +182,74 @@ impl Finder {
             return self.link(root, level, (name, &path), travelling, &status).map(|()| None);
         }
         if status.kind == Kind::File {
-            return self.file(&shown(), Place::Below(path), travelling, &status).map(|()| None);
+            let place = if level.is_followed { Place::Named(shown()) } else { Place::Below(path.clone()) };
+            return self.file(&shown(), place, travelling, &status).map(|()| None);
         }
         let opened = level.directory.directory(Path::new(name)).and_then(|child| Ok((child.own_status()?, child)));
         match opened {
+            Ok((status, _)) if level.is_followed && is_around(levels, &status) => {
+                self.skip(&shown(), Skipped::Loop);
+                Ok(None)
+            }
             Ok((status, child)) => {
+                let found = (child, status.identity, level.is_followed);
                 self.send(Found::Directory { name: travelling, status })?;
-                Ok(self.level(root, child, path))
+                Ok(self.level(root, found, path))
             }
             Err(error) => self.cannot_be_read(&shown(), &error).map(|()| None),
         }
     }
 
-    /// The names in `directory`. Sorted, so that two runs over the same tree send the same bytes.
-    fn level(&self, root: &Root, directory: Directory, path: PathBuf) -> Option<Level> {
+    /// Tells of what a link leads to, under the link's name, and returns what is in it if it is a directory.
+    fn follow(
+        &mut self,
+        root: &Root,
+        levels: &[Level],
+        path: PathBuf,
+        travelling: Result<RelativeName, NameError>,
+    ) -> Result<Option<Level>, Stopped> {
+        let link = root.path.join(&path);
+        let name = match travelling {
+            Ok(name) => name,
+            Err(error) => return self.cannot_be_sent(&link, error).map(|()| None),
+        };
+        let status = match status_of_named(&link) {
+            Ok(status) => status,
+            Err(error) => return self.cannot_be_read(&link, &error).map(|()| None),
+        };
+        if status.kind == Kind::File {
+            return self.file(&link, Place::Named(link.clone()), name, &status).map(|()| None);
+        }
+        if status.kind != Kind::Directory {
+            self.skip(&link, Skipped::Special);
+            return Ok(None);
+        }
+        let opened =
+            Directory::open(&link, root.resolution).and_then(|directory| Ok((directory.own_status()?, directory)));
+        let (status, directory) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return self.cannot_be_read(&link, &error).map(|()| None),
+        };
+        if is_around(levels, &status) {
+            self.skip(&link, Skipped::Loop);
+            return Ok(None);
+        }
+        let found = (directory, status.identity, true);
+        self.send(Found::Directory { name, status })?;
+        Ok(self.level(root, found, path))
+    }
+
+    /// The names in a directory. Sorted, so that two runs over the same tree send the same bytes.
+    fn level(
+        &self,
+        root: &Root,
+        (directory, identity, is_followed): (Directory, Identity, bool),
+        path: PathBuf,
+    ) -> Option<Level> {
         match directory.names().and_then(Iterator::collect::<std::io::Result<Vec<_>>>) {
             Ok(mut names) => {
                 names.sort_unstable_by(|a, b| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
-                Some(Level { directory, path, names: names.into_iter() })
+                Some(Level { directory, identity, is_followed, path, names: names.into_iter() })
             }
             Err(error) => {
                 fail(&self.shared, &*self.observer, &root.path.join(path), format!("it cannot be read: {error}"));
@@ -263,4 +320,9 @@ impl Finder {
         fail(&self.shared, &*self.observer, path, format!("it cannot be sent, nor what is in it: {error}"));
         Ok(())
     }
+}
+
+/// True if this directory is one of those that are gone through.
+fn is_around(levels: &[Level], status: &Status) -> bool {
+    levels.iter().any(|level| level.identity == status.identity)
 }

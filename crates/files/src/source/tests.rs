@@ -16,7 +16,7 @@ use super::tree::Tree;
 use super::*;
 use crate::SendOptions;
 use crate::beneath::Resolution;
-use crate::receive::receive;
+use crate::tests::receive;
 use crate::send::send;
 use crate::store::{Store, StoreOptions};
 use crate::{Report, Skipped, Snapshot};

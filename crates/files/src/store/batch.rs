@@ -31,7 +31,7 @@ const SAME_NAME: &str = "the receiver's file system does not tell its name from 
 
 /// A file that is whole and verified and only lacks its name. Dropping it removes it.
 #[derive(Debug)]
-pub struct Finished {
+pub(crate) struct Finished {
     pub(super) staged: Staged,
     /// So that the store knows how many there are, of all sessions.
     pub(super) _counted: Arc<()>,
@@ -39,7 +39,7 @@ pub struct Finished {
 
 /// Something that is confirmed once it is durable.
 #[derive(Debug)]
-pub enum Unpublished {
+pub(crate) enum Unpublished {
     /// A file.
     File(Box<Finished>),
     /// A file that was there already with the same content, which may not be on the disk yet.
@@ -62,7 +62,7 @@ pub enum Unpublished {
 
 impl Unpublished {
     /// Bytes that it takes of the disk's cache.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::File(finished) => finished.staged.len(),
             Self::Unchanged(existing) => existing.len(),
@@ -74,7 +74,7 @@ impl Unpublished {
 
 impl Store {
     /// True if waiting for more would gain nothing, or hold more descriptors than all sessions together may.
-    pub fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         // One count is the store's own.
         !self.options.sync || Arc::strong_count(&self.held) > self.held_max
     }
@@ -85,7 +85,11 @@ impl Store {
     ///
     /// # Errors
     /// Names could not be flushed: nothing is known of any of them.
-    pub fn publish(&self, batch: Vec<Unpublished>, changed: &mut Changed) -> io::Result<Vec<Result<(), Failure>>> {
+    pub(crate) fn publish(
+        &self,
+        batch: Vec<Unpublished>,
+        changed: &mut Changed,
+    ) -> io::Result<Vec<Result<(), Failure>>> {
         let mut contents = self.flush_contents(&batch);
         let mut results = Vec::with_capacity(batch.len());
         for (place, one) in batch.into_iter().enumerate() {
@@ -124,7 +128,7 @@ impl Store {
         {
             changed.linkable.insert(&existing.place.path().join(&existing.name), status.identity);
         }
-        if self.options.replace
+        if self.options.replace.is_possible()
             && let Ok(status) = status_of(&existing.file)
             && existing.place.folds(&existing.name, status.identity)
         {
@@ -171,7 +175,8 @@ impl Store {
             self.check_spelling(&place, (staged.temporary.name(), &staged.destination), identity, changed)?;
         let path = place.path().join(&staged.destination);
         let is_linkable = staged.is_linkable;
-        let named = staged.temporary.rename(identity, &staged.destination, self.options.replace);
+        let replaces = self.replaces(&place, &staged.destination);
+        let named = staged.temporary.rename(identity, &staged.destination, replaces);
         named.map_err(|error| {
             let failure = failed(&error);
             if matches!(failure.code, FailureCode::DiskFull) {
@@ -188,6 +193,14 @@ impl Store {
         Ok(())
     }
 
+    /// True if a file that is complete may replace what has its name, if anything has.
+    fn replaces(&self, place: &Place, destination: &OsStr) -> bool {
+        let replace = &self.options.replace;
+        let is_asked =
+            || place.directory().status(destination).is_ok() && replace.permits(&place.path().join(destination));
+        replace.is_always() || (replace.is_possible() && is_asked())
+    }
+
     /// Key of a file or link in a file system that takes different names for the same, if existing files are replaced; else `None`.
     ///
     /// # Errors
@@ -199,7 +212,7 @@ impl Store {
         identity: Identity,
         changed: &Changed,
     ) -> Result<Option<Spelling>, Failure> {
-        if !self.options.replace || !place.folds(temporary, identity) {
+        if !self.options.replace.is_possible() || !place.folds(temporary, identity) {
             return Ok(None);
         }
         let path = place.path().join(destination);

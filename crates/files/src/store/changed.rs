@@ -18,7 +18,7 @@ use crate::limits::DIRECTORIES_FLUSHED_MAX;
 
 /// An open directory below the output directory. All work of a session there shares it.
 #[derive(Debug)]
-pub struct Place {
+pub(crate) struct Place {
     /// Below the output directory.
     path: PathBuf,
     identity: Identity,
@@ -32,7 +32,7 @@ pub struct Place {
 /// Directories of a session whose names have changed and are not flushed. Those that were there already are among them: what
 /// made them may have been interrupted before it flushed them.
 #[derive(Debug, Default)]
-pub struct Changed {
+pub(crate) struct Changed {
     /// Place that was used last, because files come directory by directory.
     last: Option<Arc<Place>>,
     unflushed: BTreeMap<(PathBuf, Identity), Unflushed>,
@@ -74,12 +74,12 @@ impl Place {
 
 impl Changed {
     /// True if something is to be flushed.
-    pub fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         !self.unflushed.is_empty()
     }
 
     /// True if [`DIRECTORIES_FLUSHED_MAX`] wait, which should be flushed before more follow.
-    pub fn is_many(&self) -> bool {
+    pub(crate) fn is_many(&self) -> bool {
         self.unflushed.len() >= DIRECTORIES_FLUSHED_MAX
     }
 
@@ -137,7 +137,7 @@ impl Store {
     }
 
     /// Flushes the names in all that has changed. Each directory takes a second descriptor for it, so some are done at a time.
-    pub fn flush_names(&self, changed: &mut Changed) -> io::Result<()> {
+    pub(crate) fn flush_names(&self, changed: &mut Changed) -> io::Result<()> {
         changed.last = None;
         let mut left: Vec<Unflushed> = std::mem::take(&mut changed.unflushed).into_values().collect();
         while !left.is_empty() {

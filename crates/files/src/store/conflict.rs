@@ -14,7 +14,7 @@ impl Store {
     ///
     /// # Errors
     /// The failure that storing it would end with.
-    pub fn would_store(&self, name: &RelativeName, is_directory: bool) -> Result<(), Failure> {
+    pub(crate) fn would_store(&self, name: &RelativeName, is_directory: bool) -> Result<(), Failure> {
         let exists = |sentence| Err(Failure::new(FailureCode::Exists, sentence));
         let path = name.path();
         let parent = match self.root.directory(path.parent().unwrap_or_else(|| Path::new(""))) {

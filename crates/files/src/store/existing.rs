@@ -24,7 +24,7 @@ use crate::owner::Owner;
 
 /// A regular file of the receiver, open for reading.
 #[derive(Debug)]
-pub struct Existing {
+pub(crate) struct Existing {
     pub(super) file: File,
     pub(super) place: Arc<Place>,
     /// Its last component.
@@ -39,7 +39,7 @@ pub struct Existing {
 
 /// Fate of a file that has come as a whole.
 #[derive(Debug)]
-pub enum Completed {
+pub(crate) enum Completed {
     /// It gets its name.
     New(Box<Finished>),
     /// Its sender has stored the same before: that stays, untouched.
@@ -51,18 +51,20 @@ pub enum Completed {
 impl Store {
     /// The regular file `name`, if one is there which `owner` may know, which may turn out to be the same as one that takes at least
     /// the entry says, and which is not to be replaced anyway.
-    pub fn existing(
+    pub(crate) fn existing(
         &self,
         owner: Option<&Owner>,
         name: &RelativeName,
         entry: &Entry,
         changed: &mut Changed,
     ) -> Option<Existing> {
-        if self.options.replace {
+        let replace = &self.options.replace;
+        if replace.is_always() {
             return None;
         }
         let existing = self.regular(name, changed)?.for_entry(owner, entry);
-        (self.is_known(&existing, owner) && existing.len >= entry.size_hint_bytes).then_some(existing)
+        let may_be_same = self.is_known(&existing, owner) && existing.len >= entry.size_hint_bytes;
+        (may_be_same && !replace.permits(name.path())).then_some(existing)
     }
 
     /// True if `owner` may learn its content.
@@ -105,7 +107,7 @@ impl Store {
             let status = place.directory().status(destination);
             matches!(status, Err(error) if error.kind() == io::ErrorKind::NotFound)
         };
-        if !self.options.replace || is_free() {
+        if !self.options.replace.is_possible() || is_free() {
             return Completed::New(Box::new(finished));
         }
         let existing = self.regular_in(place, destination, name);
@@ -196,23 +198,18 @@ impl Existing {
     }
 
     /// To read it.
-    pub fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
     /// Key that identifies the file.
-    pub fn key(&self) -> &FileKey {
+    pub(crate) fn key(&self) -> &FileKey {
         &self.key
     }
 
     /// Bytes of content.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
-    }
-
-    /// True if it has no content.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// True if its content has the time of the entry.
@@ -230,7 +227,13 @@ impl Existing {
     ///
     /// # Errors
     /// Those of the file system; the session is over.
-    pub fn is_identical(&self, received: u64, len: u64, expected: &[u8; HASH_BYTES], over: &Over) -> io::Result<bool> {
+    pub(crate) fn is_identical(
+        &self,
+        received: u64,
+        len: u64,
+        expected: &[u8; HASH_BYTES],
+        over: &Over,
+    ) -> io::Result<bool> {
         if self.len != len || received != len {
             return Ok(false);
         }

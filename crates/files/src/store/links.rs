@@ -28,7 +28,7 @@ const NOT_STORED: &str = "the file that it is another name of was not stored in 
 
 /// The directory in which links are being made. Dropping it gives it the time and the mode which it had before, also when a session breaks.
 #[derive(Debug)]
-pub struct LinkDirectory {
+pub(crate) struct LinkDirectory {
     place: Arc<Place>,
     /// Nothing of the output directory itself, which no sender describes.
     before: Option<(FileTime, OpenDirectory)>,
@@ -46,7 +46,7 @@ enum There {
 
 impl Store {
     /// True if links can be made safely: that takes descriptors of directories.
-    pub fn keeps_links(&self) -> bool {
+    pub(crate) fn keeps_links(&self) -> bool {
         cfg!(unix)
     }
 
@@ -54,7 +54,7 @@ impl Store {
     ///
     /// # Errors
     /// Why it is not made.
-    pub fn make_symbolic_link(
+    pub(crate) fn make_symbolic_link(
         &self,
         (name, link): (&RelativeName, &Link),
         within: &mut Option<LinkDirectory>,
@@ -63,7 +63,7 @@ impl Store {
         // Its directory first: a walk from a directory that is a link would be one from elsewhere.
         let (place, last) = self.place(name, changed)?;
         let target = self.check_target(name, link)?;
-        let there = self.there(place.directory(), last, (link, target))?;
+        let there = self.there(name, (place.directory(), last), (link, target))?;
         if there == There::Same {
             self.note(changed, &place);
             return Ok(Confirmed::Unchanged);
@@ -84,7 +84,7 @@ impl Store {
     ///
     /// # Errors
     /// Why it does not get the name.
-    pub fn make_hard_link(
+    pub(crate) fn make_hard_link(
         &self,
         (name, first): (&RelativeName, &RelativeName),
         within: &mut Option<LinkDirectory>,
@@ -99,7 +99,7 @@ impl Store {
         if !is_own && !self.options.allow_update {
             return Err(not_stored());
         }
-        let there = self.there_of(place.directory(), last, file.identity)?;
+        let there = self.there_of(name, (place.directory(), last), file.identity)?;
         if there == There::Same {
             self.note(changed, &place);
             return Ok(Confirmed::Unchanged);
@@ -126,7 +126,7 @@ impl Store {
     ///
     /// # Errors
     /// The failure that making it would end with, as far as that can be known.
-    pub fn would_link(
+    pub(crate) fn would_link(
         &self,
         (name, link): (&RelativeName, &Link),
         first: Option<&RelativeName>,
@@ -138,13 +138,13 @@ impl Store {
         // Its directory would be made.
         let Ok((directory, last)) = self.parent(name) else { return Ok(false) };
         let there = match (target, first) {
-            (Some(target), _) => self.there(&directory, last, (link, target))?,
+            (Some(target), _) => self.there(name, (&directory, last), (link, target))?,
             (None, first) => {
                 let file = first.and_then(|first| self.regular(first, changed));
                 let known = file.filter(|file| self.is_known(file, owner)).and_then(|file| status_of(file.file()).ok());
                 match known {
-                    Some(known) => self.there_of(&directory, last, known.identity)?,
-                    None => self.there_of_unknown(&directory, last)?,
+                    Some(known) => self.there_of(name, (&directory, last), known.identity)?,
+                    None => self.there_of_unknown(name, &directory, last)?,
                 }
             }
         };
@@ -213,33 +213,43 @@ impl Store {
 
     /// Holder of the name of a symbolic link. The maker of a link is unknown, so only a sender that knows its time, too, learns that it is the
     /// same, unless every sender may ask.
-    fn there(&self, directory: &Directory, last: &OsStr, (link, target): (&Link, &OsStr)) -> Result<There, Failure> {
+    fn there(
+        &self,
+        name: &RelativeName,
+        (directory, last): (&Directory, &OsStr),
+        (link, target): (&Link, &OsStr),
+    ) -> Result<There, Failure> {
         let is_same = || {
             let status = directory.status(last).ok().filter(|status| status.kind == Kind::Link)?;
             let is_known = (status.mtime_s, status.mtime_ns) == (link.mtime_s, link.mtime_ns)
-                || (self.options.allow_update && !self.options.replace);
+                || (self.options.allow_update && !self.options.replace.is_always());
             Some(is_known && directory.link_target(last).ok()? == target)
         };
-        if is_same() == Some(true) { Ok(There::Same) } else { self.there_of_unknown(directory, last) }
+        if is_same() == Some(true) { Ok(There::Same) } else { self.there_of_unknown(name, directory, last) }
     }
 
     /// Holder of the further name of the file `first`.
-    fn there_of(&self, directory: &Directory, last: &OsStr, first: Identity) -> Result<There, Failure> {
+    fn there_of(
+        &self,
+        name: &RelativeName,
+        (directory, last): (&Directory, &OsStr),
+        first: Identity,
+    ) -> Result<There, Failure> {
         match directory.status(last) {
             Ok(status) if status.identity == first => Ok(There::Same),
-            _ => self.there_of_unknown(directory, last),
+            _ => self.there_of_unknown(name, directory, last),
         }
     }
 
     /// Holder of a name that is not known to have the same file or link: nothing, or something that may be replaced.
-    fn there_of_unknown(&self, directory: &Directory, last: &OsStr) -> Result<There, Failure> {
+    fn there_of_unknown(&self, name: &RelativeName, directory: &Directory, last: &OsStr) -> Result<There, Failure> {
         match directory.status(last).map(|status| status.kind) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(There::Nothing),
             Err(error) => Err(Failure::from_io("look it up", &error)),
             Ok(Kind::Directory) => {
                 Err(Failure::new(FailureCode::Exists, "a directory of that name exists at the receiver"))
             }
-            Ok(_) if self.options.replace => Ok(There::Other),
+            Ok(_) if self.options.replace.permits(name.path()) => Ok(There::Other),
             Ok(_) => Err(Failure::new(FailureCode::Exists, EXISTS)),
         }
     }

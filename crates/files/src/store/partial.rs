@@ -89,11 +89,11 @@ pub struct Found {
 
 /// A file that is being received. Another session of its sender may take it.
 #[derive(Debug)]
-pub struct Slot(Mutex<Option<Staged>>);
+pub(crate) struct Slot(Mutex<Option<Staged>>);
 
 impl Slot {
     /// The file, as long as nobody has taken it.
-    pub fn lock(&self) -> MutexGuard<'_, Option<Staged>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Staged>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -138,7 +138,7 @@ enum Recorder {
 
 /// Record about a file, which is written down once its content is on the disk.
 #[derive(Debug)]
-pub struct Checkpoint {
+pub(crate) struct Checkpoint {
     partials: Arc<Partials>,
     id: Id,
     file: File,
@@ -642,7 +642,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// Those of the file system, or more files are unfinished than may be. The next one makes the journal anew.
-    pub fn write(self) -> io::Result<()> {
+    pub(crate) fn write(self) -> io::Result<()> {
         if self.partials.sync
             && let Err(error) = self.file.sync_data()
         {

@@ -19,15 +19,15 @@ const TIMES_RESOLUTION: Duration = Duration::from_secs(2);
 
 /// Flag of a session that is over, so that it reads no more in vain. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Over(Arc<AtomicBool>);
+pub(crate) struct Over(Arc<AtomicBool>);
 
 /// Ends a session's readings when it is dropped.
 #[derive(Debug)]
-pub struct OverOnDrop(Over);
+pub(crate) struct OverOnDrop(Over);
 
 /// Reads of a session from files that exist: each file is read a few times at most.
 #[derive(Debug, Default)]
-pub struct Readings {
+pub(crate) struct Readings {
     over: Over,
     files: BTreeMap<FileKey, Reading>,
     /// The same files, oldest first.
@@ -35,7 +35,7 @@ pub struct Readings {
 }
 
 /// Key of a file. Systems on which all [`Identity`] are equal tell files apart by their names.
-pub type FileKey = (Identity, Option<RelativeName>);
+pub(crate) type FileKey = (Identity, Option<RelativeName>);
 
 #[derive(Debug, Default)]
 struct Reading {
@@ -53,17 +53,17 @@ struct State {
 
 impl Over {
     /// Nobody waits any more.
-    pub fn set(&self) {
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// True once the session is over.
-    pub fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Says so when what this returns is dropped, whatever ends the session.
-    pub fn on_drop(&self) -> OverOnDrop {
+    pub(crate) fn on_drop(&self) -> OverOnDrop {
         OverOnDrop(self.clone())
     }
 }
@@ -82,7 +82,7 @@ impl State {
 
 impl Readings {
     /// Says when the session is over.
-    pub fn over(&self) -> &Over {
+    pub(crate) fn over(&self) -> &Over {
         &self.over
     }
 
@@ -115,7 +115,7 @@ impl Readings {
     }
 
     /// True if a file may be read as a whole once more, for less than its content. If so, that counts.
-    pub fn may_read(&mut self, key: &FileKey) -> bool {
+    pub(crate) fn may_read(&mut self, key: &FileKey) -> bool {
         if !self.files.contains_key(key) {
             if self.order.len() >= FILES_READ_REMEMBERED_MAX
                 && let Some(oldest) = self.order.pop_front()

@@ -21,7 +21,7 @@ use crate::owner::Owner;
 
 /// Part of a file that is to be stored anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beginning {
+pub(crate) enum Beginning {
     /// All of it.
     New,
     /// The content behind this byte.
@@ -30,7 +30,7 @@ pub enum Beginning {
 
 /// Beginning of a file that is resumed.
 #[derive(Debug)]
-pub struct Resumed {
+pub(crate) struct Resumed {
     /// Division of the file.
     pub shape: Shape,
     /// Length of that beginning, bytes.
@@ -46,14 +46,14 @@ impl Resumed {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn key(&self, name: &RelativeName) -> io::Result<FileKey> {
+    pub(crate) fn key(&self, name: &RelativeName) -> io::Result<FileKey> {
         Ok(key(&status_of(&self.file)?, name))
     }
 }
 
 /// Decision of a receiver about an offered file.
 #[derive(Debug)]
-pub enum Offered {
+pub(crate) enum Offered {
     /// It takes it.
     Wanted,
     /// It takes it in place of this one.
@@ -64,7 +64,7 @@ pub enum Offered {
 
 impl Store {
     /// The unfinished files of `owner`.
-    pub fn unfinished(&self, owner: &Owner) -> Vec<Found> {
+    pub(crate) fn unfinished(&self, owner: &Owner) -> Vec<Found> {
         if !self.options.keep_unfinished {
             return Vec::new();
         }
@@ -76,7 +76,7 @@ impl Store {
     }
 
     /// Those among its unfinished files which a sender may resume.
-    pub fn resumable(&self, unfinished: Vec<Found>) -> Vec<Partial> {
+    pub(crate) fn resumable(&self, unfinished: Vec<Found>) -> Vec<Partial> {
         let free = unfinished.into_iter();
         let free = free.filter(|found| found.is_free && found.offset > 0 && self.may_store(&found.file.name));
         free.map(|Found { file, offset, .. }| {
@@ -88,12 +88,14 @@ impl Store {
 
     /// True if a file of this name may be stored, as there is none or it may be replaced. Else its beginning is of no use.
     fn may_store(&self, name: &[u8]) -> bool {
-        self.options.replace || RelativeName::parse(name).map_or(true, |name| !self.has(&name))
+        let replace = &self.options.replace;
+        let is_free = |name: RelativeName| !self.has(&name) || replace.permits(name.path());
+        replace.is_always() || RelativeName::parse(name).map_or(true, is_free)
     }
 
     /// True if something of this name is there, and may be replaced.
-    pub fn would_replace(&self, name: &RelativeName) -> bool {
-        self.options.replace && self.has(name)
+    pub(crate) fn would_replace(&self, name: &RelativeName) -> bool {
+        self.options.replace.is_possible() && self.has(name)
     }
 
     fn has(&self, name: &RelativeName) -> bool {
@@ -101,12 +103,12 @@ impl Store {
     }
 
     /// True if this sender may ask about files: there is nothing to tell about an empty directory.
-    pub fn takes_offers(&self) -> bool {
+    pub(crate) fn takes_offers(&self) -> bool {
         self.root.names().is_ok_and(|mut names| names.any(|name| name.is_ok_and(|name| !is_temporary(&name))))
     }
 
     /// True if every sender may learn which files are here, not only those that it has stored.
-    pub fn tells_of_all(&self) -> bool {
+    pub(crate) fn tells_of_all(&self) -> bool {
         self.options.allow_update
     }
 
@@ -114,7 +116,7 @@ impl Store {
     ///
     /// # Errors
     /// Why it could not be stored even if all its bytes came.
-    pub fn begin_of(
+    pub(crate) fn begin_of(
         &self,
         owner: &Owner,
         name: &RelativeName,
@@ -164,7 +166,7 @@ impl Store {
     ///
     /// # Errors
     /// As there; and there is nothing to resume.
-    pub fn begin_once(
+    pub(crate) fn begin_once(
         &self,
         name: &RelativeName,
         entry: &Entry,
@@ -219,7 +221,7 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be stored.
-    pub fn offered(
+    pub(crate) fn offered(
         &self,
         owner: &Owner,
         name: &RelativeName,
@@ -246,7 +248,10 @@ impl Store {
             },
             None => existing.has_mtime(entry).map_err(failed)?,
         };
-        match (is_same, self.options.replace) {
+        // Nobody is asked about what is the same.
+        let replace = &self.options.replace;
+        let replaces = if is_same { replace.is_always() } else { replace.permits(name.path()) };
+        match (is_same, replaces) {
             (true, false) => Ok(Offered::Unchanged(Box::new(existing))),
             (true, true) if asks_only || self.has_metadata_of(&existing, entry)? => {
                 readings.renew(&existing).map_err(failed)?;

@@ -20,7 +20,7 @@ const UNFINISHED_MODE: u32 = 0o600;
 
 /// A file being received. Dropping it removes it.
 #[derive(Debug)]
-pub struct Staged {
+pub(crate) struct Staged {
     pub(super) file: File,
     pub(super) temporary: Temporary,
     /// Its last component.
@@ -83,7 +83,7 @@ impl Staged {
     ///
     /// # Errors
     /// Why it could not be written.
-    pub fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
         if let Some(keep) = &mut self.keep {
             keep.grow(self.len + data.len() as u64)?;
         }
@@ -106,7 +106,7 @@ impl Staged {
     }
 
     /// True if the file system has refused to take more of it, as a full disk does.
-    pub fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }
 
@@ -119,20 +119,20 @@ impl Staged {
     ///
     /// # Errors
     /// Why it could not be written.
-    pub fn write_again(&mut self, position: u64, data: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn write_again(&mut self, position: u64, data: &[u8]) -> Result<(), Failure> {
         let written = self.write_at(position, data);
         self.check(written)
     }
 
     /// A part of what was there before has this chaining value.
-    pub fn insert(&mut self, part: Part, value: crate::hash_tree::ChainingValue) {
+    pub(crate) fn insert(&mut self, part: Part, value: crate::hash_tree::ChainingValue) {
         if let Content::Tree(tree) = &mut self.content {
             tree.tree().insert(part, value);
         }
     }
 
     /// Its tree hasher, if it can be resumed.
-    pub fn tree(&self) -> Option<&TreeHasher> {
+    pub(crate) fn tree(&self) -> Option<&TreeHasher> {
         match &self.content {
             Content::Plain(_) => None,
             Content::Tree(tree) => Some(tree),
@@ -195,7 +195,7 @@ impl Staged {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn checkpoint(&mut self) -> io::Result<Option<Checkpoint>> {
+    pub(crate) fn checkpoint(&mut self) -> io::Result<Option<Checkpoint>> {
         let (Some(keep), Content::Tree(tree)) = (&mut self.keep, &mut self.content) else { return Ok(None) };
         let offset = tree.shape().floor(tree.position());
         if self.written_bytes < offset {
@@ -219,7 +219,7 @@ impl Staged {
     }
 
     /// Leaves it for another session to resume, if it can be.
-    pub fn leave(mut self) {
+    pub(crate) fn leave(mut self) {
         if let Some(keep) = &mut self.keep {
             keep.take_back_unwritten();
         }
@@ -252,13 +252,8 @@ impl Staged {
     }
 
     /// Bytes so far.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
-    }
-
-    /// True if nothing came yet.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 }
 

@@ -25,7 +25,7 @@ use crate::owner::Owner;
 
 /// A directory that is listed.
 #[derive(Debug)]
-pub struct Sweep {
+pub(crate) struct Sweep {
     name: RelativeName,
     directory: Directory,
     /// As it was before anything was deleted.
@@ -62,7 +62,7 @@ struct Level {
 
 /// Rules for files that are found.
 #[derive(Debug)]
-pub struct SweepRules<'a> {
+pub(crate) struct SweepRules<'a> {
     /// Nothing is deleted; it is said what would be.
     pub asks_only: bool,
     /// Patterns of files that stay.
@@ -82,7 +82,7 @@ impl SweepRules<'_> {
 
 /// Fate of one name.
 #[derive(Debug)]
-pub struct Swept {
+pub(crate) struct Swept {
     /// As that of an entry.
     pub name: Vec<u8>,
     /// Its fate.
@@ -91,7 +91,7 @@ pub struct Swept {
 
 /// Fate of something that the sender does not have.
 #[derive(Debug)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// It was deleted, or would have been.
     Deleted,
     /// It would have been, and its name is not the sender's to know.
@@ -102,15 +102,15 @@ pub enum Fate {
 
 impl Store {
     /// True if files that a sender does not have may be deleted.
-    pub fn deletes(&self) -> bool {
-        self.options.allow_delete
+    pub(crate) fn deletes(&self) -> bool {
+        self.options.allow_delete.is_possible()
     }
 
     /// Opens the directory `name`, which is going to be listed. None if there is nothing to delete.
     ///
     /// # Errors
     /// Why nothing is deleted in it.
-    pub fn sweep(&self, name: &RelativeName) -> Result<Option<Sweep>, Swept> {
+    pub(crate) fn sweep(&self, name: &RelativeName) -> Result<Option<Sweep>, Swept> {
         let path = name.path();
         let opened = self.root.directory_on_mount(path).and_then(|directory| Ok((directory.own_status()?, directory)));
         let (before, directory) = match opened {
@@ -142,12 +142,12 @@ impl Store {
     ///
     /// # Errors
     /// Its time cannot be set.
-    pub fn end_sweep(&self, sweep: &Sweep, changed: &mut Changed) -> Result<(), Swept> {
+    pub(crate) fn end_sweep(&self, sweep: &Sweep, changed: &mut Changed) -> Result<(), Swept> {
         if !sweep.has_deleted {
             return Ok(());
         }
         let failed = |error| stays(sweep.name.path().as_os_str(), Failure::from_io("set the directory's time", &error));
-        if self.options.replace {
+        if self.options.replace.is_always() {
             let mtime = FileTime::from_unix_time(sweep.before.mtime_s, sweep.before.mtime_ns);
             sweep.directory.set_metadata(sweep.before.mode, mtime).map_err(failed)?;
         }
@@ -159,17 +159,12 @@ impl Store {
 }
 
 impl Sweep {
-    /// Its name.
-    pub fn name(&self) -> &RelativeName {
-        &self.name
-    }
-
     /// Takes more names of the sender's, which are in order, and the last ones of all if `is_last`. After enough of them, the directory is gone
     /// through, by [`Sweep::step`].
     ///
     /// # Errors
     /// Why nothing is deleted in the directory.
-    pub fn list(&mut self, store: &Store, names: &[Vec<u8>], is_last: bool) -> Result<(), Swept> {
+    pub(crate) fn list(&mut self, store: &Store, names: &[Vec<u8>], is_last: bool) -> Result<(), Swept> {
         for name in names {
             self.listed.push(name);
         }
@@ -181,7 +176,7 @@ impl Sweep {
     }
 
     /// True if there is more to do before more names are taken.
-    pub fn is_under_way(&self) -> bool {
+    pub(crate) fn is_under_way(&self) -> bool {
         !self.levels.is_empty()
     }
 
@@ -222,12 +217,12 @@ impl Sweep {
     }
 
     /// True if the names that were taken are all.
-    pub fn is_last(&self) -> bool {
+    pub(crate) fn is_last(&self) -> bool {
         self.is_last
     }
 
     /// Deletes the next thing; none if all that can be told from the names so far is done, or if the session is over.
-    pub fn step(&mut self, store: &Store, rules: &SweepRules<'_>) -> Option<Swept> {
+    pub(crate) fn step(&mut self, store: &Store, rules: &SweepRules<'_>) -> Option<Swept> {
         while !rules.over.is_set() {
             let is_known = self.levels.len() == 1;
             let level = self.levels.last_mut()?;
@@ -288,10 +283,12 @@ impl Sweep {
         if status.kind == Kind::Directory {
             return self.enter(store, last, name, is_excluded);
         }
-        let may_grant = is_inside || store.options.replace;
+        let may_grant = is_inside || store.options.replace.is_always();
         let level = self.levels.last_mut()?;
         let fate = if rules.asks_only {
             level.ask(rules, (last, &name), &status, is_excluded)?
+        } else if !store.options.allow_delete.permits(Path::new(&name)) {
+            level.keep(&name, not_permitted())
         } else {
             level.file((last, &name), &status, may_grant)?
         };
@@ -333,7 +330,7 @@ impl Sweep {
 
     /// A directory was gone through. If nothing in it stays, it is deleted.
     fn leave(&mut self, store: &Store, rules: &SweepRules<'_>, mut inside: Level) -> Option<Swept> {
-        let may_grant = self.levels.len() > 1 || store.options.replace;
+        let may_grant = self.levels.len() > 1 || store.options.replace.is_always();
         let level = self.levels.last_mut()?;
         level.is_named |= inside.is_named;
         let name = std::mem::take(&mut inside.name);
@@ -345,6 +342,9 @@ impl Sweep {
         if rules.asks_only {
             let fate = if rules.owner.is_none() || inside.is_named { Fate::Deleted } else { Fate::Unnamed };
             return Some(Swept { name: name.into_encoded_bytes(), fate });
+        }
+        if !store.options.allow_delete.permits(Path::new(&name)) {
+            return Some(level.keep(&name, not_permitted()));
         }
         match level.remove(may_grant, |directory| directory.remove_directory(&inside.last)) {
             Ok(()) => {
@@ -458,6 +458,10 @@ fn mounted() -> Failure {
 
 fn under_way() -> Failure {
     Failure::new(FailureCode::Busy, "a transfer is under way there")
+}
+
+fn not_permitted() -> Failure {
+    Failure::new(FailureCode::Permission, "the receiver keeps it")
 }
 
 fn not_empty() -> Failure {

@@ -125,7 +125,8 @@ fn existing_files_are_kept_unless_told_to_replace() {
     assert_eq!(failure.code, FailureCode::Exists);
     assert_eq!(fs::read(output.path().join("late")).unwrap(), b"theirs");
 
-    let forceful = Store::open(output.path(), StoreOptions { replace: true, ..StoreOptions::default() }).unwrap();
+    let forceful =
+        Store::open(output.path(), StoreOptions { replace: true.into(), ..StoreOptions::default() }).unwrap();
     put(&forceful, "f", b"new").unwrap();
     assert_eq!(fs::read(output.path().join("f")).unwrap(), b"new");
     fs::create_dir(output.path().join("d")).unwrap();
@@ -142,7 +143,8 @@ fn links_which_lead_outside_are_not_followed() {
     std::os::unix::fs::symlink(outside.path(), output.path().join("d")).unwrap();
     std::os::unix::fs::symlink(outside.path().join("victim"), output.path().join("l")).unwrap();
     for force in [false, true] {
-        let store = Store::open(output.path(), StoreOptions { replace: force, ..StoreOptions::default() }).unwrap();
+        let store =
+            Store::open(output.path(), StoreOptions { replace: force.into(), ..StoreOptions::default() }).unwrap();
         assert_eq!(put(&store, "d/victim", b"evil").unwrap_err().code, FailureCode::Name);
         assert_eq!(
             store.make_directory(&name("d"), &entry(), &mut Changed::default()).unwrap_err().code,
@@ -162,7 +164,7 @@ fn links_which_lead_outside_are_not_followed() {
 #[test]
 fn a_file_in_the_place_of_a_directory_is_a_clear_failure() {
     let output = tempfile::tempdir().unwrap();
-    let store = Store::open(output.path(), StoreOptions { replace: true, ..StoreOptions::default() }).unwrap();
+    let store = Store::open(output.path(), StoreOptions { replace: true.into(), ..StoreOptions::default() }).unwrap();
     put(&store, "f", b"x").unwrap();
     assert_eq!(
         store.make_directory(&name("f"), &entry(), &mut Changed::default()).unwrap_err().code,
@@ -270,7 +272,9 @@ fn a_directory_swapped_for_a_link_while_a_file_is_written_leads_nothing_outside(
     fs::create_dir_all(output.join("d")).unwrap();
     fs::create_dir(&outside).unwrap();
     for replace in [false, true] {
-        let store = Store::open(&output, StoreOptions { replace, sync: true, ..StoreOptions::default() }).unwrap();
+        let store =
+            Store::open(&output, StoreOptions { replace: replace.into(), sync: true, ..StoreOptions::default() })
+                .unwrap();
         let mut staged = store.begin(&name("d/f"), 0, &mut Changed::default()).unwrap();
         fs::rename(output.join("d"), output.join("away")).unwrap();
         std::os::unix::fs::symlink(&outside, output.join("d")).unwrap();

@@ -7,9 +7,9 @@ use dfcp::{Cipher, Pattern, StaticKey};
 use dfcp_framing::names::is_temporary;
 
 use super::*;
-use crate::SKIPPED_AFTER_FAILURE;
 use crate::exclude::Exclude;
 use crate::seal::Seal;
+use crate::skipped::SKIPPED_AFTER_FAILURE;
 use crate::transport::memory::{Memory, connection};
 
 /// Runs something without the right to override permissions, which root has.
@@ -52,7 +52,7 @@ impl Drop for Mount {
 }
 
 /// A connection whose receiver knows the key of its sender.
-fn known() -> (Memory, Memory) {
+pub(super) fn known() -> (Memory, Memory) {
     let (near, mut far) = connection(8, 100_000);
     far.seal = Some(Seal {
         pattern: Pattern::Pinned,
@@ -97,9 +97,9 @@ impl Sides {
     /// Sends the tree. Every stream beside the first one is dead after `path_bytes`.
     fn send(&self, options: SendOptions, replace: bool, path_bytes: Option<usize>) -> Option<Done> {
         let store_options = StoreOptions {
-            allow_delete: true,
+            allow_delete: true.into(),
             allow_update: true,
-            replace,
+            replace: replace.into(),
             keep_unfinished: true,
             ..StoreOptions::default()
         };

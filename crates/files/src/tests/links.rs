@@ -44,7 +44,7 @@ fn linking() -> SendOptions {
 }
 
 fn replacing() -> StoreOptions {
-    StoreOptions { replace: true, allow_delete: true, keep_unfinished: true, ..StoreOptions::default() }
+    StoreOptions { replace: true.into(), allow_delete: true.into(), keep_unfinished: true, ..StoreOptions::default() }
 }
 
 impl Sides {

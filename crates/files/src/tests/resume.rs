@@ -199,7 +199,7 @@ fn own_files_that_are_the_same_are_not_written_again_with_force() {
             .unwrap();
     }
     let there = tempfile::tempdir().unwrap();
-    let replacing = StoreOptions { replace: true, keep_unfinished: true, ..StoreOptions::default() };
+    let replacing = StoreOptions { replace: true.into(), keep_unfinished: true, ..StoreOptions::default() };
     for (has_met, is_first) in [(false, true), (false, false), (true, false)] {
         let states = || {
             let found = walkdir::WalkDir::new(there.path()).sort_by_file_name().into_iter().map(Result::unwrap);
@@ -212,7 +212,7 @@ fn own_files_that_are_the_same_are_not_written_again_with_force() {
             let seal = far.seal.unwrap();
             let pattern = if has_met { Pattern::Pinned } else { Pattern::FirstContact };
             near.seal = Some(Seal { pattern, peer: Some(StaticKey::from_seed(&[9; 32]).public()), ..seal });
-            let store = Arc::new(Store::open(there.path(), replacing).unwrap());
+            let store = Arc::new(Store::open(there.path(), replacing.clone()).unwrap());
             let (sent, received) = tokio::join!(
                 send(near, roots(std::slice::from_ref(&root)), SendOptions::default(), Arc::new(Log::default()) as _),
                 receive(far, store, Arc::new(Log::default()) as _, std::future::pending())
@@ -308,7 +308,7 @@ fn long(seed: u8) -> Vec<u8> {
 
 /// Sends `file`, which is written over with `after` once `bytes` of them have come beside the first stream.
 fn send_changing(file: &Path, output: &Path, options: SendOptions, bytes: usize, after: &[u8]) -> Report {
-    let store = StoreOptions { keep_unfinished: true, replace: true, ..StoreOptions::default() };
+    let store = StoreOptions { keep_unfinished: true, replace: true.into(), ..StoreOptions::default() };
     let store = Arc::new(Store::open(output, store).unwrap());
     run(async {
         let (near, far) = known(1);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use dfcp_files::error::TransferError;
+use dfcp_files::TransferError;
 use dfcp_files::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
 use dfcp_files::reading::read_frame;
 use dfcp_files::transport::{Handle, Transport};

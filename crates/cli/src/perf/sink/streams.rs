@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use dfcp_files::error::TransferError;
+use dfcp_files::TransferError;
 use dfcp_files::limits::SENDER_SILENCE_MAX;
 use dfcp_files::reading::read_frame;
 use dfcp_files::transport::{Handle, RecvStream, Streams, Transport};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dfcp::{Config, Listener, PeerKey, Rate, Stream, StreamLimits};
-use dfcp_files::error::TransferError;
+use dfcp_files::TransferError;
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::{Service, kind};
 use dfcp_framing::limits::PERF_STREAMS_MAX;

@@ -4,8 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use dfcp_files::reading::{read_frame, read_preamble};
-use dfcp_files::receive::receive_over;
-use dfcp_files::store::{Store, StoreOptions};
+use dfcp_files::{Receiver, Store, StoreOptions};
 use dfcp_framing::files::{Hello, ToSender};
 use indicatif::MultiProgress;
 use serde_json::json;
@@ -84,7 +83,8 @@ async fn is_served(it: Listening) {
     let output = it.folder.path().join("output");
     let store = Arc::new(Store::open(&output, StoreOptions::default()).unwrap());
     let shown = Arc::new(crate::progress::Display::new(&MultiProgress::new(), "it", true, false));
-    let received = receive_over(friend, SERVICE, store, shown, std::future::pending()).await.unwrap();
+    let receiver = Receiver::new(store).from_called().observer(shown);
+    let received = receiver.receive(friend).finish().await.unwrap();
     assert_eq!((received.stored, received.failed), (1, 0));
     assert_eq!(fs::read_to_string(output.join(SECRET)).unwrap(), SECRET);
     it.sender.await.unwrap().unwrap();

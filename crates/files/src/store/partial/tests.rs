@@ -239,7 +239,7 @@ fn a_file_that_begins_anew_is_taken_from_the_session_that_had_it() {
     first.lock().as_mut().unwrap().write(&content()[..1_000_000]).unwrap();
     let (second, _) = begin(&store, &alice(), Beginning::New).unwrap();
     assert!(first.lock().is_none());
-    assert!(second.lock().as_ref().unwrap().is_empty());
+    assert_eq!(second.lock().as_ref().unwrap().len(), 0);
     // A sender with another key is not concerned.
     let (other, _) = begin(&store, &bob(), Beginning::New).unwrap();
     assert!(second.lock().is_some() && other.lock().is_some());
@@ -275,7 +275,7 @@ fn a_beginning_whose_file_is_there_is_not_offered() {
     fs::write(here.path().join("d/f"), "something").unwrap();
     assert_eq!(resumable(&store, &alice()), []);
     assert!(begin(&store, &alice(), Beginning::At(offset_of(1_000_000))).is_err());
-    let options = StoreOptions { keep_unfinished: true, replace: true, ..StoreOptions::default() };
+    let options = StoreOptions { keep_unfinished: true, replace: true.into(), ..StoreOptions::default() };
     assert_eq!(resumable(&Store::open(here.path(), options).unwrap(), &alice()).len(), 1);
 }
 
