@@ -13,7 +13,7 @@ use assert_cmd::Command;
 use dfcp_kernel::Kernel;
 use serde_json::Value;
 
-/// Whether there is a kernel; says why not.
+/// True if there is a kernel; prints the reason if there is none.
 fn has_kernel() -> bool {
     Kernel::find(None).inspect_err(|error| eprintln!("skipped: {error}")).is_ok()
 }

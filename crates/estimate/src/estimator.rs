@@ -37,13 +37,13 @@ pub struct BusyPeriod {
 }
 
 impl BusyPeriod {
-    /// From its first test packet to its last one.
+    /// Duration from its first test packet to its last one.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.end.since(self.start)
     }
 
-    /// At which the queue was served, bit/s.
+    /// Rate at which the queue was served, bit/s.
     #[must_use]
     pub fn rate_bps(&self) -> f64 {
         8e9 * self.bytes as f64 / self.end.as_ns().saturating_sub(self.start.as_ns()).max(1) as f64
@@ -96,7 +96,7 @@ struct Busy {
     /// Arrival of the first test packet (`t[s]`), and all bytes until then.
     start: Time,
     start_bytes: u64,
-    /// The same of the latest one.
+    /// Time of the latest test packet.
     end: Time,
     end_bytes: u64,
 }
@@ -128,7 +128,7 @@ pub struct Estimator {
 }
 
 impl Estimator {
-    /// One that has seen nothing.
+    /// An estimator that has seen nothing.
     ///
     /// # Errors
     /// A parameter outside its range.
@@ -161,7 +161,7 @@ impl Estimator {
     /// Time goes back; nothing has changed then.
     pub fn probe(&mut self, probe: Probe) -> Result<Option<BusyPeriod>, TimeError> {
         let probe = Probe { at: self.advance(probe.at)?, ..probe };
-        // Those which are late or come twice were served as well.
+        // Late and duplicate packets were served by the queue as well.
         self.bytes = self.bytes.saturating_add(u64::from(probe.size_bytes));
         let Some(last) = self.last else {
             self.counts.probes += 1;
@@ -283,7 +283,7 @@ impl Estimator {
         self.bytes
     }
 
-    /// For how long the latest test packet waited in the queue, as modelled; `None` while it is not.
+    /// Time that the latest test packet waited in the queue, as modelled; `None` without a model.
     #[must_use]
     pub fn queue(&self) -> Option<Duration> {
         self.model.map(|model| Duration::from_nanos(model.queue_ns))

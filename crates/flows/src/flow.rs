@@ -77,7 +77,7 @@ impl Told {
         self.views.0.borrow().iter().fold(row, |row, view| view(row))
     }
 
-    /// From now on, an end adds to it what it knows.
+    /// Adds an end's view, from now on.
     pub(crate) fn add_view(&self, view: impl Fn(FlowColumns) -> FlowColumns + 'static) {
         self.views.0.borrow_mut().push(Box::new(view));
     }
@@ -145,9 +145,9 @@ pub trait Hosts {
 /// Hosts and clocks of the flows.
 #[derive(Debug)]
 pub struct Surroundings<'run, H> {
-    /// Their hosts.
+    /// Hosts of the flows.
     pub hosts: &'run H,
-    /// Its time 0 is the start of the run.
+    /// The run's clock, whose time 0 is its start.
     pub clock: Clock,
     /// Clock of DFCP's endpoints.
     pub now: fn() -> Instant,
@@ -250,7 +250,7 @@ fn device_bps(spec: &FlowSpec, has_devices: bool) -> Option<u64> {
     (!has_devices && spec.access_bps > 0).then_some(spec.access_bps)
 }
 
-/// The same, where a sender that sends at the rate of its line has to be told that rate.
+/// The transport, told the rate of the device if it sends at the rate of its line.
 fn transport_at(spec: &FlowSpec, device_bps: Option<u64>) -> Result<Transport, String> {
     let is_dfcp = spec.transport.kind.is_dfcp();
     let mut carrier = Carrier { codec: is_dfcp.then_some(true), ..spec.transport.clone() };

@@ -1,4 +1,4 @@
-//! Where built kernels are: `dfcp/kernel/<release>-<hash>/linux` in the user's cache directory.
+//! The directory of built kernels: `dfcp/kernel/<release>-<hash>/linux` in the user's cache directory.
 
 use std::fs;
 use std::io;
@@ -23,12 +23,12 @@ pub struct Cached {
     pub directory: PathBuf,
     /// The kernel in it, or why it cannot be used.
     pub kernel: Result<Kernel, KernelError>,
-    /// How it was built; `None` if that is not there or damaged.
+    /// Its build record; `None` if `build.json` is missing or damaged.
     pub info: Option<BuildInfo>,
 }
 
 impl Cache {
-    /// That of the user: `dfcp/kernel` in `$XDG_CACHE_HOME` or `~/.cache`. It need not exist.
+    /// The user's cache: `dfcp/kernel` in `$XDG_CACHE_HOME` or `~/.cache`. It need not exist.
     ///
     /// # Errors
     /// There is no home directory.
@@ -43,13 +43,13 @@ impl Cache {
         Self(path.to_owned())
     }
 
-    /// Where it is.
+    /// The directory's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// All entries, the newest release first; those which cannot be used come last.
+    /// All entries, the newest release first; unusable ones come last.
     ///
     /// # Errors
     /// The directory is there and cannot be read.

@@ -1,4 +1,4 @@
-//! From plans to runs.
+//! Expands plans to runs.
 
 use std::fmt;
 
@@ -53,7 +53,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Of a value in a plan.
+    /// The level of a value in a plan.
     #[must_use]
     pub fn of(value: &Value) -> Self {
         match as_number(value) {
@@ -100,7 +100,7 @@ pub struct Run {
     pub tolerance_with_loss: Option<f64>,
     /// Platform that makes it.
     pub engine: Engine,
-    /// Of all that decides its figures.
+    /// Hash of all that decides its figures.
     pub hash: String,
 }
 
@@ -128,7 +128,7 @@ impl Run {
         Self { hash: run.key(), ..run }
     }
 
-    /// The same on another platform.
+    /// The run on another platform.
     #[must_use]
     pub fn on(&self, engine: &Engine) -> Self {
         let run = Self { engine: engine.clone(), ..self.clone() };
@@ -272,7 +272,7 @@ fn scenario_at(
 /// Parameters of estimators, which are to see the same traffic whatever they are.
 const OF_ESTIMATORS: [&str; 2] = ["probe_every_ms", "threshold_ms"];
 
-/// Of a point and repetition: all series meet the same losses as far as that has a meaning.
+/// Seed of a point and repetition: all series meet the same losses as far as that has a meaning.
 fn seed(plan: &str, point: &Point, repetition: u32) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(plan.as_bytes());

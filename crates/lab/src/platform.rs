@@ -16,7 +16,7 @@ use crate::trace::{Settings, TraceError, Traced, trace};
 pub struct Engine {
     /// Its name: `sim`, `kernel-6.12.117`, or `testbed-6.18.44`.
     pub platform: String,
-    /// Of all that decides what a run gives on it, beside the scenario and the seed: its code.
+    /// Hash of the platform's code, which decides a run together with the scenario and the seed.
     pub hash: String,
 }
 
@@ -24,7 +24,7 @@ pub struct Engine {
 pub(crate) const SIM: &str = "sim";
 
 impl Engine {
-    /// The simulator's.
+    /// The simulator's engine.
     #[must_use]
     pub fn sim() -> Self {
         Self { platform: SIM.to_owned(), hash: env!("DFCP_ENGINE").to_owned() }
@@ -48,7 +48,7 @@ pub trait Platform: Send + Sync + std::fmt::Debug {
     /// Engine named in its records.
     fn engine(&self) -> &Engine;
 
-    /// Why it cannot make the runs of `scenario`, in a sentence; `None` if it can.
+    /// The reason it cannot make the runs of `scenario`, in a sentence; `None` if it can.
     fn refusal(&self, scenario: &Scenario) -> Option<String>;
 
     /// Runs that it can make at the same time; `None` for any number.

@@ -32,13 +32,13 @@ pub struct QueueLimit {
 }
 
 impl QueueLimit {
-    /// At most `packets` waiting, whatever their size.
+    /// A limit of `packets` waiting packets of any size.
     #[must_use]
     pub const fn packets(packets: usize) -> Self {
         Self { packets: Some(packets), bytes: None }
     }
 
-    /// At most `bytes` waiting, however many packets.
+    /// A limit of `bytes` waiting bytes in any number of packets.
     #[must_use]
     pub const fn bytes(bytes: u64) -> Self {
         Self { packets: None, bytes: Some(bytes) }
@@ -83,7 +83,7 @@ pub struct LinkConfig {
     pub loss: Loss,
     /// Limit of packets waiting for the bottleneck; beyond it packets are dropped.
     pub queue: QueueLimit,
-    /// In which order they are sent, and which are dropped.
+    /// Queue discipline: the order of waiting packets, and the choice of those to drop.
     pub discipline: Discipline,
     /// Probability that a packet arrives later by `reorder_delay`, so that those behind it overtake it. (At 1 all are
     /// late alike and the order stays.)

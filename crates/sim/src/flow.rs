@@ -31,7 +31,7 @@ pub enum Transport {
 pub struct FlowConfig {
     /// Time at which the sender opens the connection.
     pub start: Time,
-    /// From then on both ends are silent, as if their hosts had been switched off.
+    /// Time from which both ends are silent, as if their hosts had been switched off.
     pub stop: Option<Time>,
     /// Times at which its sender gets another address, in order, as behind a NAT whose mapping has expired: packets to the address before
     /// are lost. DFCP and QUIC go on by a validated path; TCP's connection ends.
@@ -46,7 +46,7 @@ pub struct FlowConfig {
     pub transport: Transport,
 }
 
-/// Why a flow cannot be added.
+/// A flow cannot be added.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowError {
@@ -91,7 +91,7 @@ pub struct FlowReport {
     pub delivered_bytes: u64,
     /// Results of its messages, if it has some.
     pub messages: Option<MessageReport>,
-    /// Why it ended early.
+    /// Error that ended it early.
     pub failure: Option<String>,
 }
 
@@ -100,12 +100,12 @@ pub(crate) struct Flow {
     /// Sender, receiver.
     pub(crate) ends: [End; 2],
     pub(crate) slots: [Slot; 2],
-    /// From the sender, from the receiver.
+    /// Routes from the sender and from the receiver.
     pub(crate) routes: [Vec<LinkId>; 2],
     bytes: Option<u64>,
     stop: Option<Time>,
     rebinds: Vec<Time>,
-    /// Why it ended early, if its ends do not know.
+    /// Error that ended it early and that its ends do not know.
     failure: Option<String>,
     started_at: Time,
     first_byte_at: Option<Time>,
@@ -156,7 +156,7 @@ impl Flow {
         false
     }
 
-    /// After something was delivered to an end.
+    /// Notes that something was delivered to an end.
     pub(crate) fn note_progress(&mut self, now: Time) {
         if self.confirmed_at.is_some() {
             return;

@@ -252,7 +252,7 @@ fn a_path_that_is_narrower_than_any_packet_is_named() {
     }
 }
 
-/// Whatever a path of the base size loses, and for however long nothing passes, it is not called too narrow.
+/// A path of the base size is never called too narrow, at any loss and after any outage.
 #[test]
 fn neither_loss_nor_an_outage_makes_a_path_too_narrow() {
     for seed in 0..8 {

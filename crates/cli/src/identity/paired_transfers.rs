@@ -78,7 +78,7 @@ impl PairedTransfers {
         Self { path: directory.paired_transfers() }
     }
 
-    /// Those which are valid at `now`; none if there is no file.
+    /// Transfers that are valid at `now`; none if there is no file.
     ///
     /// # Errors
     /// It cannot be used, or others can read or change it, or it is a link.

@@ -9,7 +9,7 @@ pub(super) const COMPONENT_MIN: [u32; 3] = [2, 8, 16];
 /// The bits of each component that its recurrence uses (the constants C of the paper).
 pub(super) const COMPONENT_MASK: [u32; 3] = [0xffff_fffe, 0xffff_fff8, 0xffff_fff0];
 
-/// SeekableRng after seeding, as in the kernel, so that similar seeds diverge.
+/// Draws after seeding, as in the kernel, so that similar seeds diverge.
 const WARM_UP_DRAWS: usize = 6;
 
 /// A maximally equidistributed combined Tausworthe generator of 32-bit numbers, period about 2⁸⁸.

@@ -1,4 +1,4 @@
-//! What is written beside a built kernel.
+//! The record of a build, written beside the kernel.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,27 +11,27 @@ use crate::limits::BUILD_INFO_BYTES_MAX;
 /// Name of the file.
 pub(crate) const FILE: &str = "build.json";
 
-/// How a kernel was built: `build.json` beside it.
+/// The record of a kernel's build: `build.json` beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BuildInfo {
-    /// What the kernel calls itself, as `6.12.117`.
+    /// The kernel's release, as `6.12.117`.
     pub release: String,
     /// Debian's package of its source, as `linux-source-6.12`.
     pub package: String,
     /// The package's version, as `6.12.117-1~deb12u1`.
     pub package_version: String,
-    /// Of the source package, the options and the way of building: hex digits.
+    /// Hash of the source package, the options and the way of building: hex digits.
     pub hash: String,
     /// The options asked for, as `CONFIG_NET=y`.
     pub options: Vec<String>,
     /// The compiler, as it names itself.
     pub compiler: String,
-    /// How long all took, seconds.
+    /// Duration of the whole build, seconds.
     pub seconds: f64,
 }
 
 impl BuildInfo {
-    /// That of the kernel in this directory; `None` if it is not there or damaged.
+    /// The record of the kernel in this directory; `None` if it is missing or damaged.
     pub(crate) fn read(directory: &Path) -> Option<Self> {
         let mut text = String::new();
         let file = File::open(directory.join(FILE)).ok()?;

@@ -15,9 +15,9 @@ const LABEL_CHARS_MAX: usize = 40;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum FlowName {
-    /// By its place, counted from 1.
+    /// The flow's place, counted from 1.
     Number(usize),
-    /// By its label.
+    /// The flow's label.
     Label(String),
 }
 

@@ -8,9 +8,9 @@ use serde::Deserialize;
 pub struct MessagesTable {
     /// Bytes of each.
     pub bytes: u32,
-    /// From one to the next.
+    /// Interval of messages, ms.
     pub every_ms: f64,
-    /// From handing over until a message is worth nothing.
+    /// Time from handing over until a message is worth nothing, ms.
     pub deadline_ms: f64,
     /// Share that should come in time, percent; DFCP alone takes it as an order. Default 99.9.
     #[serde(default = "target_percent")]

@@ -96,7 +96,7 @@ impl Source {
         Self::parse_with(file, text, &[])
     }
 
-    /// The same of a plan which brings traces along, by name and text: those are not looked for.
+    /// Parses a plan that brings traces along, by name and text: those are not read from files.
     fn parse_with(file: &str, text: &str, traces: &[(&str, &str)]) -> Result<Self, PlanError> {
         let plan = toml::from_str(text).map_err(|error| PlanError {
             file: file.to_owned(),

@@ -151,22 +151,22 @@ pub struct Topology {
     pub ce_threshold_us: Option<f64>,
     /// Packets which may wait. Default 10 000, large enough not to limit.
     pub buffer_packets: Option<usize>,
-    /// The same in bandwidth-delay products of the longest round trip through it.
+    /// The buffer in bandwidth-delay products of the longest round trip through it.
     pub buffer_bdp: Option<f64>,
     /// A buffer given in bandwidth-delay products has this many packets at least.
     pub buffer_least_packets: Option<usize>,
     /// Other impairments of bottlenecks.
     #[serde(default)]
     pub impairments: Impairments,
-    /// Of a parking lot, from left to right.
+    /// Links of a parking lot, from left to right.
     #[serde(default)]
     pub bottlenecks: Vec<Spanned<Bottleneck>>,
-    /// Of a graph; each goes both ways, but two which connect the same nodes in opposite directions, of which each goes its own.
+    /// Links of a graph. Each goes both ways, except two that connect the same nodes in opposite directions: each of these goes its own.
     #[serde(default)]
     pub links: Vec<Spanned<GraphLink>>,
-    /// Of the shape `random`: what is drawn from.
+    /// Distributions that the shape `random` is drawn from.
     pub random: Option<Random>,
-    /// Of the shape `random`: which draw.
+    /// Number of the draw of the shape `random`.
     #[serde(default)]
     pub scenario: u64,
 }
@@ -254,7 +254,7 @@ pub struct Bottleneck {
     pub ce_threshold_us: Option<f64>,
     /// Packets which may wait.
     pub buffer_packets: Option<usize>,
-    /// The same in bandwidth-delay products.
+    /// The buffer in bandwidth-delay products.
     pub buffer_bdp: Option<f64>,
 }
 
@@ -264,7 +264,7 @@ pub struct Bottleneck {
 pub struct GraphLink {
     /// A node's name.
     pub from: String,
-    /// Another's.
+    /// The other node.
     pub to: String,
     /// The rest as for a bottleneck.
     #[serde(default)]
@@ -329,9 +329,9 @@ pub struct Flows {
     pub estimate: Option<EstimateTable>,
     /// Bottlenecks crossed, first and last, counted from 1. Default: all.
     pub over: Option<(usize, usize)>,
-    /// Of a graph: the sender's node.
+    /// The sender's node in a graph.
     pub from: Option<String>,
-    /// Of a graph: the receiver's node.
+    /// The receiver's node in a graph.
     pub to: Option<String>,
     /// Their transport, instead of the series's.
     #[serde(default, deserialize_with = "transport::perhaps_named")]
@@ -357,7 +357,7 @@ pub struct Ends {
     /// Receiver's memory for blocks which are not read, KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_memory_kib: Option<u64>,
-    /// By how many millionths the receiver's clock is faster than it should be; slower if negative.
+    /// Drift of the receiver's clock, millionths: faster if positive, slower if negative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_ppm: Option<i32>,
     /// Interval of the batches in which packets arrive at the receiver, ms, as from an interface which coalesces.
@@ -462,11 +462,11 @@ pub struct Change {
     /// Number of the bottleneck, from 1, the default.
     #[serde(default = "first")]
     pub bottleneck: usize,
-    /// From then on, Mbit/s.
+    /// Rate from then on, Mbit/s.
     pub rate_mbps: Option<f64>,
-    /// From then on: one-way delay, ms.
+    /// One-way delay from then on, ms.
     pub delay_ms: Option<f64>,
-    /// From then on: independent loss.
+    /// Independent loss from then on.
     pub loss: Option<f64>,
 }
 

@@ -13,7 +13,7 @@ pub struct WebTable {
     pub connections: u32,
     /// Bytes of a connection, on average.
     pub connection_bytes: u64,
-    /// From one page to the next, on average.
+    /// Mean time from one page to the next, s.
     pub page_every_s: f64,
 }
 
@@ -21,7 +21,7 @@ pub struct WebTable {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EstimateTable {
-    /// From one test packet to the next. Default 100.
+    /// Interval of test packets, ms. Default 100.
     pub probe_every_ms: Option<f64>,
     /// The queueing delay from which the queue counts as busy. Default 20, or the interval if that is less.
     pub threshold_ms: Option<f64>,

@@ -115,7 +115,7 @@ pub enum Role {
     Responder,
 }
 
-/// Why a handshake did not go on. Whatever the error, the state is as before.
+/// A handshake cannot go on. After any of these errors, the state is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HandshakeError {
     /// A message that came is too short or too long for its place.

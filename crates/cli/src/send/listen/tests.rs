@@ -19,7 +19,7 @@ use crate::identity::AuthorizedList;
 use crate::limits::{PAIRING_GUESSES_MAX, PAIRING_WRONG_MAX, UNADMITTED_MAX};
 use crate::serving::tests::{Street, last_code, settle};
 
-/// In the name of the file, and all of its content.
+/// Name and content of the secret file.
 const SECRET: &str = "of-nobody-else";
 
 /// Most bytes for a stranger: a preamble and a refusal.

@@ -54,7 +54,7 @@ pub(super) fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a00_0001 + node as u32)
 }
 
-/// Of the device of an edge at its first node.
+/// Address of an edge's device at its first node.
 pub(super) fn mac(edge: usize) -> Mac {
     let [_, a, b, c] = (edge as u32).to_be_bytes();
     [0x02, 0, 0, a, b, c] // locally administered
