@@ -46,6 +46,7 @@ pub mod relay;
 pub mod retry;
 pub mod send;
 pub mod serving;
+pub mod session_error;
 mod silence;
 pub mod stats;
 pub mod stop;

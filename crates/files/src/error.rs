@@ -2,9 +2,11 @@
 
 use std::io;
 
-use dfcp::{ConnectionError, ParameterError, StreamError};
+use dfcp::{ConnectionError, StreamError};
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::printable;
+
+use crate::reading::ReadError;
 
 /// Reason why a whole transfer failed.
 #[derive(Debug, thiserror::Error)]
@@ -63,15 +65,6 @@ pub enum TransferError {
          --links out here; nothing was sent"
     )]
     NoLinks,
-    /// This server was not started for what the client asks.
-    #[error("the client was refused: {0}")]
-    Unsuited(String),
-    /// A socket of this machine, beside the connection.
-    #[error("datagrams of this machine cannot be taken any more ({0}); start it again")]
-    Local(io::Error),
-    /// Data is to be left undecoded, which connections of this kind cannot do.
-    #[error("{0}; start both sides with --insecure-classic")]
-    AlwaysDecoded(#[from] ParameterError),
     /// This receiver could not flush what it had stored.
     #[error("the names of the received files could not be flushed to disk: {0}; check the disk and send again")]
     Flush(io::Error),
@@ -112,9 +105,6 @@ impl TransferError {
             | Self::Cancelled
             | Self::NoDeletion
             | Self::NoLinks
-            | Self::Unsuited(_)
-            | Self::Local(_)
-            | Self::AlwaysDecoded(_)
             | Self::Flush(_)
             | Self::NotRecorded
             | Self::Random(_)
@@ -141,6 +131,16 @@ impl TransferError {
             Some(StreamError::Reset { code: 0 } | StreamError::Stopped { code: 0 }) => Self::Interrupted,
             Some(_) => Self::Stream(error),
             None => Self::Connection(error),
+        }
+    }
+}
+
+impl From<ReadError> for TransferError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Closed => Self::PeerClosed,
+            ReadError::Connection(error) => Self::Connection(error),
+            ReadError::Protocol(error) => Self::Protocol(error),
         }
     }
 }

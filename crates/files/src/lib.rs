@@ -1,5 +1,8 @@
-//! File transfer over any [`transport::Transport`], as specified in `spec/file-transfer.md`. Its frames are those of
-//! [`dfcp_framing`].
+//! Files and directories over a session of [`dfcp`], as specified in `spec/file-transfer.md`: sent, verified by their BLAKE3 hashes, resumed.
+//!
+//! A [`Sender`] sends [`Root`]s, a [`Receiver`] stores them in a [`Store`]. Both give a [`Transfer`]: a stream of [`Event`]s with a [`Report`] at
+//! its end, which can be cancelled. Without options nothing is overwritten, deleted or followed; a [`Permission`] says yes, to all or by a callback.
+//! Any [`transport::Transport`] will do, a [`dfcp::Stream`] is one.
 //!
 //! ```text
 //! sender    walk ─► read, hash, encode ─► connection       verdicts ◄─ connection
@@ -8,7 +11,7 @@
 //!            (async)      (async)         (thread)            (async)
 //! ```
 //!
-//! Files follow each other without waiting for verdicts, so many small ones cost no round trip each.
+//! Files follow each other without waiting for verdicts, so many small ones cost no round trip each. The frames are those of [`dfcp_framing`].
 
 #![forbid(unsafe_code)]
 

@@ -22,7 +22,7 @@ pub struct SendOptions {
     pub delete: bool,
     /// Keeps symbolic links that lead inside of what is sent, and hard links between files of it.
     pub links: bool,
-    /// Sends what a symbolic link inside a directory leads to, under the link's name: asked about the path of each. Comes before `links`.
+    /// Sends what a symbolic link inside a directory leads to, under the link's name: asked about the path of each. The link itself is not sent then.
     pub follow: Permission,
     /// Counts anything that is left out as a failure.
     pub strict: bool,

@@ -1,17 +1,30 @@
 //! Reads frames from a stream.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 
+use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::{HEADER_BYTES, Header, PREAMBLE_BYTES, Service};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::error::TransferError;
+/// Reason why a frame or a preamble could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The stream has ended in the middle of it.
+    #[error("the peer closed the stream in the middle of a frame")]
+    Closed,
+    /// The stream or its connection broke.
+    #[error("the connection was lost: {0}")]
+    Connection(io::Error),
+    /// The peer broke the protocol.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+}
 
 /// Reads the next frame's body into `body` and returns its type; `None` if the stream ends before it.
 ///
 /// # Errors
-/// [`TransferError::PeerClosed`] in the middle of a frame, and bodies above their limit.
-pub async fn read_frame<R>(reader: &mut R, body: &mut Vec<u8>) -> Result<Option<u8>, TransferError>
+/// [`ReadError::Closed`] in the middle of a frame, and bodies above their limit.
+pub async fn read_frame<R>(reader: &mut R, body: &mut Vec<u8>) -> Result<Option<u8>, ReadError>
 where
     R: AsyncRead + Unpin,
 {
@@ -25,12 +38,12 @@ where
 ///
 /// # Errors
 /// As [`read_frame`].
-pub async fn read_header<R>(reader: &mut R) -> Result<Option<Header>, TransferError>
+pub async fn read_header<R>(reader: &mut R) -> Result<Option<Header>, ReadError>
 where
     R: AsyncRead + Unpin,
 {
     let mut header = [0; HEADER_BYTES];
-    let got = reader.read(&mut header).await.map_err(TransferError::Connection)?;
+    let got = reader.read(&mut header).await.map_err(ReadError::Connection)?;
     if got == 0 {
         return Ok(None);
     }
@@ -41,8 +54,8 @@ where
 /// Reads and checks the peer's preamble.
 ///
 /// # Errors
-/// See [`Service::check`]; [`TransferError::PeerClosed`] if it is cut short.
-pub async fn read_preamble<R>(reader: &mut R, service: Service) -> Result<(), TransferError>
+/// See [`Service::check`]; [`ReadError::Closed`] if it is cut short.
+pub async fn read_preamble<R>(reader: &mut R, service: Service) -> Result<(), ReadError>
 where
     R: AsyncRead + Unpin,
 {
@@ -54,18 +67,17 @@ where
 /// Fills `out`.
 ///
 /// # Errors
-/// [`TransferError::PeerClosed`] if the stream ends first.
-pub async fn read_exact<R: AsyncRead + Unpin>(reader: &mut R, out: &mut [u8]) -> Result<(), TransferError> {
+/// [`ReadError::Closed`] if the stream ends first.
+pub async fn read_exact<R: AsyncRead + Unpin>(reader: &mut R, out: &mut [u8]) -> Result<(), ReadError> {
     match reader.read_exact(out).await {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(TransferError::PeerClosed),
-        Err(error) => Err(TransferError::Connection(error)),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(ReadError::Closed),
+        Err(error) => Err(ReadError::Connection(error)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use dfcp_framing::error::ProtocolError;
     use dfcp_framing::limits::{CONTROL_BYTES_MAX, DATA_BYTES_MAX};
     use dfcp_framing::{files::ToReceiver, frame::kind};
     use proptest::prelude::*;
@@ -84,7 +96,7 @@ mod tests {
         assert!(block_on(read_frame(&mut &[][..], &mut body)).unwrap().is_none());
         for cut in 1..bytes.len() {
             let result = block_on(read_frame(&mut &bytes[..cut], &mut body));
-            assert!(matches!(result, Err(TransferError::PeerClosed)), "cut at {cut}");
+            assert!(matches!(result, Err(ReadError::Closed)), "cut at {cut}");
         }
     }
 
@@ -95,7 +107,7 @@ mod tests {
             bytes.extend_from_slice(&(max as u32 + 1).to_be_bytes());
             let mut body = Vec::new();
             let error = block_on(read_frame(&mut &bytes[..], &mut body)).unwrap_err();
-            assert!(matches!(error, TransferError::Protocol(ProtocolError::TooLarge { .. })), "{error}");
+            assert!(matches!(error, ReadError::Protocol(ProtocolError::TooLarge { .. })), "{error}");
             assert_eq!(body.capacity(), 0);
         }
     }
@@ -105,7 +117,7 @@ mod tests {
         let preamble = Service::Files.preamble();
         for cut in 0..PREAMBLE_BYTES {
             let result = block_on(read_preamble(&mut &preamble[..cut], Service::Files));
-            assert!(matches!(result, Err(TransferError::PeerClosed)), "cut at {cut}");
+            assert!(matches!(result, Err(ReadError::Closed)), "cut at {cut}");
         }
         assert!(block_on(read_preamble(&mut &preamble[..], Service::Files)).is_ok());
     }

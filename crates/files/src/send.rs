@@ -282,7 +282,7 @@ async fn listen<R: AsyncRead + Unpin>(
 ) -> Result<(), TransferError> {
     let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
     let greeted = timeout(RECEIVER_SILENCE_MAX, read_preamble(reader, service)).await.map_err(silent)?;
-    greeted.map_err(TransferError::at_sender)?;
+    greeted.map_err(|error| TransferError::from(error).at_sender())?;
     let mut greeting = Greeting { ready: Some(ready), known: None, partials: 0 };
     let (mut stored, mut failed) = (0_u32, 0_u32);
     let mut body = Vec::new();

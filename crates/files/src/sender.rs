@@ -76,8 +76,9 @@ impl Sender {
         self
     }
 
-    /// Sends what a symbolic link inside a directory leads to, under the link's name, where `follow` permits it. It is asked about the link's path.
-    /// Links that lead to a directory which they are in are left out. Comes before [`Sender::links`].
+    /// Sends what a symbolic link inside a directory leads to, under the link's name, where `follow` permits it: it is asked about the link's path.
+    /// Such a link is not sent as a link, whatever [`Sender::links`] says. A directory that is met again within itself is left out, and nothing is
+    /// deleted in directories behind links.
     #[must_use]
     pub fn follow(mut self, follow: impl Into<Permission>) -> Self {
         self.options.follow = follow.into();

@@ -25,10 +25,10 @@ use super::error::TransferError;
 use super::receive::streams::{Heard, Inlet, hear, watch_silence};
 use super::receive::{Counters, receive_within, refuse};
 use super::scope::Scope;
-use super::target::Target;
 use super::send::{pump, send};
 use super::source::{Chunk, Feed, Root, RootError};
 use super::store::{Store, StoreOptions};
+use super::target::Target;
 use super::transport::Transport;
 use super::{EntryOutcome, Observer, Report, SendOptions, Skipped, Snapshot};
 

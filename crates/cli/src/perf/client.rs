@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use dfcp_files::TransferError;
 use dfcp_files::limits::RECEIVER_SILENCE_MAX;
 use dfcp_files::reading::read_preamble;
 use dfcp_files::transport::{Handle, Transport};
@@ -27,6 +26,7 @@ use crate::output;
 use crate::progress::SILENCE_SHOWN;
 use crate::qlog;
 use crate::recording::Recording;
+use crate::session_error::SessionError;
 
 /// Shortest interval that gets a line, s: four reports make a second, more or less.
 pub(super) const INTERVAL_S: f64 = 0.875;
@@ -169,7 +169,7 @@ pub async fn messages_session<T: Transport>(
     connection: T,
     request: &messages::Request,
     on_figures: impl FnMut(&Figures),
-) -> Result<Figures, TransferError> {
+) -> Result<Figures, SessionError> {
     let handle = Handle::new(connection);
     let mut opening = Service::Perf.preamble().to_vec();
     request.encode(&mut opening);
@@ -178,14 +178,14 @@ pub async fn messages_session<T: Transport>(
 }
 
 /// Says what is wanted, and waits for the server's preamble.
-async fn open<T: Transport>(handle: &Handle<T>, opening: &[u8]) -> Result<BufReader<Handle<T>>, TransferError> {
+async fn open<T: Transport>(handle: &Handle<T>, opening: &[u8]) -> Result<BufReader<Handle<T>>, SessionError> {
     let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
     let mut writer = handle.clone();
-    writer.write_all(opening).await.map_err(TransferError::Connection)?;
-    writer.flush().await.map_err(TransferError::Connection)?;
+    writer.write_all(opening).await.map_err(SessionError::Connection)?;
+    writer.flush().await.map_err(SessionError::Connection)?;
     timeout(RECEIVER_SILENCE_MAX, read_preamble(&mut reader, Service::Perf))
         .await
-        .map_err(|_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() })??;
+        .map_err(|_| SessionError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() })??;
     Ok(reader)
 }
 
@@ -214,7 +214,7 @@ pub async fn session<T: Transport>(
     connection: T,
     request: &Request,
     on_count: impl FnMut(&Measured),
-) -> Result<Measured, TransferError> {
+) -> Result<Measured, SessionError> {
     let handle = Handle::new(connection);
     // Before the server can open streams.
     let streams = streams_for(&handle, request)?;
@@ -240,7 +240,7 @@ pub async fn both_session<T: Transport>(
     connection: T,
     request: &Request,
     on_counts: impl FnMut(&Both),
-) -> Result<Both, TransferError> {
+) -> Result<Both, SessionError> {
     let handle = Handle::new(connection);
     // Before the server can open streams.
     let streams = streams_beside(&handle, request)?;
@@ -251,7 +251,7 @@ pub async fn both_session<T: Transport>(
 }
 
 /// Waits for the server to say that raw data follows.
-async fn await_raw<T: Transport>(reader: &mut BufReader<Handle<T>>) -> Result<(), TransferError> {
+async fn await_raw<T: Transport>(reader: &mut BufReader<Handle<T>>) -> Result<(), SessionError> {
     let mut body = Vec::new();
     match next_frame(reader, &mut body, RECEIVER_SILENCE_MAX).await? {
         kind::PERF_RAW if body.is_empty() => Ok(()),

@@ -8,8 +8,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use self::measure::{Figures, Protection};
 use crate::args::PerfLocalArgs;
-use crate::units::{human_duration, human_rate};
 use crate::output;
+use crate::units::{human_duration, human_rate};
 
 /// Runs all rounds and prints what they measured.
 ///

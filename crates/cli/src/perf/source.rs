@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use dfcp_files::TransferError;
 use dfcp_files::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL};
 use dfcp_files::transport::{Handle, PathSample, Streams, Transport};
 use dfcp_framing::error::ProtocolError;
@@ -20,6 +19,7 @@ use super::noise::Noise;
 use super::wire::encode_path;
 use super::{Measured, next_frame, unexpected};
 use crate::limits::{PERF_AHEAD_BYTES_MIN, PERF_OVERTIME_MAX, PERF_TAIL_MAX};
+use crate::session_error::SessionError;
 
 /// Body of a data frame, bytes: what the source can be late by when the time is up.
 const FRAME_BYTES: usize = 64 * 1024;
@@ -42,7 +42,7 @@ pub async fn source<T: Transport>(
     request: &Request,
     beside: Option<Arc<dyn Streams>>,
     on_count: impl FnMut(&Measured),
-) -> Result<Measured, TransferError> {
+) -> Result<Measured, SessionError> {
     let progress = Arc::new(Progress::default());
     let mut emit = Box::pin(async {
         match &beside {
@@ -58,8 +58,8 @@ pub async fn source<T: Transport>(
                 Ok(()) => listen.await?,
                 // The peer may have said why; if not, the error of the connection stands.
                 Err(error) => return match timeout(CLOSE_WAIT_MAX, &mut listen).await {
-                    Ok(Err(reason @ TransferError::Refused(_))) => Err(reason),
-                    _ => Err(TransferError::Connection(error)),
+                    Ok(Err(reason @ SessionError::Refused(_))) => Err(reason),
+                    _ => Err(SessionError::Connection(error)),
                 },
             },
         }
@@ -142,7 +142,7 @@ async fn listen<T: Transport>(
     reader: &mut BufReader<Handle<T>>,
     (request, progress): (&Request, &Progress),
     mut on_count: impl FnMut(&Measured),
-) -> Result<Measured, TransferError> {
+) -> Result<Measured, SessionError> {
     let mut body = Vec::new();
     let mut measured = Measured::default();
     loop {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use dfcp_files::TransferError;
 use dfcp_files::limits::RECEIVER_SILENCE_MAX;
 use dfcp_files::reading::read_preamble;
 use dfcp_files::transport::{Handle, Transport};
@@ -18,6 +17,7 @@ use super::local::Local;
 use crate::net::{self, Connected};
 use crate::qlog::Side;
 use crate::recording::Recording;
+use crate::session_error::SessionError;
 use crate::stop::Stop;
 use crate::{contact, output};
 
@@ -76,16 +76,16 @@ pub(super) async fn session<T: Transport>(
     local: Arc<Local>,
     carrying: &Carrying,
     stop: Stop,
-) -> Result<Carried, TransferError> {
+) -> Result<Carried, SessionError> {
     let handle = Handle::new(connection);
     let mut opening = Service::Pipe.preamble().to_vec();
     carrying.worth.encode_pipe(&mut opening);
     let mut writer = handle.clone();
-    writer.write_all(&opening).await.map_err(TransferError::Connection)?;
-    writer.flush().await.map_err(TransferError::Connection)?;
+    writer.write_all(&opening).await.map_err(SessionError::Connection)?;
+    writer.flush().await.map_err(SessionError::Connection)?;
     let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
     timeout(RECEIVER_SILENCE_MAX, read_preamble(&mut reader, Service::Pipe))
         .await
-        .map_err(|_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() })??;
+        .map_err(|_| SessionError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() })??;
     carry(handle, reader, local, carrying, stop).await
 }

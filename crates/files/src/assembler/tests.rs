@@ -727,8 +727,7 @@ fn one_name_on_two_streams_is_one_file_of_either() {
         all.say(2, end_of(b"two!")).unwrap();
         all.say(1, end_of(b"one")).unwrap();
         all.assembler.publish().unwrap();
-        let (failed, last) =
-            if replaces { (None, &b"one"[..]) } else { (Some(FailureCode::Exists), &b"two!"[..]) };
+        let (failed, last) = if replaces { (None, &b"one"[..]) } else { (Some(FailureCode::Exists), &b"two!"[..]) };
         assert_eq!(all.verdicts(), [(1, None), (0, failed)]);
         assert_eq!(tree(all.output.path()), BTreeMap::from([("f".into(), last.to_vec())]));
     }

@@ -239,7 +239,7 @@ async fn hear_first<R: AsyncRead + Unpin>(
 ) -> Result<Option<(u32, bool)>, TransferError> {
     let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     let greeted = timeout(SENDER_SILENCE_MAX, read_preamble(reader, service)).await.map_err(silent)?;
-    greeted.map_err(TransferError::at_receiver)?;
+    greeted.map_err(|error| TransferError::from(error).at_receiver())?;
     let mut has_more = false;
     loop {
         let Some(frame) = inlet.read(reader, partly).await? else { return Err(TransferError::PeerClosed) };

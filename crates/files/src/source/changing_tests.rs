@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, duplex, split};
 
 use super::*;
-use crate::tests::receive;
 use crate::send::send;
 use crate::store::{Store, StoreOptions};
+use crate::tests::receive;
 use crate::{Report, SendOptions, Skipped, Snapshot};
 
 /// More than the buffers between the reader and a receiver that does not read yet.

@@ -16,9 +16,9 @@ use super::tree::Tree;
 use super::*;
 use crate::SendOptions;
 use crate::beneath::Resolution;
-use crate::tests::receive;
 use crate::send::send;
 use crate::store::{Store, StoreOptions};
+use crate::tests::receive;
 use crate::{Report, Skipped, Snapshot};
 
 /// More than the buffers between the search and a receiver that does not read yet.
