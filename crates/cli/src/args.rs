@@ -1,4 +1,4 @@
-//! The command line.
+//! Arguments: those of the commands that move files, and what several commands share.
 
 mod direction;
 mod link;
@@ -9,6 +9,7 @@ mod parameters;
 mod peers;
 mod perf;
 mod place;
+mod rate;
 mod retry;
 mod trust;
 
@@ -16,12 +17,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
 use clap::builder::ArgPredicate;
-use clap::{Args, Parser, Subcommand};
 use dfcp::{Dscp, Policy};
 use dfcp_secure::Cipher;
 
-pub use self::link::{LinkArgs, Path, QueueArg, QueueKind};
+pub use self::link::{LinkArgs, Path, QueueArg, QueueKind, Ways};
 pub use self::listen::{ListenArg, listen_at, listen_at_port};
 pub use self::messages::{MessageArgs, target_ppm, within};
 pub use self::monitor::{AuditArgs, MetricsArgs};
@@ -29,78 +30,14 @@ pub use self::parameters::{ParameterArgs, Parameters};
 pub use self::peers::PeerArgs;
 pub use self::perf::{PerfArgs, PerfClientArgs, PerfLocalArgs, PerfServerArgs, PerfSide, seconds};
 pub use self::place::{ESTIMATE_PORT, FILES_PORT, PERF_PORT, PIPE_PORT, host_or, host_port, local_address};
+pub use self::rate::RateArg;
 pub use self::retry::RetryArgs;
 pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
+use crate::key_log;
 use crate::limits::{MTU_DEFAULT_BYTES, MTU_MIN_BYTES, SENDERS_DEFAULT};
+use crate::qlog::Side;
 use crate::recording::Recording;
-use crate::relay::RelayArgs;
-use crate::units::{self, RateArg};
-
-/// Move data over lossy and long paths.
-#[derive(Debug, Parser)]
-#[command(name = "dfcp", version, propagate_version = true, arg_required_else_help = true)]
-#[command(after_help = "\
-Example:
-  there:  dfcp receive --output incoming
-  here:   dfcp send film.mkv photos/ there.example --code -
-
-The second command asks for the code which `dfcp receive` prints there. Everything is encrypted and authenticated. If only \
-the sender can be called, `dfcp send FILE.. --listen` and `dfcp receive --from HOST` do the same.
-
-Exit codes: 0 everything done and verified, 1 something failed, 2 wrong arguments, 130 interrupted. A listener that is interrupted while \
-nobody is being served ends with 0; one for a single peer (--once, `dfcp send --listen`) that has not come, with 130.
-
-Rates are bits of IP packets per second: 20M or 20mbit is 20·10⁶, as in iperf3. Sizes are bytes: 64M or 64MiB is 64·2²⁰, 64MB is 64·10⁶.
-
-DFCP_LOG=debug tells the course of each connection on standard error: calls, keys, moves of the peer, rate and circuit \
-breaker, blocks that needed more rounds, streams in sums, and why it ended, with totals. DFCP_LOG=dfcp::session=debug \
-tells that alone, DFCP_LOG=dfcp::session=trace also the opening and end of each stream.")]
-pub struct Cli {
-    /// Print nothing but errors, warnings, codes and results
-    #[arg(short, long, global = true)]
-    pub quiet: bool,
-    /// The command to run.
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-/// The commands. (`demo` joins them here, with its own arguments in `demo/`.)
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Send files and directories to a `dfcp receive`
-    Send(SendArgs),
-    /// Receive files from `dfcp send`, verified before they appear
-    Receive(ReceiveArgs),
-    /// Impair UDP on its way: loss, delay, jitter, rate and more
-    Relay(RelayArgs),
-    /// Run any program behind an emulated path
-    #[cfg(target_os = "linux")]
-    Emulate(crate::emulate::EmulateArgs),
-    /// First process of an emulation's namespace; `emulate` starts it, and its end takes the others with it.
-    #[cfg(target_os = "linux")]
-    #[command(name = crate::emulate::INIT, hide = true)]
-    EmulateInit,
-    /// One run on the testbed; `lab run --platform testbed` starts this for each.
-    #[cfg(target_os = "linux")]
-    #[command(name = crate::lab::TESTBED_RUN, hide = true)]
-    TestbedRun,
-    /// Measure a path, like iperf3
-    Perf(PerfArgs),
-    /// Carry a UDP stream, such as live video, within a deadline
-    Pipe(crate::pipe::args::PipeArgs),
-    /// Estimate how fast a path serves its user, on a live path or from a capture
-    Estimate(crate::estimate::args::EstimateArgs),
-    /// Open the encrypted datagrams in a capture, with a key log
-    Decrypt(crate::decrypt::args::DecryptArgs),
-    /// Send a real file over emulated lossy paths, by DFCP and by QUIC
-    Demo(crate::demo::DemoArgs),
-    /// Reproduce the experiments on the simulator, or run your own
-    Lab(crate::lab::args::LabArgs),
-    /// Show this user's public key, for others to trust
-    Id(IdArgs),
-    /// Write man pages, and completions for shells
-    Generate(crate::generate::GenerateArgs),
-}
+use crate::units;
 
 /// Carrier of the datagrams, as given on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -411,6 +348,21 @@ pub struct IdArgs {
 }
 
 impl PathArgs {
+    /// Begins the recordings that are asked for, of this `side` of connections.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn begin_recording(&mut self, side: Side) -> anyhow::Result<()> {
+        self.recording = Recording::begin(self.qlog.as_deref(), self.key_log, side)?;
+        Ok(())
+    }
+
+    /// The files that recordings would be written to.
+    #[must_use]
+    pub fn recorded_files(&self) -> Vec<PathBuf> {
+        key_log::path(self.key_log).into_iter().chain(self.qlog.clone()).collect()
+    }
+
     /// The flag by which everything runs without encryption, if one was given.
     pub fn insecure_flag(&self) -> Option<&'static str> {
         match () {
@@ -482,6 +434,3 @@ fn any_seconds(text: &str) -> Result<Duration, String> {
         Err(_) => units::duration(text).map_err(|error| error.to_string()),
     }
 }
-
-#[cfg(test)]
-mod tests;

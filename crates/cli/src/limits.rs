@@ -184,9 +184,6 @@ pub const QLOG_FLUSH_INTERVAL: Duration = Duration::from_millis(100);
 /// Time that a command waits at its end until its trace is written.
 pub const QLOG_FINISH_MAX: Duration = Duration::from_secs(2);
 
-/// Longest record of a run that is taken from another machine, bytes: queues over time are the most of it.
-pub const RECORD_BYTES_MAX: u64 = 64 << 20;
-
 /// Busy periods kept for `estimate --json`; more are counted.
 pub const BUSY_PERIODS_KEPT_MAX: usize = 10_000;
 

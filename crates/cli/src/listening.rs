@@ -1,11 +1,13 @@
 //! A listener's first lines: where it listens, and how others call it.
 
+pub(crate) mod own_addresses;
+
 use std::net::SocketAddr;
 
 use dfcp_framing::frame::Service;
 use serde_json::{Value, json};
 
-use crate::net::own_addresses::Reachable;
+use self::own_addresses::Reachable;
 use crate::output;
 
 /// The command that calls a listener of this `service` at `place`.

@@ -2,30 +2,24 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::IsTerminal;
+use std::env;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::Parser;
-use clap::error::ErrorKind;
-use tokio::task::JoinError;
+use dfcp_terminal::output;
+use dfcp_terminal::program::{self, End};
+use dfcp_terminal::signals::EndSignals;
 use tokio::time::timeout;
 
-use dfcp_cli::args::{Cli, Command, PerfSide};
+use dfcp_cli::args::PerfSide;
+use dfcp_cli::cli::{Cli, Command};
 #[cfg(target_os = "linux")]
 use dfcp_cli::emulate;
 use dfcp_cli::estimate::args::Source;
 use dfcp_cli::limits::GOODBYE_MAX;
-use dfcp_cli::stop::{EndSignals, Interrupted, Stop};
-use dfcp_cli::{decrypt, demo, estimate, generate, id, lab, output, perf, pipe, receive, relay, send};
-
-/// Not everything asked for is done and verified.
-const EXIT_FAILURE: u8 = 1;
-/// The command line is wrong.
-const EXIT_USAGE: u8 = 2;
-/// Ended by Ctrl-C or SIGTERM, as shells number it.
-const EXIT_INTERRUPTED: u8 = 130;
+use dfcp_cli::stop::{Interrupted, Stop};
+use dfcp_cli::{decrypt, estimate, generate, id, laboratory, perf, pipe, receive, relay, send};
 
 /// Time for the disk threads, after an interruption, to write down the progress of unfinished files or to remove them.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
@@ -34,11 +28,15 @@ const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
 const FAREWELL: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse().and_then(Cli::checked) {
+    let arguments: Vec<_> = env::args_os().skip(1).collect();
+    if laboratory::is_called(&arguments) {
+        return laboratory::start(&arguments).unwrap_or_else(|error| program::exit_code(Err(error)));
+    }
+    let cli = match Cli::of_command_line().and_then(Cli::checked) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return program::usage(&error),
     };
-    start_log();
+    program::start_log();
     if cli.quiet {
         output::be_quiet();
     }
@@ -46,33 +44,7 @@ fn main() -> ExitCode {
     if let Some(code) = without_threads(&cli.command) {
         return code;
     }
-    match start(cli) {
-        Ok(End::Done) => match output::lost() {
-            None => ExitCode::SUCCESS,
-            Some(error) => {
-                output::always(&format!(
-                    "dfcp: the work is done, but standard output cannot be written ({error}); write it elsewhere"
-                ));
-                ExitCode::from(EXIT_FAILURE)
-            }
-        },
-        Ok(End::Interrupted(sentence)) => {
-            output::always(&format!("dfcp: {sentence}"));
-            ExitCode::from(EXIT_INTERRUPTED)
-        }
-        Err(error) => {
-            output::always(&format!("dfcp: {error:#}"));
-            ExitCode::from(EXIT_FAILURE)
-        }
-    }
-}
-
-fn start_log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("DFCP_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
-    // Colours would be rubbish in a file.
-    let is_terminal = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
+    program::exit_code(start(cli))
 }
 
 /// Runs the commands that may make a user namespace, which only a process without other threads may do: before there is a runtime.
@@ -82,21 +54,12 @@ fn without_threads(command: &Command) -> Option<ExitCode> {
     let outcome = match command {
         Command::Emulate(args) => emulate::run(args),
         Command::EmulateInit => emulate::init(),
-        Command::TestbedRun => lab::testbed_run(),
         _ => return None,
     };
     Some(outcome.unwrap_or_else(|error| {
         output::always(&format!("dfcp: {error:#}"));
         ExitCode::from(emulate::EXIT_FAILURE)
     }))
-}
-
-/// The end of a command that has not failed.
-enum End {
-    /// Its work is done.
-    Done,
-    /// It was told to end before: what was broken off, and the next step.
-    Interrupted(String),
 }
 
 /// Runs the command.
@@ -113,7 +76,7 @@ fn start(cli: Cli) -> anyhow::Result<End> {
         // As a task: this thread would have to be woken for every piece of data.
         let mut command = tokio::spawn(run(cli.command, stop));
         let outcome = tokio::select! {
-            outcome = &mut command => done(outcome).map(|()| End::Done),
+            outcome = &mut command => program::joined(outcome).map(|()| End::Done),
             () = next_of(&mut signals) => {
                 let tell = async {
                     if !hears_stop || ask.send(true).is_err() {
@@ -186,56 +149,25 @@ fn interruption(command: &Command) -> &'static str {
     }
 }
 
-/// Outcome of a command. A panic in it is a panic here.
-fn done(outcome: Result<anyhow::Result<()>, JoinError>) -> anyhow::Result<()> {
-    match outcome.map_err(JoinError::try_into_panic) {
-        Ok(outcome) => outcome,
-        Err(Ok(panic)) => std::panic::resume_unwind(panic),
-        Err(Err(error)) => Err(error).context("the command was given up; report this"),
-    }
-}
-
 async fn run(command: Command, stop: Stop) -> anyhow::Result<()> {
     match command {
         Command::Send(args) => send::run(args, stop).await,
         Command::Receive(args) => receive::run(args, stop).await,
         Command::Relay(args) => Ok(relay::run(args).await?),
         #[cfg(target_os = "linux")]
-        Command::Emulate(_) | Command::EmulateInit | Command::TestbedRun => Ok(()), // has been run by `without_threads`
+        Command::Emulate(_) | Command::EmulateInit => Ok(()), // has been run by `without_threads`
         Command::Pipe(args) => pipe::run(args, stop).await,
         Command::Estimate(args) => estimate::run(args, stop).await,
         Command::Decrypt(args) => {
             let work = tokio::task::spawn_blocking(move || decrypt::run(&args));
             work.await.context("the capture was given up; report this")?
         }
-        Command::Demo(args) => demo::run(args).await,
         Command::Id(args) => id::run(&args),
-        Command::Generate(args) => generate::run(args),
-        Command::Lab(args) => lab::run(args).await,
+        Command::Generate(args) => generate::run(args, Cli::full_command()),
         Command::Perf(args) => match args.side {
             PerfSide::Server(args) => perf::server::run(args, stop).await,
             PerfSide::Client(args) => perf::client::run(args).await,
             PerfSide::Local(args) => perf::local::run(args).await,
         },
     }
-}
-
-/// Help and version as they are; anything wrong as one sentence with the next step.
-fn usage(error: &clap::Error) -> ExitCode {
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        output::line(error.render().to_string().trim_end());
-        return ExitCode::SUCCESS;
-    }
-    let text = error.render().to_string();
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        output::always(text.trim_end());
-        return ExitCode::from(EXIT_USAGE);
-    }
-    // clap spreads its message over lines, a blank one before usage and hints.
-    let words: Vec<_> =
-        text.lines().take_while(|line| !line.trim().is_empty()).flat_map(str::split_whitespace).collect();
-    let sentence = words.join(" ");
-    let sentence = sentence.strip_prefix("error: ").unwrap_or(&sentence);
-    output::always(&format!("dfcp: {sentence}; see the same command with --help"));
-    ExitCode::from(EXIT_USAGE)
 }

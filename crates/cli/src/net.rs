@@ -2,11 +2,8 @@
 
 pub mod again;
 mod attempts;
-pub mod own_addresses;
-pub mod resolve;
 #[cfg(test)]
 mod tests;
-pub mod told;
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,10 +17,10 @@ use dfcp_files::transport::{Acceptor, Transport};
 use serde_json::json;
 
 use crate::admission::Ways;
-use crate::args::{CarrierArg, HostArgs, ListenArg, PathArgs};
+use crate::args::{CarrierArg, HostArgs, ListenArg, PathArgs, RateArg};
 use crate::connection_text::add_seal;
 use crate::contact::{Contact, Next};
-use crate::units::RateArg;
+use crate::resolve::resolve;
 use crate::{output, units};
 
 /// Says on standard error what the user should know before anything runs: rate, parameters and carrier, unless a program reads
@@ -99,7 +96,7 @@ fn sealed_config(contact: &Contact, args: &PathArgs) -> Config {
 }
 
 async fn dial(host_port: &str, args: &PathArgs, config: Config) -> anyhow::Result<(Stream, String)> {
-    let addresses = resolve::resolve(host_port).await?;
+    let addresses = resolve(host_port).await?;
     let carrier = carrier(args);
     let config = with_settings(config, args)?;
     let call = |address| Stream::connect_over(carrier, address, within_mtu(config.clone(), args, address));

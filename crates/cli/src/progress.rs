@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::connection_text::rate_advice;
 use crate::groups::Groups;
+use crate::outage::OutageFigures;
 use crate::output;
-use crate::retry::OutageFigures;
 use crate::units::{human_bytes, human_rate};
 
 /// The displayed rate is the mean over this time.

@@ -25,7 +25,6 @@ use crate::args::ReceiveArgs;
 use crate::identity::{ConfigDir, PairedTransfers};
 use crate::monitor::{self, Monitor};
 use crate::qlog::Side;
-use crate::recording::Recording;
 use crate::serving::ending::SessionEnd;
 use crate::serving::observer::SessionObserver;
 use crate::serving::{Serving, ServingEnd, serve};
@@ -51,7 +50,7 @@ pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     args.path.peer_streams = if is_standard_output(&args) { 0 } else { FILE_STREAMS_MAX };
     if let Some(from) = args.from.clone() {
         let target = open_target(&args)?;
-        Recording::begin(&mut args.path, Side::Client)?;
+        args.path.begin_recording(Side::Client)?;
         return call::run(&args, &from, target, stop).await;
     }
     let listen = args.listen.clone().context("give --listen PORT, or --from HOST:PORT")?;
@@ -59,7 +58,7 @@ pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     let target = open_target(&args)?;
     let pairs = pairs(&target, ways.as_ref())?;
     let ways = ways.map(|ways| Ways { pairs: pairs.clone(), ..ways });
-    Recording::begin(&mut args.path, Side::Server)?;
+    args.path.begin_recording(Side::Server)?;
     let listener = net::listen(&listen, &args.path, ways.as_ref()).await?;
     let address = listener.local_address()?;
     let monitor = Monitor::open(Service::Files, &args.audit, address)?;
@@ -130,7 +129,7 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
         allow_delete: args.allow_delete.into(),
     };
     // Before anything is made there.
-    Trusted::of(&args.peers.admission(), &args.audit, Recording::files(&args.path)).check_apart(&args.output)?;
+    Trusted::of(&args.peers.admission(), &args.audit, args.path.recorded_files()).check_apart(&args.output)?;
     let shown = |path: &Path| printable(&path.to_string_lossy());
     let store = Store::open(&args.output, options)
         .with_context(|| format!("cannot write to {}, choose another --output", shown(&args.output)))?;

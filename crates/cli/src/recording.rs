@@ -1,11 +1,10 @@
 //! Recordings of a command's connections: a trace, and a key log.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use dfcp::{Config, KeyLog};
 
-use crate::args::PathArgs;
 use crate::key_log;
 use crate::qlog::{Side, Trace};
 
@@ -17,20 +16,13 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Begins what the command line asks for, and lets the connections of `args` know.
+    /// Begins a trace of this `side` in the file `trace`, and a key log.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn begin(args: &mut PathArgs, side: Side) -> anyhow::Result<()> {
-        let trace = args.qlog.as_ref().map(|path| Trace::begin(path, side)).transpose()?;
-        args.recording = Self { trace: trace.map(Arc::new), key_log: key_log::begin(args.key_log)? };
-        Ok(())
-    }
-
-    /// The files that would be written.
-    #[must_use]
-    pub fn files(args: &PathArgs) -> Vec<PathBuf> {
-        key_log::path(args.key_log).into_iter().chain(args.qlog.clone()).collect()
+    pub fn begin(trace: Option<&Path>, has_key_log: bool, side: Side) -> anyhow::Result<Self> {
+        let trace = trace.map(|path| Trace::begin(path, side)).transpose()?;
+        Ok(Self { trace: trace.map(Arc::new), key_log: key_log::begin(has_key_log)? })
     }
 
     /// Puts it into a configuration.

@@ -15,7 +15,6 @@ use crate::net::again::{Answered, Redial};
 use crate::output;
 use crate::progress::Display;
 use crate::qlog::Side;
-use crate::recording::Recording;
 use crate::retry::{self, Account};
 use crate::stop::Stop;
 
@@ -36,7 +35,7 @@ pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
         "standard input cannot be both the code and a file: give the code as --code CODE"
     );
     dfcp_files::raise_limit();
-    Recording::begin(&mut args.path, if args.listen.is_some() { Side::Server } else { Side::Client })?;
+    args.path.begin_recording(if args.listen.is_some() { Side::Server } else { Side::Client })?;
     let options = SendOptions {
         resume: !args.no_resume,
         checksum: args.checksum,

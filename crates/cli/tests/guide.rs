@@ -13,8 +13,9 @@ use std::path::Path;
 use std::process::Command;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
-use dfcp_cli::args::Cli;
+use clap::{CommandFactory, Error, Parser};
+use dfcp_cli::cli::Cli;
+use dfcp_lab_cli::cli::Cli as LabCli;
 
 use self::pages::{Block, commands, pages, spans};
 use self::support::{Running, Said, Site, own_loopback};
@@ -79,10 +80,18 @@ fn shown(page: &str) -> Vec<(usize, Vec<String>)> {
     lines.flat_map(|(at, line)| commands(&line).into_iter().map(move |command| (at, command))).collect()
 }
 
+/// Parses a command as the program does that has it.
+fn parse(words: &[String]) -> Result<(), Error> {
+    if words.get(1).is_some_and(|word| word == "lab" || word == "demo") {
+        return LabCli::try_parse_from(words).map(|_| ());
+    }
+    Cli::try_parse_from(words).and_then(Cli::checked).map(|_| ())
+}
+
 /// Commands of a page that the program refuses, with the reason.
 fn wrong_commands(name: &str, page: &str) -> Vec<String> {
     let refused = |(at, words): (usize, Vec<String>)| {
-        let error = Cli::try_parse_from(&words).and_then(Cli::checked).err()?;
+        let error = parse(&words).err()?;
         Some(format!("{name}:{at}: {}: {error}", words.join(" ")))
     };
     shown(page).into_iter().filter_map(refused).collect()
@@ -95,16 +104,17 @@ fn wrong_spans(name: &str, page: &str) -> Vec<String> {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
         ErrorKind::DisplayHelp,
     ];
-    let mut program = Cli::command();
-    program.build();
     let mut options = BTreeSet::new();
-    collect_options(&program, &mut options);
+    for mut program in [Cli::command(), LabCli::command()] {
+        program.build();
+        collect_options(&program, &mut options);
+    }
     let is_wrong = |&(_, span): &(usize, &str)| {
         if let Some(option) = span.strip_prefix("--") {
             return !options.contains(option.split([' ', '=']).next().unwrap());
         }
-        let refused = |words: &Vec<String>| match Cli::try_parse_from(words) {
-            Ok(_) => false,
+        let refused = |words: &Vec<String>| match parse(words) {
+            Ok(()) => false,
             Err(error) => !INCOMPLETE.contains(&error.kind()),
         };
         commands(span).iter().any(refused)

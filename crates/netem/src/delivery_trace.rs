@@ -11,6 +11,8 @@ pub const OPPORTUNITY_BYTES: u32 = 1_500;
 pub const TRACE_MS_MAX: u32 = 24 * 60 * 60 * 1_000;
 /// Lines of a trace: 100 Mbit/s for half an hour.
 pub const TRACE_LINES_MAX: usize = 16_000_000;
+/// Bytes of a trace's text: those of that many lines, and more.
+pub const TRACE_TEXT_BYTES_MAX: u64 = 160_000_000;
 
 /// Default time for which a rate of a trace holds: short enough for a queue of some ten packets, and no more than a
 /// change for every few packets.

@@ -68,7 +68,7 @@ pub use config::{
 };
 pub use delivery_trace::{
     DeliveryTrace, DeliveryTraceError, OPPORTUNITY_BYTES, TRACE_BIN_DEFAULT, TRACE_LINES_MAX, TRACE_MS_MAX,
-    binned_rate_bps,
+    TRACE_TEXT_BYTES_MAX, binned_rate_bps,
 };
 pub use ecn::Ecn;
 pub use link::Link;

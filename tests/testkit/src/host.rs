@@ -148,6 +148,14 @@ impl Host {
         connection.is_none_or(|it| it.state() == State::Closed && it.next_timeout(now).is_none())
     }
 
+    /// Removes a connection that is over, and keeps its last words.
+    pub fn end(&mut self, now: Time, handle: Handle) {
+        if let Some(words) = self.connections.get(&handle).and_then(Connection::last_words) {
+            self.endpoint.keep_last_words(now, handle, words);
+        }
+        self.forget(handle);
+    }
+
     /// Removes a connection; its handle may be used again.
     pub fn forget(&mut self, handle: Handle) {
         self.connections.remove(&handle);

@@ -224,7 +224,7 @@ impl Node {
             let is_read = self.applications.get(&handle).is_none_or(|it| it.stream.is_read());
             if is_read && self.host.is_over(now, handle) {
                 self.last_stats = self.host.connections.get(&handle).map_or(self.last_stats, Connection::stats);
-                self.host.forget(handle);
+                self.host.end(now, handle);
                 self.applications.remove(&handle);
                 self.is_over = self.is_single && self.host.connections.is_empty();
             }

@@ -2,32 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::error::ErrorKind;
-use clap::{CommandFactory, Error};
 use dfcp_files::STANDARD_STREAM;
 use dfcp_framing::printable_path;
 
 use super::peers::only_of_listeners;
-use super::{Cli, Command, FILES_PORT, ListenArg, ReceiveArgs, SendArgs, host_or, host_port};
-
-impl Cli {
-    /// Checks what depends on which side calls, which is known only when all is parsed, and finds the peer of `send`.
-    ///
-    /// # Errors
-    /// Arguments which make no sense together.
-    pub fn checked(mut self) -> Result<Self, Error> {
-        let checked = match &mut self.command {
-            Command::Send(args) => args.check(),
-            Command::Receive(args) => args.check(),
-            _ => Ok(()),
-        };
-        checked.map(|()| self).map_err(|sentence| Self::command().error(ErrorKind::ArgumentConflict, sentence))
-    }
-}
+use super::{FILES_PORT, ListenArg, ReceiveArgs, SendArgs, host_or, host_port};
 
 impl SendArgs {
     /// Without `--listen` the last argument is the peer.
-    fn check(&mut self) -> Result<(), String> {
+    pub(crate) fn check(&mut self) -> Result<(), String> {
         let listens = self.listen.is_some();
         self.peers.check(listens)?;
         self.retry.check(self.why_not_again())?;
@@ -126,7 +109,7 @@ impl ReceiveArgs {
     }
 
     /// It listens unless it does something else.
-    fn check(&mut self) -> Result<(), String> {
+    pub(crate) fn check(&mut self) -> Result<(), String> {
         let calls = self.from.is_some();
         if !calls && !self.partials && !self.forget && self.listen.is_none() {
             self.listen = Some(ListenArg::Anywhere(FILES_PORT));

@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
-use dfcp_lab::plan::{Ways, read_trace};
 use dfcp_netem::{
     DeliveryTrace, Discipline, Drr, FqCodel, LinkConfig, Loss, QueueLimit, REORDER_DELAY_DEFAULT, Red, Schedule, Sfq,
     TRACE_BIN_DEFAULT, Way, Wfq,
 };
 
 use self::events::OutageArg;
+use self::trace::read_trace;
 use crate::units;
 
 mod events;
+mod trace;
 
 /// Packets that may wait unless told otherwise.
 const QUEUE_PACKETS: usize = 1000;
@@ -111,9 +112,31 @@ pub struct Path {
     pub schedule: Schedule,
 }
 
+/// Directions of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ways {
+    /// From the client to the other end.
+    Up,
+    /// The way back.
+    Down,
+    /// The two of them.
+    Both,
+}
+
+impl Ways {
+    /// True for up and down, if that is one of them.
+    fn each(self) -> [bool; 2] {
+        [self != Self::Down, self != Self::Up]
+    }
+}
+
 fn ways(text: &str) -> Result<Ways, String> {
-    let found = Ways::ALL.into_iter().find(|(word, _)| *word == text);
-    found.map(|(_, ways)| ways).ok_or_else(|| "write up, down or both".to_owned())
+    match text {
+        "up" => Ok(Ways::Up),
+        "down" => Ok(Ways::Down),
+        "both" => Ok(Ways::Both),
+        _ => Err("write up, down or both".to_owned()),
+    }
 }
 
 impl LinkArgs {

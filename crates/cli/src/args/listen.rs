@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::place::Place;
-use crate::net::resolve::resolve;
+use crate::resolve::resolve;
 
 /// A port of every address of this machine, or of one address, or of what a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -210,3 +210,22 @@ pub(super) fn rounds(text: &str) -> Result<u32, String> {
         _ => Err(format!("expected a number from 1 to {PERF_LOCAL_ROUNDS_MAX}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_bounds() {
+        assert_eq!(seconds("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(seconds("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(local_seconds("0.1"), Ok(Duration::from_millis(100)));
+        assert_eq!(local_seconds("10min"), Ok(Duration::from_secs(600)));
+        for bad in ["0", "0.099", "600.1", "-1", "nan", "inf", "x"] {
+            assert!(local_seconds(bad).is_err(), "{bad}");
+        }
+        for bad in ["0", "-1", "nan", "inf", "1e300", "90000", "x"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,9 +1,10 @@
 //! Fates of the packets, for display and for machines.
 
 use dfcp_emu::{DirectionReport, Lateness, Outcome};
+use dfcp_relay::{Datagrams, DirectionStats};
 use serde::Serialize;
 
-use crate::relay::{Datagrams, DirectionStats};
+use crate::relay::describe;
 
 /// Lateness at the 99th percentile above which the path was not the one asked for.
 const LATE_P99_MS: f64 = 0.5;
@@ -53,7 +54,7 @@ impl Direction {
     }
 
     fn line(&self) -> String {
-        let mut line = self.packets.to_string();
+        let mut line = describe(&self.packets);
         if self.malformed_packets > 0 {
             line.push_str(&format!(", {} malformed", self.malformed_packets));
         }

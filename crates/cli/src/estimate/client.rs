@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use dfcp_estimate::probing::{Client, ClientError, DATAGRAM_BYTES_MAX, Progress};
 use dfcp_estimate::{BusyPeriod, Config};
+use dfcp_relay::is_of_the_past;
 use dfcp_time::Time;
 use serde_json::json;
 use tokio::net::UdpSocket;
@@ -15,9 +16,8 @@ use tokio::time::sleep_until;
 use super::Clock;
 use super::args::ClientArgs;
 use super::figures::{Figures, Periods};
-use crate::net::resolve::resolve;
-use crate::net::told::is_of_the_past;
 use crate::output;
+use crate::resolve::resolve;
 use crate::stop::Stop;
 use crate::units::{human_duration, human_rate};
 

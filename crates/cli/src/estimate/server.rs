@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
 use dfcp_estimate::probing::{Change, Received, Server, ServerConfig, Step};
+use dfcp_relay::is_of_the_past;
 use serde_json::{Value, json};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
@@ -17,7 +18,6 @@ use super::args::ServerArgs;
 use crate::args::ListenArg;
 use crate::metrics::text::Text;
 use crate::metrics::{Exporter, Source};
-use crate::net::told::is_of_the_past;
 use crate::stop::Stop;
 use crate::units::human_duration;
 use crate::{listening, output};

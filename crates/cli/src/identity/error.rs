@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use dfcp_framing::printable;
 use dfcp_secure::{Fingerprint, KeyError, PublicKey};
 
-use super::known_hosts::HostName;
+use super::host_name::HostName;
 
 /// Reason why a file of an identity cannot be used. One sentence each with the next step, except [`ChangedKey`], which
 /// is meant to be seen.

@@ -1,6 +1,5 @@
 //! The keys of the hosts that this user has connected to: one line each, `name:port  base64key  # comment`.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -11,40 +10,20 @@ use dfcp_secure::{Fingerprint, PublicKey};
 use super::config_dir::ConfigDir;
 use super::error::{ChangedKey, IdentityError};
 use super::guard::Guard;
+use super::host_name::HostName;
 use super::read::{lines, read, wrong_line};
 use super::replace::{append_line, lock, replace};
 use crate::limits::{COMMENT_BYTES_MAX, HOST_NAME_BYTES_MAX, KNOWN_HOSTS_BYTES_MAX};
-
-/// A host and port as the user typed them, the host in lower case. Two spellings of one host are two names: what a name
-/// stands for is up to the resolver, which this file does not trust.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct HostName(String);
 
 impl FromStr for HostName {
     type Err = IdentityError;
 
     fn from_str(text: &str) -> Result<Self, IdentityError> {
-        let wrong = || {
+        Self::parse(text).ok_or_else(|| {
             let mut text = text.to_owned();
             truncate(&mut text, HOST_NAME_BYTES_MAX);
             IdentityError::HostName(text)
-        };
-        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-        let port = Some(port).filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
-        let port = port.and_then(|port| port.parse::<u16>().ok()).filter(|&port| port != 0).ok_or_else(wrong)?;
-        let in_brackets = host.starts_with('[') && host.ends_with(']');
-        let odd = |c: char| c.is_whitespace() || c == '#';
-        if host.is_empty() || host.contains(odd) || printable(host) != host || host.contains(':') && !in_brackets {
-            return Err(wrong());
-        }
-        let name = format!("{}:{port}", host.to_lowercase());
-        if name.len() > HOST_NAME_BYTES_MAX { Err(wrong()) } else { Ok(Self(name)) }
-    }
-}
-
-impl fmt::Display for HostName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        })
     }
 }
 
@@ -139,7 +118,7 @@ impl KnownHosts {
         let mut comment = printable(comment);
         truncate(&mut comment, COMMENT_BYTES_MAX);
         let mark = if comment.is_empty() { "" } else { "  # " };
-        append_line(&mut content, &format!("{}  {key}{mark}{comment}", host.0));
+        append_line(&mut content, &format!("{host}  {key}{mark}{comment}"));
         if content.len() as u64 > KNOWN_HOSTS_BYTES_MAX {
             return Err(IdentityError::TooLarge { path: self.path.clone(), bytes_max: KNOWN_HOSTS_BYTES_MAX });
         }

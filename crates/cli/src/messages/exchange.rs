@@ -16,7 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::messages::figures::Figures;
 use crate::messages::{Incoming, Outgoing};
-use crate::perf::wire::{decode_path, encode_path};
+use crate::path_frame::{decode_path, encode_path};
 use crate::session_error::SessionError;
 
 /// The two directions of messages, as far as there are any.

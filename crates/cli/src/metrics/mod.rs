@@ -22,8 +22,8 @@ pub use self::of_endpoint::OfEndpoint;
 use self::text::{Kind, Text};
 use crate::args::MetricsArgs;
 use crate::limits::METRICS_AGE_MAX;
-use crate::net::resolve::resolve;
 use crate::output;
+use crate::resolve::resolve;
 
 /// Something that has metrics.
 pub trait Source: Send + Sync {

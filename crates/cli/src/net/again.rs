@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use dfcp::Stream;
 use tokio::sync::Notify;
@@ -173,9 +172,6 @@ impl State {
         self.known = found;
     }
 }
-
-/// Wait before the next address is called as well: RFC 8305 §5.
-pub(super) const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 
 #[cfg(test)]
 mod tests {

@@ -8,8 +8,10 @@ use dfcp::{ConnectError, ConnectionError};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::again::NEXT_ADDRESS;
 use crate::retry::{CallFailure, is_transient_call};
+
+/// Wait before the next address is called as well: RFC 8305 §5.
+const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 
 /// Limits of silence.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UdpSocket as Socket;
 
 use super::*;
-use crate::args::{Cli, Command, listen_at_port};
+use crate::args::listen_at_port;
+use crate::cli::{Cli, Command};
 
 /// A loopback address that no other program has, as long as each test uses ports of its own: on Linux, where all of 127.0.0.0/8
 /// is there, no other process has this one. Ports below 32768 are not given to sockets which ask for any port of any address.

@@ -1,7 +1,5 @@
 //! `dfcp perf client`.
 
-use std::time::Duration;
-
 use dfcp_files::limits::RECEIVER_SILENCE_MAX;
 use dfcp_files::reading::read_preamble;
 use dfcp_files::transport::{Handle, Transport};
@@ -15,6 +13,7 @@ use tokio::time::timeout;
 
 use super::bidir::shown::{self as of_both, BothIntervals};
 use super::bidir::{self, Both};
+use super::intervals::{Intervals, of_direction};
 use super::messages as of_messages;
 use super::{Measured, Side, next_frame, sink, source, streams_beside, streams_for, unexpected};
 use crate::args::PerfClientArgs;
@@ -23,16 +22,8 @@ use crate::contact;
 use crate::messages::Figures;
 use crate::net::{self, Connected};
 use crate::output;
-use crate::progress::SILENCE_SHOWN;
 use crate::qlog;
-use crate::recording::Recording;
 use crate::session_error::SessionError;
-
-/// Shortest interval that gets a line, s: four reports make a second, more or less.
-pub(super) const INTERVAL_S: f64 = 0.875;
-
-/// Shortest rest that gets one at the end, s.
-const REST_S: f64 = 0.125;
 
 /// Runs one measurement and prints it.
 ///
@@ -78,7 +69,7 @@ pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
 
 /// Connects, and says how.
 async fn connect(args: &mut PerfClientArgs) -> anyhow::Result<Connected> {
-    Recording::begin(&mut args.path, qlog::Side::Client)?;
+    args.path.begin_recording(qlog::Side::Client)?;
     net::announce(&args.path, args.json);
     let connected = net::connect(&args.server, &args.path, &args.host).await?;
     if let (Some(seal), false) = (connected.stream.seal(), args.json) {
@@ -267,73 +258,4 @@ pub(super) fn summary(peer: &str, request: &Request, measured: &Measured, interv
     object["raw"] = json!(request.raw);
     object["streams"] = json!(request.streams.max(1));
     object
-}
-
-/// One direction for programs.
-pub(super) fn of_direction(measured: &Measured, intervals: &Intervals) -> serde_json::Value {
-    let intervals: Vec<_> = intervals
-        .finished
-        .iter()
-        .map(|(start_s, part)| {
-            let mut object = of_path(part);
-            object["start_s"] = json!(start_s);
-            add_goodput(&mut object, part);
-            object
-        })
-        .collect();
-    let mut object = json!({ "total": of_path(measured), "intervals": intervals });
-    add_goodput(&mut object, measured);
-    object
-}
-
-fn add_goodput(object: &mut serde_json::Value, measured: &Measured) {
-    object["bytes"] = json!(measured.bytes);
-    object["seconds"] = json!(measured.seconds);
-    object["goodput_bps"] = json!(measured.goodput_bps());
-}
-
-fn of_path(measured: &Measured) -> serde_json::Value {
-    json!({
-        "path": measured.path, "losses": measured.losses, "overhead": measured.path.and_then(|path| path.overhead()),
-        "waste": measured.path.and_then(|path| path.waste()),
-    })
-}
-
-/// Cuts a measurement into intervals of about a second. At most one per second of `PERF_DURATION_MAX` is kept.
-#[derive(Debug, Default)]
-pub(super) struct Intervals {
-    last: Measured,
-    /// The intervals, each behind its beginning, s.
-    finished: Vec<(f64, Measured)>,
-}
-
-impl Intervals {
-    /// Looks at an interim count; also at an old one, while nothing is heard.
-    pub(super) fn advance(&mut self, now: &Measured) -> Option<String> {
-        if now.seconds - self.last.seconds >= INTERVAL_S {
-            return Some(self.cut(now));
-        }
-        // Without a count there is no interval, and a line nonetheless.
-        let told = if now.silence < self.last.silence { Duration::ZERO } else { self.last.silence };
-        let is_due = now.silence >= SILENCE_SHOWN && (now.silence - told).as_secs_f64() >= INTERVAL_S;
-        is_due.then(|| {
-            self.last.silence = now.silence;
-            output::nothing_heard(now.silence)
-        })
-    }
-
-    /// Closes the last interval, unless the one before ended just now.
-    pub(super) fn finish(&mut self, end: &Measured) -> Option<String> {
-        (end.seconds - self.last.seconds >= REST_S).then(|| self.cut(end))
-    }
-
-    fn cut(&mut self, now: &Measured) -> String {
-        let part = now.since(&self.last);
-        let text = format!("{:6.1} – {:6.1} s  {}", self.last.seconds, now.seconds, part.describe(false));
-        if self.finished.len() < crate::limits::PERF_INTERVALS_MAX {
-            self.finished.push((self.last.seconds, part));
-        }
-        self.last = *now;
-        text
-    }
 }

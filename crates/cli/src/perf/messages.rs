@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::Side;
-use super::client::INTERVAL_S;
+use super::intervals::INTERVAL_S;
 use super::noise::Noise;
 use crate::messages::{Exchange, Figures, Incoming, Outgoing, Talk};
 use crate::output;

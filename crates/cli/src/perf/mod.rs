@@ -2,13 +2,13 @@
 
 pub mod bidir;
 pub mod client;
+mod intervals;
 pub mod local;
 pub mod messages;
 mod noise;
 pub mod server;
 pub mod sink;
 pub mod source;
-pub mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -24,7 +24,6 @@ use crate::args::{Parameters, PerfServerArgs};
 use crate::connection_text::rate_advice;
 use crate::messages::Figures;
 use crate::monitor::{self, Monitor};
-use crate::recording::Recording;
 use crate::serving::{Serving, ServingEnd, serve};
 use crate::session_error::SessionError;
 use crate::stats::StatsLine;
@@ -40,7 +39,7 @@ pub async fn run(mut args: PerfServerArgs, stop: Stop) -> anyhow::Result<()> {
     args.path.peer_streams = PERF_STREAMS_MAX;
     args.path.messages = !args.path.insecure_classic;
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
-    Recording::begin(&mut args.path, qlog::Side::Server)?;
+    args.path.begin_recording(qlog::Side::Server)?;
     let server = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
     let address = server.local_address()?;
     let monitor = Monitor::open(Service::Perf, &args.audit, address)?;

@@ -16,9 +16,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::wire::decode_path;
 use super::{Measured, unexpected};
 use crate::limits::PERF_TAIL_MAX;
+use crate::path_frame::decode_path;
 use crate::session_error::SessionError;
 
 /// Counts what comes for the duration asked for, or until the peer's end if that is earlier, and reports it to the peer.

@@ -16,9 +16,9 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use super::noise::Noise;
-use super::wire::encode_path;
 use super::{Measured, next_frame, unexpected};
 use crate::limits::{PERF_AHEAD_BYTES_MIN, PERF_OVERTIME_MAX, PERF_TAIL_MAX};
+use crate::path_frame::encode_path;
 use crate::session_error::SessionError;
 
 /// Body of a data frame, bytes: what the source can be late by when the time is up.

@@ -16,11 +16,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream
 use tokio::sync::mpsc;
 
 use super::server::Outcome;
-use super::wire::{decode_path, encode_path};
-use super::{Measured, client, server};
+use super::{Measured, client, intervals, server};
 use crate::args::Parameters;
 use crate::connection_text::rate_advice;
 use crate::limits::PERF_AHEAD_BYTES_MIN;
+use crate::path_frame::{decode_path, encode_path};
 use crate::session_error::SessionError;
 
 mod bidir;
@@ -142,7 +142,7 @@ fn intervals_count_their_own_time_and_add_up_to_the_total() {
         ..Measured::default()
     };
     let counts = [at(1, 1000), at(2, 4000), at(3, 4000), at(4, 4500)];
-    let mut intervals = client::Intervals::default();
+    let mut intervals = intervals::Intervals::default();
     let cut = counts.iter().take(3).filter_map(|count| intervals.advance(count)).count();
     assert_eq!((cut, intervals.finish(&counts[3]).is_some()), (3, true));
     let object = client::summary("peer", &request(false, 1), &counts[3].whole(), &intervals);
@@ -476,7 +476,7 @@ fn a_measurement_says_that_nothing_is_heard() {
                 tokio::time::sleep(Duration::from_secs(6)).await;
                 drop(there);
             };
-            let (mut intervals, mut lines) = (client::Intervals::default(), Vec::new());
+            let (mut intervals, mut lines) = (intervals::Intervals::default(), Vec::new());
             let measure = client::session(here, &request, |measured| lines.extend(intervals.advance(measured)));
             let (measured, ()) = tokio::join!(measure, peer);
             assert!(measured.is_err());

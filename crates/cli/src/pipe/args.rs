@@ -12,7 +12,7 @@ use crate::args::{
     local_address, target_ppm, within,
 };
 use crate::limits::PIPE_CALLERS_DEFAULT;
-use crate::net::resolve::address;
+use crate::resolve::address;
 
 /// `dfcp pipe`
 #[derive(Debug, Args)]

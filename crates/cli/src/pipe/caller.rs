@@ -16,7 +16,6 @@ use super::carry::{AGAIN_AFTER, Carried, Carrying, carry};
 use super::local::Local;
 use crate::net::{self, Connected};
 use crate::qlog::Side;
-use crate::recording::Recording;
 use crate::session_error::SessionError;
 use crate::stop::Stop;
 use crate::{contact, output};
@@ -26,7 +25,7 @@ pub(super) async fn run(mut args: PipeUdpArgs, stop: Stop) -> anyhow::Result<()>
     args.path.messages = true;
     anyhow::ensure!(!args.path.insecure_classic, "a classic connection has no messages: leave --insecure-classic away");
     let local = Arc::new(Local::listen(&args.input, args.in_from).await?);
-    Recording::begin(&mut args.path, Side::Client)?;
+    args.path.begin_recording(Side::Client)?;
     net::announce(&args.path, args.json);
     if !args.json {
         output::note(&format!("taking datagrams at {}; Ctrl-C ends", local.address()?));

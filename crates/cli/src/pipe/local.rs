@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, bail, ensure};
+use dfcp_relay::is_of_the_past;
 use tokio::net::UdpSocket;
 use tokio::time::Instant;
 
 use super::answers::{Answers, InFrom, Verdict};
-use crate::net::resolve::resolve;
-use crate::net::told::is_of_the_past;
+use crate::resolve::resolve;
 
 /// One end's socket.
 #[derive(Debug)]

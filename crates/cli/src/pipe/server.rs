@@ -21,7 +21,6 @@ use super::release::Order;
 use crate::admission::{Admission, Ways};
 use crate::monitor::{self, Monitor};
 use crate::qlog::Side;
-use crate::recording::Recording;
 use crate::serving::{Serving, ServingEnd, serve};
 use crate::session_error::SessionError;
 use crate::stats::StatsLine;
@@ -35,7 +34,7 @@ pub(super) async fn run(mut args: PipeServeArgs, stop: Stop) -> anyhow::Result<(
     // Its faults should be known before anybody calls.
     Local::call(&args.output).await?;
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
-    Recording::begin(&mut args.path, Side::Server)?;
+    args.path.begin_recording(Side::Server)?;
     let server = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
     let address = server.local_address()?;
     let monitor = Monitor::open(Service::Pipe, &args.audit, address)?;

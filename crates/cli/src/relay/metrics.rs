@@ -1,17 +1,16 @@
 //! Counts of a relay, for `--metrics`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use dfcp_relay::{Counters, Datagrams, DirectionStats};
 
-use super::stats::{DirectionStats, RelayStats};
 use crate::metrics::Source;
 use crate::metrics::text::{Kind, Text};
 
 /// The counters of a relay at work.
-pub(super) struct OfRelay(pub(super) Arc<Mutex<RelayStats>>);
+pub(super) struct OfRelay(pub(super) Counters);
 
 impl Source for OfRelay {
     fn write(&self, text: &mut Text) {
-        let stats = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = self.0.stats();
         text.gauge("dfcp_relay_clients", "Client addresses served at the moment.", stats.clients);
         text.counter("dfcp_relay_clients_total", "Client addresses served since the start.", stats.clients_total);
         let help = "Datagrams dropped because no further client could be served.";
@@ -55,7 +54,7 @@ impl Source for OfRelay {
 }
 
 /// Datagrams that have left the link, by their fate.
-fn fates(stats: &DirectionStats) -> [(&'static str, super::Datagrams); 5] {
+fn fates(stats: &DirectionStats) -> [(&'static str, Datagrams); 5] {
     [
         ("forwarded", stats.forwarded),
         ("not_sent", stats.not_sent),

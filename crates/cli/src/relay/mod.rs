@@ -1,121 +1,160 @@
-//! `dfcp relay`: forwards UDP over an emulated path, in both directions.
-//!
-//! Clients send to the relay's address; each gets a socket of its own towards the target, whose replies come back by it
-//! (as through a NAT). Each direction is one [`Link`] shared by all clients, so `--rate` is a common bottleneck.
-//!
-//! [`Relay`] is the same thing inside a program, for demonstrations and tests.
+//! `dfcp relay`: forwards UDP over an emulated path. The implementation is in the crate `dfcp-relay`.
 
-mod args;
-mod batch;
-mod clients;
-mod engine;
-mod limits;
+mod describe;
 mod metrics;
-mod socket;
-mod stats;
 
-use std::io;
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Instant;
 
-use dfcp_netem::{Link, LinkConfig, Schedule};
-use tokio::task::JoinHandle;
+use anyhow::Context as _;
+use clap::Args;
+use dfcp_relay::{Relay, RelayConfig, RelayStats};
+use serde::Serialize;
 
-pub use args::{RelayArgs, run};
-pub use stats::{Datagrams, DirectionStats, RelayStats};
+pub(crate) use self::describe::describe;
+use self::metrics::OfRelay;
+use crate::args::{LinkArgs, ListenArg, MetricsArgs, Path, host_port, listen_at_port};
+use crate::metrics::Exporter;
+use crate::output;
+use crate::resolve::resolve;
 
-use crate::metrics::Source;
-use engine::Engine;
-use socket::{Local, Socket};
+/// Forward UDP over an emulated path: with loss, delay, a bottleneck and more.
+///
+/// Point the client at the relay instead of its server. Runs until Ctrl-C, then says what became of the datagrams.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Example: a 100 Mbit/s path with 50 ms of round-trip time that loses every tenth packet
+  dfcp receive --listen 127.0.0.1:4000 --output incoming
+  dfcp relay --listen 127.0.0.1:5000 --to 127.0.0.1:4000 --loss 10% --delay 25ms --rate 100mbit --metrics 9184
+  dfcp send FILE 127.0.0.1:5000
+A line of 50 Mbit/s down and 5 up; one that sends in batches and fails for 2 s; a NAT that forgets its clients after 10 s
+  dfcp relay --listen 5000 --to 127.0.0.1:4000 --delay 15ms --rate 50mbit --up-rate 5mbit
+  dfcp relay --listen 5000 --to 127.0.0.1:4000 --delay 25ms --rate 20mbit --batch 8ms --outage 10s:2s
+  dfcp relay --listen 5000 --to 127.0.0.1:4000 --delay 20ms --rebind 10s
 
-/// Configuration of a relay.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RelayConfig {
-    /// Listening address for the clients; port 0 lets the system choose.
-    pub listen: SocketAddr,
-    /// Destination of their datagrams.
-    pub to: SocketAddr,
-    /// The way from the clients to the target.
-    pub forward: LinkConfig,
-    /// The way back.
-    pub backward: LinkConfig,
-    /// Events on the path, from the first datagram of a client on.
-    pub schedule: Schedule,
-    /// Decides every random event; the two directions draw differently.
-    pub seed: u64,
+Times of --outage, --rebind and traces count from the first datagram on.")]
+pub struct RelayArgs {
+    /// Address for the clients: a port of this machine, alone (IPv4) or with an address or a name, for example
+    /// 127.0.0.1:5000
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_at_port)]
+    pub listen: ListenArg,
+
+    /// Destination of their datagrams: an address or a name with a port
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    pub to: String,
+
+    /// Properties of the emulated link.
+    #[command(flatten)]
+    pub link: LinkArgs,
+
+    /// Repeat the random events of an earlier run; chosen at random if not given
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+
+    /// Metrics of this relay.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
+
+    /// Print the summary as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
 }
 
-impl RelayConfig {
-    /// Both directions impaired alike.
-    #[must_use]
-    pub fn symmetric(listen: SocketAddr, to: SocketAddr, link: LinkConfig, seed: u64) -> Self {
-        Self { listen, to, forward: link.clone(), backward: link, schedule: Schedule::default(), seed }
-    }
+/// Output of `--json`.
+#[derive(Debug, Serialize)]
+struct Summary {
+    listen: SocketAddr,
+    to: SocketAddr,
+    /// As text, because JSON readers round large integers.
+    seed: String,
+    seconds: f64,
+    #[serde(flatten)]
+    stats: RelayStats,
 }
 
-/// A relay at work. Dropping it stops it.
-#[derive(Debug)]
-pub struct Relay {
-    local_addr: SocketAddr,
-    shared: Arc<Mutex<RelayStats>>,
-    task: JoinHandle<io::Error>,
+/// Relays until Ctrl-C (or a request to terminate) and prints the summary.
+///
+/// # Errors
+/// The arguments make no sense, the target has no address, or the listening socket cannot be bound or fails.
+pub async fn run(args: RelayArgs) -> anyhow::Result<()> {
+    let Path { links: [forward, backward], schedule } = args.link.path()?;
+    let listen = args.listen.addresses(false).await?.into_iter().next().context("--listen has no address")?;
+    let to = target(&args.to, listen).await?;
+    // 32 bits are enough to tell runs apart and short enough to type.
+    let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one("relay") >> 32);
+    let mut relay = Relay::start(RelayConfig { listen, to, forward, backward, schedule, seed })
+        .await
+        .with_context(|| format!("cannot listen on {listen}"))?;
+    let _metrics = Exporter::start(&args.metrics, vec![Arc::new(OfRelay(relay.counters()))], args.json).await?;
+    let started = Instant::now();
+    let listen = relay.local_addr();
+    output::note(&format!("Relaying UDP from {listen} to {to} with {} (seed {seed}). Ctrl-C ends it.", args.link));
+    tokio::select! {
+        end = ended() => end.context("cannot wait for Ctrl-C")?,
+        error = relay.failed() => return Err(error).with_context(|| format!("the socket on {listen} failed")),
+    }
+    let stats = relay.stats();
+    if args.json {
+        let summary = Summary { listen, to, seed: seed.to_string(), seconds: started.elapsed().as_secs_f64(), stats };
+        output::json(&serde_json::to_value(&summary).context("cannot write the summary as JSON")?);
+        return Ok(());
+    }
+    output::note(&format!("to {to}: {}", describe(&stats.forward)));
+    output::note(&format!("back: {}", describe(&stats.backward)));
+    if stats.refused_packets > 0 {
+        output::note(&format!("{} datagrams refused: too many clients at once", stats.refused_packets));
+    }
+    if stats.stray_packets > 0 {
+        output::note(&format!("{} datagrams ignored: not from {to}", stats.stray_packets));
+    }
+    Ok(())
 }
 
-impl Relay {
-    /// Binds and starts relaying on the current tokio runtime.
-    ///
-    /// # Errors
-    /// The address cannot be bound, or a link's configuration makes no sense ([`io::ErrorKind::InvalidInput`]).
-    pub async fn start(config: RelayConfig) -> io::Result<Self> {
-        let link = |link: LinkConfig, seed| {
-            let link = link.clone().with_held_bytes_max(link.held_bytes_max.min(limits::HELD_BYTES_MAX));
-            Link::new(link, seed).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
-        };
-        let links = [link(config.forward, config.seed)?, link(config.backward, !config.seed)?];
-        let listener = Socket::bind(config.listen, Local::Any)?;
-        let local_addr = listener.local_addr()?;
-        let (receive_buffer_bytes, send_buffer_bytes) = listener.buffer_bytes()?;
-        let shared = Arc::new(Mutex::new(RelayStats {
-            receive_buffer_bytes: receive_buffer_bytes as u64,
-            send_buffer_bytes: send_buffer_bytes as u64,
-            ..RelayStats::default()
-        }));
-        let engine = Engine::new(listener, config.to, (links, config.schedule), Arc::clone(&shared));
-        // A relay polls every client's socket at each turn, which tokio's cooperative budget of 128 would cut short;
-        // it yields by itself.
-        let task = tokio::spawn(tokio::task::unconstrained(engine.run()));
-        Ok(Self { local_addr, shared, task })
-    }
-
-    /// Listening address for the clients.
-    #[must_use]
-    pub fn local_addr(&self) -> SocketAddr {
-        self.local_addr
-    }
-
-    /// The counters, as of the last time that the relay did something.
-    #[must_use]
-    pub fn stats(&self) -> RelayStats {
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The counters, for `--metrics`.
-    #[must_use]
-    pub fn metrics(&self) -> Arc<dyn Source> {
-        Arc::new(metrics::OfRelay(Arc::clone(&self.shared)))
-    }
-
-    /// Waits until the relay fails, which it does only when its listening socket does.
-    pub async fn failed(&mut self) -> io::Error {
-        (&mut self.task).await.unwrap_or_else(io::Error::other)
-    }
+/// The target's first address, of the listening address's family if there is one.
+async fn target(to: &str, listen: SocketAddr) -> anyhow::Result<SocketAddr> {
+    let addresses = resolve(to).await?;
+    let alike = addresses.iter().find(|address| address.is_ipv4() == listen.is_ipv4());
+    alike.or_else(|| addresses.first()).copied().with_context(|| format!("{to} has no address, check the name"))
 }
 
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.task.abort();
+/// Returns on Ctrl-C, and on Unix when asked to terminate.
+async fn ended() -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => interrupted,
+            _ = terminate.recv() => Ok(()),
+        }
     }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_target_may_be_a_name_and_prefers_the_listeners_family() {
+        let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let expected: SocketAddr = "127.0.0.1:4000".parse().unwrap();
+        assert_eq!(target("127.0.0.1:4000", listen).await.unwrap(), expected);
+        assert_eq!(target("localhost:4000", listen).await.unwrap(), expected);
+        let error = target("no-such-host.invalid:1", listen).await.unwrap_err();
+        assert!(error.to_string().contains("check the name"), "{error}");
+    }
+
+    #[test]
+    fn the_summary_is_flat_json() {
+        let addr: SocketAddr = "127.0.0.1:1".parse().unwrap();
+        let stats = RelayStats { clients_total: 2, ..RelayStats::default() };
+        let summary = Summary { listen: addr, to: addr, seed: u64::MAX.to_string(), seconds: 1.5, stats };
+        let json: serde_json::Value = serde_json::from_str(&serde_json::to_string(&summary).unwrap()).unwrap();
+        assert_eq!(json["seed"], "18446744073709551615");
+        assert_eq!(json["clients_total"], 2);
+        assert_eq!(json["forward"]["lost"]["packets"], 0);
+    }
+}

@@ -7,8 +7,9 @@ use std::time::Duration;
 use dfcp_files::{EntryOutcome, Observer, Report, Skipped, Snapshot, TransferError};
 use tokio::time::Instant;
 
-use super::{OutageFigures, Watch};
+use super::Watch;
 use crate::limits::CONFIRMED_KNOWN_MAX;
+use crate::outage::OutageFigures;
 use crate::progress::Display;
 use crate::silence::Silence;
 

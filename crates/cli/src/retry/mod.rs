@@ -25,6 +25,7 @@ pub use self::calls::{CallFailure, Caller};
 pub use self::causes::is_transient_call;
 use self::schedule::Schedule;
 use crate::limits::{SESSION_SILENCE_MAX, SESSION_SILENCE_MORE};
+use crate::outage::OutageFigures;
 use crate::output::human_seconds;
 use crate::stop::Stop;
 
@@ -42,19 +43,6 @@ pub trait Watch: Send + Sync {
     fn waits(&self, outage: &OutageFigures);
     /// Another session is open.
     fn is_back(&self, outage: &OutageFigures);
-}
-
-/// A time without a session.
-#[derive(Debug, Clone, Default)]
-pub struct OutageFigures {
-    /// Its duration so far.
-    pub lasted: Duration,
-    /// Calls so far.
-    pub calls: u32,
-    /// True if the session is over, and not only silent.
-    pub is_lost: bool,
-    /// Failure of the last call that has ended.
-    pub last_failure: Option<String>,
 }
 
 /// The end of a transfer without success.

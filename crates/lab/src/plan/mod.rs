@@ -34,7 +34,7 @@ pub use self::model::{
 };
 pub(crate) use self::parameter::as_number;
 pub use self::parameter::{NUMBERED, PARAMETERS, set};
-pub use self::rates::{Rates, RatesFrom, TraceError, Way, read_trace};
+pub use self::rates::{Rates, RatesFrom, TraceError, Way};
 pub use self::run::{Agreement, JudgeBy, RunTable, Shorter, Spread};
 pub use self::web::{EstimateTable, WebTable};
 

@@ -185,9 +185,6 @@ pub enum Ways {
 }
 
 impl Ways {
-    /// All, by their words.
-    pub const ALL: [(&'static str, Self); 3] = [("up", Self::Up), ("down", Self::Down), ("both", Self::Both)];
-
     /// Data's direction, and the way back: whether it is one of them.
     #[must_use]
     pub fn each(self) -> [bool; 2] {

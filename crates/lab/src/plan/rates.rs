@@ -4,11 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use dfcp_netem::{DeliveryTrace, DeliveryTraceError};
+use dfcp_netem::{DeliveryTrace, DeliveryTraceError, TRACE_TEXT_BYTES_MAX};
 use serde::Deserialize;
-
-/// The longest file of a trace that is read, bytes: as many lines as a trace may have, and more.
-const FILE_BYTES_MAX: u64 = 160_000_000;
 
 /// `[[rates]]`: the rate of a bottleneck is not `rate_mbps`, but what was recorded elsewhere.
 #[derive(Clone, Debug, Deserialize)]
@@ -66,17 +63,14 @@ pub enum TraceError {
 }
 
 /// Reads a trace.
-///
-/// # Errors
-/// The file cannot be read, or has something else in it.
-pub fn read_trace(path: &Path) -> Result<DeliveryTrace, TraceError> {
+fn read_trace(path: &Path) -> Result<DeliveryTrace, TraceError> {
     let shown = path.display().to_string();
     let unreadable = |error: String| TraceError::File(shown.clone(), error);
     let mut text = String::new();
     let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
-    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| unreadable(error.to_string()))?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(unreadable(format!("it has more than {FILE_BYTES_MAX} bytes")));
+    file.take(TRACE_TEXT_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| unreadable(error.to_string()))?;
+    if text.len() as u64 > TRACE_TEXT_BYTES_MAX {
+        return Err(unreadable(format!("it has more than {TRACE_TEXT_BYTES_MAX} bytes")));
     }
     DeliveryTrace::parse(&text).map_err(|error| TraceError::Content(shown.clone(), error))
 }

@@ -4,7 +4,7 @@ use dfcp_sim::tcp::{self, Congestion};
 use dfcp_sim::{Captured as Kept, FlowConfig, Pcapng, Simulation, Transport};
 
 use super::*;
-use crate::args::{Cli, Command};
+use crate::cli::{Cli, Command};
 use crate::estimate::args::Source;
 use clap::Parser;
 

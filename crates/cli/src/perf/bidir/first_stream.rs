@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::Both;
 use super::account::Account;
-use crate::perf::wire::{decode_path, encode_path};
+use crate::path_frame::{decode_path, encode_path};
 use crate::perf::{Side, unexpected};
 use crate::session_error::SessionError;
 

@@ -4,7 +4,7 @@ use dfcp_framing::perf::Request;
 use serde_json::{Value, json};
 
 use super::Both;
-use crate::perf::client::{Intervals, of_direction};
+use crate::perf::intervals::{Intervals, of_direction};
 
 /// Cuts both directions into intervals of about a second, each by the clock of its receiving side.
 #[derive(Debug, Default)]

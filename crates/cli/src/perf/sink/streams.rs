@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::Shared;
+use crate::path_frame::decode_path;
 use crate::perf::unexpected;
-use crate::perf::wire::decode_path;
 use crate::session_error::SessionError;
 
 /// Counts what comes over these streams until each has ended, and takes the frames of the first one up to END.

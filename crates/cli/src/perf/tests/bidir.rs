@@ -453,7 +453,7 @@ fn json_has_the_figures_of_one_direction_for_each() {
     assert_eq!(of("to_client"), (vec![5000, 1000], 6000, 1.5, 32_000.0));
     assert_eq!(object["to_client"]["total"]["path"]["datagrams_sent"], 7);
     // Measurements of one direction have the same.
-    let mut one = client::Intervals::default();
+    let mut one = intervals::Intervals::default();
     one.advance(&first.to_server);
     one.finish(&end.to_server);
     let one = client::summary("peer", &request(false, 1), &end.to_server, &one);

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::admission::opening::Opening;
-use crate::args::{Cli, Command, PerfClientArgs, PerfServerArgs, PerfSide};
+use crate::args::{PerfClientArgs, PerfServerArgs, PerfSide};
+use crate::cli::{Cli, Command};
 use crate::net;
 use crate::session_error::SessionError;
 

@@ -1,0 +1,34 @@
+//! Names of hosts in `known_hosts`.
+
+use std::fmt;
+
+use dfcp_framing::printable;
+
+use crate::limits::HOST_NAME_BYTES_MAX;
+
+/// A host and port as the user typed them, the host in lower case. Two spellings of one host are two names: what a name
+/// stands for is up to the resolver, which the file does not trust.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostName(String);
+
+impl HostName {
+    /// `None` if the text is no host with a port.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        let port = Some(port).filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+        let port = port.and_then(|port| port.parse::<u16>().ok()).filter(|&port| port != 0)?;
+        let in_brackets = host.starts_with('[') && host.ends_with(']');
+        let odd = |c: char| c.is_whitespace() || c == '#';
+        if host.is_empty() || host.contains(odd) || printable(host) != host || host.contains(':') && !in_brackets {
+            return None;
+        }
+        let name = format!("{}:{port}", host.to_lowercase());
+        (name.len() <= HOST_NAME_BYTES_MAX).then_some(Self(name))
+    }
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,147 @@
+//! The other program in a checkout, where cargo builds it.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+use anyhow::{Context, ensure};
+use dfcp_terminal::output;
+
+/// A build of the program by the cargo that has started this one, with the same profile.
+#[derive(Debug)]
+pub(super) struct Build {
+    cargo: OsString,
+    /// Manifest of the workspace. Features are as in this program's own build, which had the same default members.
+    manifest: PathBuf,
+    target_directory: PathBuf,
+    /// Platform, if one was named.
+    triple: Option<OsString>,
+    profile: OsString,
+    /// Place of the program.
+    program: PathBuf,
+}
+
+impl Build {
+    /// For the program at `own`, if `cargo run` has started it. Another program that cargo runs may start this one, too: then the package is
+    /// another, or this program is not in a directory of cargo's.
+    pub(super) fn of_cargo(own: &Path) -> Option<Self> {
+        let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
+        let workspace = package.parent()?.parent()?;
+        if !workspace.join("crates/lab-cli/Cargo.toml").is_file() {
+            return None;
+        }
+        Self::of(env::var_os("CARGO")?, workspace, own)
+    }
+
+    fn of(cargo: OsString, workspace: &Path, own: &Path) -> Option<Self> {
+        let directory = own.parent()?;
+        let is_cargos = |directory: &Path| directory.join("CACHEDIR.TAG").is_file();
+        let above = directory.parent()?;
+        let (target_directory, triple) = match is_cargos(above) {
+            true => (above, None),
+            false => (above.parent().filter(|above| is_cargos(above))?, above.file_name()),
+        };
+        Some(Self {
+            cargo,
+            manifest: workspace.join("Cargo.toml"),
+            target_directory: target_directory.to_path_buf(),
+            triple: triple.map(Into::into),
+            profile: match directory.file_name()? {
+                name if name == "debug" => "dev".into(),
+                name => name.into(),
+            },
+            program: own.with_file_name(format!("dfcp-lab{}", env::consts::EXE_SUFFIX)),
+        })
+    }
+
+    fn command(&self, is_quiet: bool) -> Command {
+        let mut command = Command::new(&self.cargo);
+        command.args(["build", "--bin", "dfcp-lab", "--manifest-path"]).arg(&self.manifest);
+        command.arg("--target-dir").arg(&self.target_directory).arg("--profile").arg(&self.profile);
+        if let Some(triple) = &self.triple {
+            command.arg("--target").arg(triple);
+        }
+        if is_quiet {
+            command.arg("--quiet");
+        }
+        command.stdout(Stdio::null());
+        command
+    }
+
+    /// Builds it, which takes no time if nothing has changed, and returns its place.
+    ///
+    /// # Errors
+    /// It cannot be built.
+    pub(super) fn run(&self, is_quiet: bool) -> anyhow::Result<PathBuf> {
+        if !is_quiet && !self.program.is_file() {
+            output::always("dfcp: this command is in the program dfcp-lab, which cargo builds now");
+        }
+        let status = self.command(is_quiet).status().context("cannot start cargo, which builds dfcp-lab")?;
+        ensure!(status.success(), "cargo cannot build dfcp-lab; mend what it says above");
+        Ok(self.program.clone())
+    }
+}
+
+/// A source of the program that is newer than it, by the list which cargo keeps beside what it builds; `None` also for an installed program.
+pub(super) fn newer_source(program: &Path) -> Option<PathBuf> {
+    let list = fs::read_to_string(program.with_extension("d")).ok()?;
+    let built = modified(program)?;
+    let (_, sources) = list.lines().next()?.split_once(": ")?;
+    // A space in a name has a backslash before it.
+    let sources = sources.replace("\\ ", "\0");
+    let mut paths = sources.split(' ').map(|path| PathBuf::from(path.replace('\0', " ")));
+    paths.find(|path| modified(path).is_some_and(|at| at > built))
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn words(build: &Build) -> String {
+        let command = build.command(false);
+        command.get_args().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_build_is_that_of_this_program() {
+        let here = tempfile::tempdir().unwrap();
+        let root = here.path().to_str().unwrap().to_owned();
+        fs::write(here.path().join("CACHEDIR.TAG"), "").unwrap();
+        let of = |own: &str| Build::of("cargo".into(), Path::new("/w"), &here.path().join(own));
+        let common = format!("build --bin dfcp-lab --manifest-path /w/Cargo.toml --target-dir {root}");
+        assert_eq!(words(&of("release/dfcp").unwrap()), format!("{common} --profile release"));
+        assert_eq!(words(&of("debug/dfcp").unwrap()), format!("{common} --profile dev"));
+        assert_eq!(words(&of("x-y/profiling/dfcp").unwrap()), format!("{common} --profile profiling --target x-y"));
+        assert_eq!(of("release/dfcp").unwrap().program.parent(), Some(&*here.path().join("release")));
+        assert!(of("a/b/c/dfcp").is_none(), "an installed program");
+    }
+
+    #[test]
+    fn a_source_that_has_changed_since_is_found() {
+        let here = tempfile::tempdir().unwrap();
+        let at = |name: &str| here.path().join(name);
+        for (name, age_s) in [("dfcp-lab", 10), ("old.rs", 20), ("a new.rs", 0)] {
+            let file = fs::File::create(at(name)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(age_s)).unwrap();
+        }
+        assert_eq!(newer_source(&at("dfcp-lab")), None, "an installed program has no list");
+        let list = |names: &[&str]| {
+            let paths = names.iter().map(|name| at(name).to_str().unwrap().replace(' ', "\\ "));
+            let text = format!("{}: {}\n", at("dfcp-lab").display(), paths.collect::<Vec<_>>().join(" "));
+            fs::write(at("dfcp-lab.d"), text).unwrap();
+        };
+        list(&["old.rs", "gone.rs"]);
+        assert_eq!(newer_source(&at("dfcp-lab")), None);
+        list(&["old.rs", "a new.rs"]);
+        assert_eq!(newer_source(&at("dfcp-lab")), Some(at("a new.rs")));
+    }
+}

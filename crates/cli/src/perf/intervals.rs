@@ -1,0 +1,85 @@
+//! A measurement by intervals, for people and for programs.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::Measured;
+use crate::limits::PERF_INTERVALS_MAX;
+use crate::output;
+use crate::progress::SILENCE_SHOWN;
+
+/// Shortest interval that gets a line, s: four reports make a second, more or less.
+pub(super) const INTERVAL_S: f64 = 0.875;
+
+/// Shortest rest that gets one at the end, s.
+const REST_S: f64 = 0.125;
+
+/// One direction for programs.
+pub(super) fn of_direction(measured: &Measured, intervals: &Intervals) -> serde_json::Value {
+    let intervals: Vec<_> = intervals
+        .finished
+        .iter()
+        .map(|(start_s, part)| {
+            let mut object = of_path(part);
+            object["start_s"] = json!(start_s);
+            add_goodput(&mut object, part);
+            object
+        })
+        .collect();
+    let mut object = json!({ "total": of_path(measured), "intervals": intervals });
+    add_goodput(&mut object, measured);
+    object
+}
+
+fn add_goodput(object: &mut serde_json::Value, measured: &Measured) {
+    object["bytes"] = json!(measured.bytes);
+    object["seconds"] = json!(measured.seconds);
+    object["goodput_bps"] = json!(measured.goodput_bps());
+}
+
+fn of_path(measured: &Measured) -> serde_json::Value {
+    json!({
+        "path": measured.path, "losses": measured.losses, "overhead": measured.path.and_then(|path| path.overhead()),
+        "waste": measured.path.and_then(|path| path.waste()),
+    })
+}
+
+/// Cuts a measurement into intervals of about a second. At most one per second of `PERF_DURATION_MAX` is kept.
+#[derive(Debug, Default)]
+pub(super) struct Intervals {
+    last: Measured,
+    /// The intervals, each behind its beginning, s.
+    finished: Vec<(f64, Measured)>,
+}
+
+impl Intervals {
+    /// Looks at an interim count; also at an old one, while nothing is heard.
+    pub(super) fn advance(&mut self, now: &Measured) -> Option<String> {
+        if now.seconds - self.last.seconds >= INTERVAL_S {
+            return Some(self.cut(now));
+        }
+        // Without a count there is no interval, and a line nonetheless.
+        let told = if now.silence < self.last.silence { Duration::ZERO } else { self.last.silence };
+        let is_due = now.silence >= SILENCE_SHOWN && (now.silence - told).as_secs_f64() >= INTERVAL_S;
+        is_due.then(|| {
+            self.last.silence = now.silence;
+            output::nothing_heard(now.silence)
+        })
+    }
+
+    /// Closes the last interval, unless the one before ended just now.
+    pub(super) fn finish(&mut self, end: &Measured) -> Option<String> {
+        (end.seconds - self.last.seconds >= REST_S).then(|| self.cut(end))
+    }
+
+    fn cut(&mut self, now: &Measured) -> String {
+        let part = now.since(&self.last);
+        let text = format!("{:6.1} – {:6.1} s  {}", self.last.seconds, now.seconds, part.describe(false));
+        if self.finished.len() < PERF_INTERVALS_MAX {
+            self.finished.push((self.last.seconds, part));
+        }
+        self.last = *now;
+        text
+    }
+}

@@ -1,0 +1,56 @@
+//! `dfcp lab` and `dfcp demo` start the program `dfcp-lab`. A script stands for it here.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Tells what it was called with.
+const SCRIPT: &str = "#!/bin/sh\nprintf '%s|' \"$DFCP_VERSION\" \"$@\"\nexit 7\n";
+
+fn write_script(path: &Path) {
+    fs::write(path, SCRIPT).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Runs a copy of the command, as it is installed: the cargo that runs the tests would build the other program.
+fn installed(directory: &Path, path: &Path, arguments: &[&str]) -> Output {
+    let program = directory.join("dfcp");
+    if !program.exists() {
+        fs::copy(env!("CARGO_BIN_EXE_dfcp"), &program).unwrap();
+    }
+    let mut command = Command::new(program);
+    command.args(arguments).env_remove("CARGO").env("PATH", format!("{}:/usr/bin:/bin", path.display()));
+    command.output().unwrap()
+}
+
+#[test]
+fn all_arguments_are_handed_over_as_they_are() {
+    let (here, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let run = |arguments: &[&str]| installed(here.path(), elsewhere.path(), arguments);
+    let sentence = String::from_utf8(run(&["lab", "list"]).stderr).unwrap();
+    assert!(sentence.contains("cargo install dfcp-lab-cli") && sentence.lines().count() == 1, "{sentence}");
+    assert_eq!(run(&["demo"]).status.code(), Some(1));
+    write_script(&elsewhere.path().join("dfcp-lab"));
+    let said = |output: Output| (String::from_utf8(output.stdout).unwrap(), output.status.code());
+    let version = env!("CARGO_PKG_VERSION");
+    let line = ["lab", "run", "--help", "a b", "--", "-q", ""];
+    assert_eq!(said(run(&line)), (format!("{version}|lab|run|--help|a b|--|-q||"), Some(7)), "on PATH");
+    write_script(&here.path().join("dfcp-lab"));
+    fs::remove_file(elsewhere.path().join("dfcp-lab")).unwrap();
+    assert_eq!(said(run(&["-q", "demo", "--json"])), (format!("{version}|-q|demo|--json|"), Some(7)), "beside it");
+    assert_eq!(said(run(&["help", "lab"])), (format!("{version}|help|lab|"), Some(7)));
+}
+
+#[test]
+fn the_commands_are_in_the_help() {
+    let here = tempfile::tempdir().unwrap();
+    let help = String::from_utf8(installed(here.path(), here.path(), &["--help"]).stdout).unwrap();
+    assert!(
+        help.contains("\n  demo ") && help.contains("\n  lab ") && help.contains("over emulated lossy paths"),
+        "{help}"
+    );
+}

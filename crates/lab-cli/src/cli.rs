@@ -1,0 +1,65 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use dfcp_terminal::{man, output};
+
+use crate::demo::{self, DemoArgs};
+use crate::lab;
+#[cfg(target_os = "linux")]
+use crate::lab::TESTBED_RUN;
+use crate::lab::args::LabArgs;
+
+/// The commands of `dfcp` which are in this program; `dfcp` starts it with its own arguments.
+#[derive(Debug, Parser)]
+#[command(name = "dfcp", version, propagate_version = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// Print nothing but errors, warnings, codes and results
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// The command to run.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Send a real file over emulated lossy paths, by DFCP and by QUIC
+    Demo(DemoArgs),
+    /// Reproduce the experiments on the simulator, or run your own
+    Lab(LabArgs),
+    /// Write the man pages of these commands; `dfcp generate man` starts this
+    #[command(hide = true)]
+    Man {
+        /// Directory for them; made if it is missing
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+    /// One run on the testbed; `lab run --platform testbed` starts this for each.
+    #[cfg(target_os = "linux")]
+    #[command(name = TESTBED_RUN, hide = true)]
+    TestbedRun,
+}
+
+impl Command {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Not everything asked for is done and verified.
+    pub async fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Demo(args) => demo::run(args).await,
+            Self::Lab(args) => lab::run(args).await,
+            Self::Man { directory } => {
+                // The pages of the commands alone: that of `dfcp` itself is the other program's.
+                let count = man::write_below(Cli::command(), &directory)?;
+                output::note(&format!("{count} pages in {}", directory.display()));
+                Ok(())
+            }
+            #[cfg(target_os = "linux")]
+            Self::TestbedRun => Ok(()), // has been run before there were threads
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The path that every transfer takes.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::Context;
+use dfcp_netem::{LinkConfig, Loss, QueueLimit};
+use dfcp_relay::{DirectionStats, Relay, RelayConfig};
+use serde::Serialize;
+
+/// Decides which packets each relay loses.
+const SEED: u64 = 2026;
+
+/// IP packet of a full DFCP datagram over IPv4, bytes: symbol 1420, segment header and checksum 28, UDP and IP 28.
+const PACKET_BYTES: u64 = 1476;
+
+/// Payload of such a packet, bytes.
+const PAYLOAD_BYTES: u64 = 1420;
+
+/// Even a short path has a queue of this many packets.
+const QUEUE_PACKETS_MIN: u64 = 100;
+
+/// A bottleneck with delay and loss, the same in both directions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Path {
+    /// Bits of IP packets per second, each way.
+    pub(super) rate_bps: u64,
+    /// Round-trip time without queueing; half of it each way.
+    #[serde(rename = "rtt_ms", serialize_with = "as_ms")]
+    pub(super) rtt: Duration,
+    /// Probability that a packet is lost, each way, independently of all others.
+    pub(super) loss: f64,
+}
+
+impl Path {
+    /// Bandwidth × round-trip time, bytes.
+    pub(super) fn bdp_bytes(&self) -> u64 {
+        (self.rate_bps as f64 * self.rtt.as_secs_f64() / 8.0) as u64
+    }
+
+    /// Packets that may wait for the bottleneck: one bandwidth-delay product of full ones.
+    pub(super) fn queue_packets(&self) -> u64 {
+        self.bdp_bytes().div_ceil(PACKET_BYTES).max(QUEUE_PACKETS_MIN)
+    }
+
+    /// The goodput which a transport without waste reaches when the share `loss` of its packets is lost, bit/s: what
+    /// arrives, without headers. The header share is DFCP's, 1420 of 1476 bytes, for everyone.
+    pub(super) fn ceiling_bps(&self, loss: f64) -> f64 {
+        self.rate_bps as f64 * (1.0 - loss) * (PAYLOAD_BYTES as f64 / PACKET_BYTES as f64)
+    }
+
+    /// Starts a relay over this path towards `to`.
+    pub(super) async fn relay(&self, to: SocketAddr) -> anyhow::Result<Relay> {
+        let queue_packets = usize::try_from(self.queue_packets()).unwrap_or(usize::MAX);
+        let link = LinkConfig::default()
+            .with_rate_bps(self.rate_bps)
+            .with_delay(self.rtt / 2)
+            .with_loss(if self.loss > 0.0 { Loss::bernoulli(self.loss) } else { Loss::None })
+            .with_queue(QueueLimit::packets(queue_packets));
+        let listen = (Ipv4Addr::LOCALHOST, 0).into();
+        Relay::start(RelayConfig::symmetric(listen, to, link, SEED))
+            .await
+            .context("cannot start a relay on 127.0.0.1, check that UDP is allowed there")
+    }
+}
+
+/// Effect of the forward direction on a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Wire {
+    /// Bytes of IP packets which the sender offered: data, repair, retransmissions and control.
+    pub(super) sent_bytes: u64,
+    /// Share of the packets through the bottleneck that were lost at random.
+    pub(super) loss: f64,
+    /// Share of the packets offered that found the bottleneck's queue full: losses which the sender made itself.
+    pub(super) queue_drops: f64,
+}
+
+impl Wire {
+    pub(super) fn new(forward: &DirectionStats) -> Self {
+        let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        let through = forward.lost.packets + forward.forwarded.packets + forward.not_sent.packets;
+        Self {
+            sent_bytes: forward.received.bytes,
+            loss: share(forward.lost.packets, through),
+            queue_drops: share(forward.queue_drops.packets, forward.received.packets),
+        }
+    }
+}
+
+fn as_ms<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64() * 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dfcp_relay::Datagrams;
+
+    #[test]
+    fn the_documented_path() {
+        let path = Path { rate_bps: 100_000_000, rtt: Duration::from_millis(50), loss: 0.1 };
+        assert_eq!((path.bdp_bytes(), path.queue_packets()), (625_000, 424));
+        assert_eq!(path.ceiling_bps(0.1).round(), 86_585_366.0);
+        let short = Path { rtt: Duration::ZERO, ..path };
+        assert_eq!((short.bdp_bytes(), short.queue_packets()), (0, QUEUE_PACKETS_MIN));
+    }
+
+    #[test]
+    fn random_losses_and_queue_drops_are_told_apart() {
+        let packets = |packets| Datagrams { packets, bytes: packets * 1000 };
+        let forward = DirectionStats {
+            received: packets(120),
+            forwarded: packets(80),
+            lost: packets(20),
+            queue_drops: packets(12),
+            on_the_way: packets(8),
+            ..DirectionStats::default()
+        };
+        assert_eq!(Wire::new(&forward), Wire { sent_bytes: 120_000, loss: 0.2, queue_drops: 0.1 });
+        assert_eq!(Wire::new(&DirectionStats::default()), Wire::default());
+    }
+}

@@ -1,0 +1,465 @@
+//! `dfcp lab`: the command line.
+
+#[cfg(target_os = "linux")]
+pub mod kernel;
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use dfcp_terminal::units;
+
+/// `dfcp lab`
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+#[command(after_help = "\
+Example:
+  dfcp lab list
+  dfcp lab metrics
+  dfcp lab run S1 S3 --quick
+  dfcp lab report
+  dfcp lab trace S1 --series CUBIC --at loss=0.01
+
+Plans are TOML files; write your own and give their directory with --plans. How: docs/plans.md.")]
+pub struct LabArgs {
+    /// The command to run.
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
+
+/// Commands of the laboratory.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Show the plans there are
+    List(ListArgs),
+    /// Show the metrics which plans and claims may name
+    Metrics(MetricsListArgs),
+    /// Run plans on the simulator, a Linux kernel, or this machine in real time, print what was measured, and judge the claims; what has been run already is kept
+    Run(RunArgs),
+    /// Judge the claims of all plans by the records there are, and write the report
+    Report(ReportArgs),
+    /// Keep the records of plans, compressed, so that the report can be made of them wherever they are
+    Archive(ArchiveArgs),
+    /// List the runs which have no record yet, a line of JSON each, for other machines
+    Jobs(JobsArgs),
+    /// Make a run that `jobs` has listed, and print its record as a line of JSON
+    Job(JobArgs),
+    /// Add the records which other machines have made
+    Collect(CollectArgs),
+    /// Compare the simulator with another platform: runs the small form of plans on both until every mean is sure
+    #[cfg(target_os = "linux")]
+    Agree(AgreeArgs),
+    /// Show what happened in one run: goodput, windows, queues and drops over time, and the packets
+    Trace(TraceArgs),
+    /// Do a job as the first process of a kernel in virtual time, which alone starts this
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Guest(GuestArgs),
+    /// Build and list the Linux kernels which run plans in virtual time, and run programs there
+    #[cfg(target_os = "linux")]
+    Kernel(kernel::KernelArgs),
+}
+
+/// Directory of the plans, and the format of the output.
+#[derive(Debug, Clone, Args)]
+pub struct PlansArg {
+    /// Directory of plans (*.toml) to use instead of the project's own
+    #[arg(long, value_name = "DIR")]
+    pub plans: Option<PathBuf>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dfcp lab list`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  dfcp lab list\n  dfcp lab list --plans my-plans")]
+pub struct ListArgs {
+    /// Directory of the plans, and the format of the output.
+    #[command(flatten)]
+    pub which: PlansArg,
+}
+
+/// `dfcp lab metrics`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab metrics
+  dfcp lab metrics queue
+
+In a plan:
+
+  [metrics]
+  plot = [\"goodput_mbps\", \"queue_p95_ms\"]")]
+pub struct MetricsListArgs {
+    /// Only those with this word in their name or description
+    #[arg(value_name = "WORD")]
+    pub word: Option<String>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Form, platforms and directory of the runs.
+#[derive(Debug, Clone, Args)]
+pub struct RunsArg {
+    /// The short form of every plan: fewer points, shorter, one seed; with the testbed it is --small
+    #[arg(long, conflicts_with = "small")]
+    pub quick: bool,
+    /// The short form with no link above 200 Mbit/s, which every platform can run: faster plans are scaled down
+    #[arg(long)]
+    pub small: bool,
+    /// Platforms that make them.
+    #[command(flatten)]
+    pub platforms: PlatformsArg,
+    /// Runs of every point, instead of the plan's number
+    #[arg(long, value_name = "N")]
+    pub seeds: Option<NonZeroU32>,
+    /// Directory of the records
+    #[arg(long, value_name = "DIR", default_value = "lab-results")]
+    pub results: PathBuf,
+}
+
+/// Platform that makes the runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Platform {
+    /// The simulator.
+    Sim,
+    /// A Linux kernel in virtual time, with its own TCP and queues; see `dfcp lab kernel`.
+    #[cfg(target_os = "linux")]
+    Kernel,
+    /// This machine in real time: its TCP, and DFCP with all that coding costs, over emulated links; one run at a time.
+    #[cfg(target_os = "linux")]
+    Testbed,
+}
+
+/// `dfcp lab run`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab run S1 --quick
+  dfcp lab run all --quick --jobs 4
+  dfcp lab run V6 F5a --quick --check
+  dfcp lab run S1 --small --platform sim,kernel
+  dfcp lab run S3 --small --platform sim,testbed
+  dfcp lab run my-link --plans my-plans
+
+A table for each metric has a row for each point and a column for each series: the mean of the runs ± their standard \
+deviation. !n marks a result of which one run lost only n packets at random, fewer than 30.
+
+Every run is written down when it ends, so an interrupted sweep goes on where it was; remove the directory to start anew.")]
+pub struct RunArgs {
+    /// Ids of plans, or `all`
+    #[arg(value_name = "ID", required = true, num_args = 1..)]
+    pub ids: Vec<String>,
+    /// Form, platforms and directory of the runs.
+    #[command(flatten)]
+    pub runs: RunsArg,
+    /// Runs at a time [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Exit with 1 if a claim differs, as a check of changes does
+    #[arg(long)]
+    pub check: bool,
+    /// Directory of the plans, and the format of the output.
+    #[command(flatten)]
+    pub which: PlansArg,
+}
+
+/// `dfcp lab report`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  dfcp lab report --quick --results lab-results\n  dfcp lab report --recorded lab/recorded"
+)]
+pub struct ReportArgs {
+    /// Form, platforms and directory of the runs.
+    #[command(flatten)]
+    pub runs: RunsArg,
+    /// Directory of archived records to take instead of those in --results, even where code that makes them has changed since
+    #[arg(long, value_name = "DIR")]
+    pub recorded: Option<PathBuf>,
+    /// Directory of the plans, and the format of the output.
+    #[command(flatten)]
+    pub which: PlansArg,
+}
+
+/// `dfcp lab archive`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  dfcp lab run S1 && dfcp lab archive S1 --to lab/recorded")]
+pub struct ArchiveArgs {
+    /// Ids of plans, or `all`
+    #[arg(value_name = "ID", required = true, num_args = 1..)]
+    pub ids: Vec<String>,
+    /// Directory of the archives: PLAN.jsonl.gz, a file for each plan, in which records of the plan's other runs stay
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// Form, platforms and directory of the runs.
+    #[command(flatten)]
+    pub runs: RunsArg,
+    /// Directory of the plans.
+    #[command(flatten)]
+    pub plans: DirectoryArg,
+}
+
+/// A directory of plans.
+#[derive(Debug, Clone, Args)]
+pub struct DirectoryArg {
+    /// Directory of plans (*.toml) to use instead of the project's own
+    #[arg(long, value_name = "DIR")]
+    pub plans: Option<PathBuf>,
+}
+
+impl DirectoryArg {
+    pub(super) fn which(&self) -> PlansArg {
+        PlansArg { plans: self.plans.clone(), json: true }
+    }
+}
+
+/// `dfcp lab jobs`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab jobs all > jobs.jsonl
+  dfcp lab job < jobs.jsonl | dfcp lab collect
+  python3 lab/distribute/with_dask.py --workers 4 jobs.jsonl | dfcp lab collect
+  sbatch --array=1-$(wc -l < jobs.jsonl) --wrap 'sed -n ${SLURM_ARRAY_TASK_ID}p jobs.jsonl | dfcp lab job > $SLURM_ARRAY_TASK_ID.jsonl'
+
+With the same program and plans, a run gives the same on every machine, except for the time it takes. More: lab/distribute.")]
+pub struct JobsArgs {
+    /// Ids of plans, or `all`
+    #[arg(value_name = "ID", required = true, num_args = 1..)]
+    pub ids: Vec<String>,
+    /// Leave out what this directory of archived records has, too
+    #[arg(long, value_name = "DIR")]
+    pub recorded: Option<PathBuf>,
+    /// Form, platforms and directory of the runs.
+    #[command(flatten)]
+    pub runs: RunsArg,
+    /// Directory of the plans.
+    #[command(flatten)]
+    pub plans: DirectoryArg,
+}
+
+/// Platforms that make jobs.
+#[derive(Debug, Clone, Args)]
+pub struct PlatformsArg {
+    /// Platform of the runs; several stand side by side: --platform sim,kernel
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME", default_value = "sim")]
+    pub platform: Vec<Platform>,
+    /// Kernel: a release that was built, such as 6.12, or the path of one; several stand side by side [default: the newest]
+    #[arg(long, value_name = "RELEASE|PATH")]
+    pub kernel: Vec<String>,
+}
+
+impl PlatformsArg {
+    /// True if some of them run in real time.
+    #[must_use]
+    pub fn is_in_real_time(&self) -> bool {
+        self.platform.iter().any(|platform| match platform {
+            #[cfg(target_os = "linux")]
+            Platform::Testbed => true,
+            _ => false,
+        })
+    }
+}
+
+/// `dfcp lab job`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab jobs D3 --quick | head -n 1 | dfcp lab job > record.jsonl
+  dfcp lab job D3.quick.1.0123456789abcdef0123456789abcdef")]
+pub struct JobArgs {
+    /// Id of a job; without one, jobs are read from standard input, a line each
+    #[arg(value_name = "ID")]
+    pub id: Option<String>,
+    /// Platform that makes it.
+    #[command(flatten)]
+    pub platforms: PlatformsArg,
+    /// Directory of the plans.
+    #[command(flatten)]
+    pub plans: DirectoryArg,
+}
+
+/// `dfcp lab collect`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab collect *.jsonl
+  dfcp lab collect --results lab-results < records.jsonl
+
+Taken is what this program would have written with the same plans: a record of other settings is refused. Records which are there \
+already are passed over.")]
+pub struct CollectArgs {
+    /// Files of records, a line each [default: standard input]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Platforms that may have made them.
+    #[command(flatten)]
+    pub platforms: PlatformsArg,
+    /// Directory of the records
+    #[arg(long, value_name = "DIR", default_value = "lab-results")]
+    pub results: PathBuf,
+    /// Directory of the plans.
+    #[command(flatten)]
+    pub plans: DirectoryArg,
+}
+
+/// Platform that the simulator is compared with.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Reference {
+    /// A Linux kernel in virtual time.
+    Kernel,
+    /// This machine in real time.
+    Testbed,
+}
+
+#[cfg(target_os = "linux")]
+impl From<Reference> for Platform {
+    fn from(reference: Reference) -> Self {
+        match reference {
+            Reference::Kernel => Self::Kernel,
+            Reference::Testbed => Self::Testbed,
+        }
+    }
+}
+
+/// `dfcp lab agree`
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab agree S1 V7
+  dfcp lab agree all --jobs 2 --check
+  dfcp lab agree V1 V2 --platform testbed --runs 3
+
+Of every point the mean aggregate goodput is compared. Runs are added, up to 40, until the standard error of both means is at \
+most a quarter of what they may be apart: 5 % where nothing is lost at random, 20 % where something is, or less if the plan \
+says so. How much a run varies is judged by the runs of both. Points which vary too much are listed and not counted, and so are those \
+of which a run on the testbed was LATE.")]
+pub struct AgreeArgs {
+    /// Ids of plans, or `all`
+    #[arg(value_name = "ID", required = true, num_args = 1..)]
+    pub ids: Vec<String>,
+    /// Platform to compare the simulator with
+    #[arg(long, value_enum, value_name = "NAME", default_value = "kernel")]
+    pub platform: Reference,
+    /// Kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
+    #[arg(long, value_name = "RELEASE|PATH")]
+    pub kernel: Option<String>,
+    /// Runs of a point on that platform at most, where they take long [default: 40]
+    #[arg(long, value_name = "N")]
+    pub runs: Option<NonZeroU32>,
+    /// Directory of the records
+    #[arg(long, value_name = "DIR", default_value = "lab-results")]
+    pub results: PathBuf,
+    /// Runs at a time [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Exit with 1 if fewer than 95 % of the sure points without random loss, or 90 % of those with it, agree
+    #[arg(long)]
+    pub check: bool,
+    /// Directory of the plans, and the format of the output.
+    #[command(flatten)]
+    pub which: PlansArg,
+}
+
+/// A swept parameter and its value, as `loss=0.01`.
+pub(super) fn level(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write a swept parameter and its value, like loss=0.01".to_owned()),
+    }
+}
+
+/// `dfcp lab trace`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab trace S1 --series CUBIC --at loss=0.01 --quick
+  dfcp lab trace S1 --series \"DFCP modern\" --at loss=0.1 --duration 5s --pcap --output lossy
+  tshark -r lossy/packets.pcapng -q -z io,phs
+  dfcp lab trace S1 --series CUBIC --at loss=0.01 --small --platform kernel
+
+In the directory are then flows.csv (a line for each bin and flow), queues.csv (for each bin and bottleneck, in data's \
+direction) and packets.pcapng, if asked for: what the senders send and get, an interface for each. A capture ends at \
+200 MB. What the columns mean: docs/plans.md.")]
+pub struct TraceArgs {
+    /// Id of a plan
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Label of a series; may be left out if the plan has one alone
+    #[arg(long, value_name = "LABEL")]
+    pub series: Option<String>,
+    /// A swept parameter's value; once for each which has several
+    #[arg(long, value_name = "NAME=VALUE", value_parser = level)]
+    pub at: Vec<(String, String)>,
+    /// Number of the run at that point, from 1
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed_number: NonZeroU32,
+    /// The short form of the plan: fewer points, shorter
+    #[arg(long, conflicts_with = "small")]
+    pub quick: bool,
+    /// The short form with no link above 200 Mbit/s, which every platform can run
+    #[arg(long)]
+    pub small: bool,
+    /// Platform that makes the run
+    #[arg(long, value_enum, value_name = "NAME", default_value = "sim")]
+    pub platform: Platform,
+    /// Kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
+    #[arg(long, value_name = "RELEASE|PATH")]
+    pub kernel: Option<String>,
+    /// Width of a bin
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = units::duration)]
+    pub bin: Duration,
+    /// Simulated time, instead of the run's
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub duration: Option<Duration>,
+    /// Directory of the files
+    #[arg(long, value_name = "DIR", default_value = "lab-trace")]
+    pub output: PathBuf,
+    /// Write the packets too, at most 200 MB of them; the simulator alone
+    #[arg(long)]
+    pub pcap: bool,
+    /// Directory of the plans, and the format of the output.
+    #[command(flatten)]
+    pub which: PlansArg,
+}
+
+/// `dfcp lab guest`
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+pub struct GuestArgs {
+    /// The host's directory with the job
+    pub directory: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_says_the_limit_of_a_capture() {
+        let help = TraceArgs::augment_args(clap::Command::new("trace")).render_help().to_string();
+        let limit = format!("{} MB", dfcp_lab::trace::CAPTURE_BYTES_MAX / 1_000_000);
+        assert!(help.matches(&limit).count() >= 2, "{help}");
+    }
+
+    #[test]
+    fn the_help_explains_the_table() {
+        let help = RunArgs::augment_args(clap::Command::new("run")).render_help().to_string();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let few = format!("fewer than {}.", dfcp_lab::FEW_LOSSES);
+        assert!(help.contains("the mean of the runs ± their standard deviation") && help.contains(&few), "{help}");
+    }
+
+    #[test]
+    fn a_level_has_a_name_and_a_value() {
+        assert_eq!(level("loss=0.01"), Ok(("loss".to_owned(), "0.01".to_owned())));
+        for wrong in ["", "loss", "loss=", "=1"] {
+            assert!(level(wrong).is_err(), "{wrong}");
+        }
+    }
+}

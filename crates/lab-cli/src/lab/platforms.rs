@@ -1,0 +1,92 @@
+//! The platforms which make runs.
+
+#[cfg(target_os = "linux")]
+use std::path::Path;
+use std::sync::Arc;
+
+#[cfg(target_os = "linux")]
+use anyhow::Context;
+#[cfg(target_os = "linux")]
+use dfcp_kernel::{Kernel, KernelPlatform};
+use dfcp_lab::{Platform, Sim};
+#[cfg(target_os = "linux")]
+use dfcp_terminal::output;
+#[cfg(target_os = "linux")]
+use dfcp_testbed::{Host, TestbedPlatform};
+
+use super::args::{self, PlatformsArg};
+
+/// In the order in which they stand side by side.
+pub(super) type Platforms = Vec<Box<dyn Platform>>;
+
+/// Those that were asked for, each once.
+///
+/// # Errors
+/// One of them is not there.
+pub(super) fn of(which: &PlatformsArg) -> anyhow::Result<Arc<Platforms>> {
+    let mut all: Platforms = Vec::new();
+    let mut add = |platform: Box<dyn Platform>| {
+        if !all.iter().any(|other| other.engine() == platform.engine()) {
+            all.push(platform);
+        }
+    };
+    for name in &which.platform {
+        match name {
+            args::Platform::Sim => add(Box::<Sim>::default()),
+            #[cfg(target_os = "linux")]
+            args::Platform::Kernel => kernels(&which.kernel)?.into_iter().for_each(|kernel| add(Box::new(kernel))),
+            #[cfg(target_os = "linux")]
+            args::Platform::Testbed => add(Box::new(testbed()?)),
+        }
+    }
+    Ok(Arc::new(all))
+}
+
+/// The one that was asked for.
+///
+/// # Errors
+/// It is not there.
+pub(super) fn one(
+    platform: args::Platform,
+    #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "there are no kernels"))] name: Option<&str>,
+) -> anyhow::Result<Box<dyn Platform>> {
+    Ok(match platform {
+        args::Platform::Sim => Box::<Sim>::default(),
+        #[cfg(target_os = "linux")]
+        args::Platform::Kernel => Box::new(kernel(name)?),
+        #[cfg(target_os = "linux")]
+        args::Platform::Testbed => Box::new(testbed()?),
+    })
+}
+
+/// This machine.
+#[cfg(target_os = "linux")]
+fn testbed() -> anyhow::Result<TestbedPlatform> {
+    let program = std::env::current_exe().context("cannot find this program, which makes the runs")?;
+    Ok(TestbedPlatform::new(Host::here().map_err(anyhow::Error::msg)?, program, super::TESTBED_RUN))
+}
+
+/// Those kernels, or the newest that was built.
+#[cfg(target_os = "linux")]
+fn kernels(names: &[String]) -> anyhow::Result<Vec<KernelPlatform>> {
+    if names.is_empty() { Ok(vec![kernel(None)?]) } else { names.iter().map(|name| kernel(Some(name))).collect() }
+}
+
+/// The kernel with this release or path, or the newest that was built.
+///
+/// # Errors
+/// There is none.
+#[cfg(target_os = "linux")]
+pub(super) fn kernel(name: Option<&str>) -> anyhow::Result<KernelPlatform> {
+    let program = std::env::current_exe().context("cannot find this program, which guests run")?;
+    // A release has no slash, a path may be written with one.
+    let kernel = match name.filter(|name| name.contains('/')) {
+        Some(path) => Kernel::at(Path::new(path))?,
+        None => Kernel::find(name)?,
+    };
+    let platform = KernelPlatform::new(kernel, program);
+    Ok(match std::env::var("DFCP_LOG") {
+        Ok(filter) => platform.with_events(filter, |seed, line| output::note(&format!("seed {seed}: {line}"))),
+        Err(_) => platform,
+    })
+}

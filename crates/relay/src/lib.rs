@@ -1,0 +1,131 @@
+//! Forwards UDP over an emulated path, in both directions.
+//!
+//! Clients send to the relay's address; each gets a socket of its own towards the target, whose replies come back by it
+//! (as through a NAT). Each direction is one [`Link`] shared by all clients, so its rate is a common bottleneck.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod clients;
+mod engine;
+mod limits;
+mod socket;
+mod stats;
+mod told;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dfcp_netem::{Link, LinkConfig, Schedule};
+use tokio::task::JoinHandle;
+
+pub use stats::{Datagrams, DirectionStats, RelayStats};
+pub use told::is_of_the_past;
+
+use engine::Engine;
+use socket::{Local, Socket};
+
+/// Configuration of a relay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RelayConfig {
+    /// Listening address for the clients; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// Destination of their datagrams.
+    pub to: SocketAddr,
+    /// The way from the clients to the target.
+    pub forward: LinkConfig,
+    /// The way back.
+    pub backward: LinkConfig,
+    /// Events on the path, from the first datagram of a client on.
+    pub schedule: Schedule,
+    /// Decides every random event; the two directions draw differently.
+    pub seed: u64,
+}
+
+impl RelayConfig {
+    /// Both directions impaired alike.
+    #[must_use]
+    pub fn symmetric(listen: SocketAddr, to: SocketAddr, link: LinkConfig, seed: u64) -> Self {
+        Self { listen, to, forward: link.clone(), backward: link, schedule: Schedule::default(), seed }
+    }
+}
+
+/// A relay at work. Dropping it stops it.
+#[derive(Debug)]
+pub struct Relay {
+    local_addr: SocketAddr,
+    shared: Arc<Mutex<RelayStats>>,
+    task: JoinHandle<io::Error>,
+}
+
+impl Relay {
+    /// Binds and starts relaying on the current tokio runtime.
+    ///
+    /// # Errors
+    /// The address cannot be bound, or a link's configuration makes no sense ([`io::ErrorKind::InvalidInput`]).
+    pub async fn start(config: RelayConfig) -> io::Result<Self> {
+        let link = |link: LinkConfig, seed| {
+            let link = link.clone().with_held_bytes_max(link.held_bytes_max.min(limits::HELD_BYTES_MAX));
+            Link::new(link, seed).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+        };
+        let links = [link(config.forward, config.seed)?, link(config.backward, !config.seed)?];
+        let listener = Socket::bind(config.listen, Local::Any)?;
+        let local_addr = listener.local_addr()?;
+        let (receive_buffer_bytes, send_buffer_bytes) = listener.buffer_bytes()?;
+        let shared = Arc::new(Mutex::new(RelayStats {
+            receive_buffer_bytes: receive_buffer_bytes as u64,
+            send_buffer_bytes: send_buffer_bytes as u64,
+            ..RelayStats::default()
+        }));
+        let engine = Engine::new(listener, config.to, (links, config.schedule), Arc::clone(&shared));
+        // A relay polls every client's socket at each turn, which tokio's cooperative budget of 128 would cut short;
+        // it yields by itself.
+        let task = tokio::spawn(tokio::task::unconstrained(engine.run()));
+        Ok(Self { local_addr, shared, task })
+    }
+
+    /// Listening address for the clients.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// The counters, as of the last time that the relay did something.
+    #[must_use]
+    pub fn stats(&self) -> RelayStats {
+        self.counters().stats()
+    }
+
+    /// The counters for a reader that may outlive the relay.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters(Arc::clone(&self.shared))
+    }
+
+    /// Waits until the relay fails, which it does only when its listening socket does.
+    pub async fn failed(&mut self) -> io::Error {
+        (&mut self.task).await.unwrap_or_else(io::Error::other)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Counters of a relay. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Counters(Arc<Mutex<RelayStats>>);
+
+impl Counters {
+    /// The counters, as of the last time that the relay did something.
+    #[must_use]
+    pub fn stats(&self) -> RelayStats {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;
