@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use dfcp_proto::{Accept, Config, Connection, Handle, Parameter, Rate, State, Traffic};
+use dfcp_proto::{Accept, Config, Connection, Handle, Parameter, Rate, State, StreamId, Traffic};
 use dfcp_testkit::{Host, Packet, Pattern, Received, Stream};
 use dfcp_time::Time;
 
@@ -212,8 +212,8 @@ impl Side {
     pub fn act(&mut self, now: Time, action: Action) {
         let Some((connection, _)) = self.main_mut() else { return };
         match action {
-            Action::Flush => connection.flush(),
-            Action::ShutDown => connection.shutdown(now),
+            Action::Flush => connection.streams().flush(StreamId::FIRST),
+            Action::ShutDown => connection.streams().finish(now, StreamId::FIRST),
             Action::Abort => connection.abort(),
         }
     }
@@ -264,7 +264,7 @@ impl Side {
             _ => {
                 let parameter = input.pick(&Parameter::ALL);
                 if !matches!(parameter, Parameter::Coding | Parameter::Decoding) {
-                    self.is_throttled |= connection.set(parameter, input.number()).is_ok();
+                    self.is_throttled |= connection.parameters().set(parameter, input.number()).is_ok();
                 }
             }
         }

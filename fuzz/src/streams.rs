@@ -44,7 +44,7 @@ impl SideStreams {
         (own, peer): (Pattern, Option<Pattern>),
         input: &mut Input<'_>,
     ) {
-        let Some(mut streams) = connection.streams() else { return };
+        let mut streams = connection.streams();
         let known = self.offsets.keys().nth(input.below(self.offsets.len())).copied();
         // Not the first one, whose bytes the other actions write and read.
         let id = known.unwrap_or_else(|| StreamId::from_word(1 + u32::from(input.u8())));
@@ -84,7 +84,7 @@ impl SideStreams {
 
     /// Ends all streams, so that the session can end.
     pub fn end(&mut self, now: Time, connection: &mut Connection) {
-        let Some(mut streams) = connection.streams() else { return };
+        let mut streams = connection.streams();
         while let Some(id) = streams.accept() {
             self.offsets.entry(id).or_default();
         }

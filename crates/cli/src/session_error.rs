@@ -2,7 +2,8 @@
 
 use std::io;
 
-use dfcp::{ConnectionError, ParameterError};
+use dfcp::ConnectionError;
+use dfcp::classic::ParameterError;
 use dfcp_files::reading::ReadError;
 use dfcp_framing::error::{Failure, ProtocolError};
 use dfcp_framing::printable;

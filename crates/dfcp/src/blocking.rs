@@ -41,14 +41,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use dfcp_proto::{
-    Accept, Config, ConfigError, ConnectionError, EndpointStats, Identity, Parameter, ParameterError, Priority, Rate,
-    State, Stats, StreamId, StreamStats, Traffic,
-};
+use dfcp_proto::{Accept, Config, ConnectionError, EndpointStats, Priority, StreamId, StreamStats};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::carrier::Carrier;
+#[cfg(feature = "classic")]
+use crate::classic::Parameters;
 use crate::connect;
+use crate::connection::Shared;
 use crate::error::ConnectError;
 use crate::path_watch::PathEstimates;
 pub use listener::Listener;
@@ -255,75 +255,17 @@ impl Stream {
         wait(self.stream.closed())
     }
 
-    /// Counters and estimates.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        self.stream.stats()
-    }
-
-    /// State of the connection.
-    #[must_use]
-    pub fn state(&self) -> State {
-        self.stream.state()
-    }
-
     /// Watches what is known of the path: rate, round-trip time and loss, for applications which adapt to it.
     #[must_use]
     pub fn watch_path(&self) -> PathWatch {
         PathWatch { watch: self.stream.watch_path() }
     }
 
-    /// The peer's proven identity; `None` without seals.
+    /// The parameters of thesis table 3.2.
+    #[cfg(feature = "classic")]
     #[must_use]
-    pub fn identity(&self) -> Option<Identity> {
-        self.stream.identity()
-    }
-
-    /// The peer's address. It changes when the peer moves, once it has proven the new one.
-    #[must_use]
-    pub fn remote_addr(&self) -> SocketAddr {
-        self.stream.remote_addr()
-    }
-
-    /// Our socket's address.
-    #[must_use]
-    pub fn local_addr(&self) -> SocketAddr {
-        self.stream.local_addr()
-    }
-
-    /// Carrier of the datagrams.
-    #[must_use]
-    pub fn carrier(&self) -> Carrier {
-        self.stream.carrier()
-    }
-
-    /// Sets a parameter of thesis table 3.2. A modern connection has *Window size* only.
-    ///
-    /// # Errors
-    /// If the table does not let it be set, this profile does not have it, the value is out of range, or it is too late.
-    pub fn set(&self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
-        self.stream.set(parameter, value)
-    }
-
-    /// Reads a parameter of thesis table 3.2.
-    ///
-    /// # Errors
-    /// If the table does not let it be read.
-    pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
-        self.stream.get(parameter)
-    }
-
-    /// Changes the sending rate.
-    ///
-    /// # Errors
-    /// If the rate is out of range; the one before stays.
-    pub fn set_rate(&self, rate: Rate) -> Result<(), ConfigError> {
-        self.stream.set_rate(rate)
-    }
-
-    /// Says what the data written from now on is like.
-    pub fn set_traffic(&self, traffic: Traffic) {
-        self.stream.set_traffic(traffic);
+    pub fn parameters(&self) -> Parameters<'_> {
+        self.stream.parameters()
     }
 
     /// As [`crate::Stream::set_priority`].
@@ -369,11 +311,6 @@ impl Stream {
         self.stream.stop_sending(code);
     }
 
-    /// Ends the connection at once: what is unsent is lost, and the peer is told.
-    pub fn abort(&self) {
-        self.stream.abort();
-    }
-
     /// As [`crate::Stream::session`].
     #[must_use]
     pub fn session(&self) -> Option<Session> {
@@ -385,6 +322,10 @@ impl Stream {
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         let (read, write) = self.stream.into_split();
         (ReadHalf { half: read }, WriteHalf { half: write })
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        self.stream.shared()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use dfcp_proto::{ConnectionError, WriteError};
+use dfcp_proto::ConnectionError;
 
 /// Why [`Stream::connect`](crate::Stream::connect) or [`Endpoint::connect`](crate::Endpoint::connect) failed.
 ///
@@ -139,9 +139,7 @@ pub(crate) fn connection_error(error: ConnectionError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-pub(crate) fn write_error(error: WriteError) -> io::Error {
-    match error {
-        WriteError::Connection(error) => connection_error(error),
-        other => io::Error::new(io::ErrorKind::BrokenPipe, other),
-    }
+/// Error of a write after this side has ended the half.
+pub(crate) fn shut_down_error() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "this half of the stream has been shut down")
 }

@@ -67,8 +67,9 @@
 //! **Watching.** An [`Observer`] of a [`Config`] hears of each datagram, state and estimate of its connections, as typed events, where the
 //! log tells their course. A [`KeyLog`], which only `danger_with_key_log` puts in place, gets what opens a capture of them.
 //!
-//! **Features.** `serde`, off by default: [`Stats`] and [`EndpointStats`] can be written, [`Config`] written and read, never with
-//! its keys.
+//! **Features**, off by default. `serde`: [`Stats`] and [`EndpointStats`] can be written, [`Config`] written and read, never with its keys.
+//! `classic`: the protocol of the thesis that DFCP goes back to, without any security, for experiments (module `classic`); without it a
+//! classic caller is refused, and a configuration of that profile is an error.
 //!
 //! [`blocking`] offers the same without `async`.
 
@@ -81,11 +82,14 @@ struct Readme;
 pub mod blocking;
 mod buffers;
 mod carrier;
+#[cfg(feature = "classic")]
+pub mod classic;
 mod clock;
 mod connect;
 mod connection;
 mod endpoint;
 mod error;
+mod handles;
 mod keys;
 mod limits;
 mod listener;
@@ -97,13 +101,13 @@ mod stream;
 
 pub use carrier::Carrier;
 pub use dfcp_proto::{
-    Accept, AddressPrefix, Beginning, BreakerState, Cipher, Ciphers, ClassicSettings, Config, ConfigError,
-    ConnectionError, ConnectionObserver, ConnectionSecrets, Cookies, Credentials, DatagramInfo, Deadline, Dropped,
-    Dscp, DscpError, EcnStats, EndpointStats, Fingerprint, Identity, KeyError, KeyLog, MessageError, Observed,
-    Observer, Opener, Parameter, ParameterError, PathHint, Pattern, PeerKey, Policy, PreSharedKey, Priority, Profile,
-    PublicKey, Rate, RateControlStats, RatePhase, ReceivedMessage, ReceivedMessages, ReceivedSymbols, ResetKey,
-    Schedule, Security, SegmentKind, SentMessages, SentSymbols, State, StaticKey, Stats, StreamId, StreamKind,
-    StreamLimits, StreamStats, Traffic, Verifier, WastedSymbols,
+    Accept, AddressPrefix, Beginning, BreakerState, Cipher, Ciphers, Config, ConfigError, ConnectionError,
+    ConnectionObserver, ConnectionSecrets, Cookies, Credentials, DatagramInfo, Deadline, Dropped, Dscp, DscpError,
+    EcnStats, EndpointStats, Fingerprint, Identity, KeyError, KeyLog, MessageError, Observed, Observer, Opener,
+    PathHint, Pattern, PeerKey, Policy, PreSharedKey, Priority, Profile, PublicKey, Rate, RateControlStats, RatePhase,
+    ReceivedMessage, ReceivedMessages, ReceivedSymbols, ResetKey, Schedule, Security, SegmentKind, SentMessages,
+    SentSymbols, State, StaticKey, Stats, StreamId, StreamKind, StreamLimits, StreamStats, Traffic, Verifier,
+    WastedSymbols,
 };
 pub use endpoint::{Endpoint, Totals};
 pub use error::{ConnectError, StreamError};

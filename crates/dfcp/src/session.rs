@@ -1,13 +1,9 @@
 //! A connection with any number of streams.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use dfcp_proto::{
-    Config, ConfigError, ConnectionError, Deadline, Identity, MessageError, PathHint, Rate, ReceivedMessage, State,
-    Stats, StreamKind, Traffic,
-};
+use dfcp_proto::{Config, ConnectionError, Deadline, MessageError, ReceivedMessage, StreamKind};
 use tokio::net::ToSocketAddrs;
 
 use crate::carrier::Carrier;
@@ -111,7 +107,7 @@ impl Session {
         Self { handle: Arc::new(handle) }
     }
 
-    fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Shared {
         &self.handle.shared
     }
 
@@ -206,11 +202,6 @@ impl Session {
         self.shared().close().await
     }
 
-    /// Ends the connection at once, with all streams: what is unsent is lost, and the peer is told.
-    pub fn abort(&self) {
-        self.shared().abort();
-    }
-
     /// As [`abort`](Self::abort), with a code for the peer's application, which gets it in [`ConnectionError::EndedByPeer`]. Like every
     /// abort it is told in one datagram: if that is lost, the peer learns of it by its idle timeout.
     pub fn abort_with(&self, code: u32) {
@@ -222,66 +213,9 @@ impl Session {
         self.shared().closed().await
     }
 
-    /// Counters and estimates of the connection, all streams together.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        self.shared().stats()
-    }
-
-    /// Findings of its automatic rate about the path, for [`Config::path_hint`](crate::Config::path_hint) of the next connection there;
-    /// `None` before that is proven. An [`Endpoint`](crate::Endpoint) remembers by itself the findings of connections opened on it, once
-    /// they are over.
-    #[must_use]
-    pub fn path_hint(&self) -> Option<PathHint> {
-        self.shared().path_hint()
-    }
-
     /// Watches what is known of the path, as [`Stream::watch_path`] does.
     #[must_use]
     pub fn watch_path(&self) -> PathWatch {
         self.shared().watch_path()
-    }
-
-    /// State of the connection.
-    #[must_use]
-    pub fn state(&self) -> State {
-        self.shared().state()
-    }
-
-    /// The peer's proven identity; `None` without seals.
-    #[must_use]
-    pub fn identity(&self) -> Option<Identity> {
-        self.shared().identity()
-    }
-
-    /// The peer's address. It changes when the peer moves, once it has proven the new one.
-    #[must_use]
-    pub fn remote_addr(&self) -> SocketAddr {
-        self.shared().remote_addr()
-    }
-
-    /// Our socket's address. It changes soon after [`Endpoint::rebind`], when datagrams leave from there.
-    #[must_use]
-    pub fn local_addr(&self) -> SocketAddr {
-        self.shared().local_addr()
-    }
-
-    /// Carrier of the datagrams.
-    #[must_use]
-    pub fn carrier(&self) -> Carrier {
-        self.shared().path.carrier
-    }
-
-    /// Changes the sending rate of all streams together.
-    ///
-    /// # Errors
-    /// If the rate is out of range; the one before stays.
-    pub fn set_rate(&self, rate: Rate) -> Result<(), ConfigError> {
-        self.shared().configure(|connection| connection.set_rate(rate))
-    }
-
-    /// Says what the data written from now on is like, on all streams.
-    pub fn set_traffic(&self, traffic: Traffic) {
-        self.shared().configure(|connection| connection.set_traffic(traffic));
     }
 }

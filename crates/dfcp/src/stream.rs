@@ -1,19 +1,17 @@
 //! A connection as a stream of bytes each way.
 
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use dfcp_proto::{
-    Config, ConfigError, ConnectionError, Identity, Parameter, ParameterError, PathHint, Priority, Rate, State, Stats,
-    StreamId, StreamStats, Traffic,
-};
+use dfcp_proto::{Config, ConnectionError, Priority, StreamId, StreamStats};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
 
 use crate::carrier::Carrier;
+#[cfg(feature = "classic")]
+use crate::classic::Parameters;
 use crate::connect;
 use crate::connection::{Half, Shared, StreamHandle};
 use crate::endpoint::Endpoint;
@@ -206,83 +204,17 @@ impl Stream {
         &self.handle.shared
     }
 
-    /// Counters and estimates.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        self.shared().stats()
-    }
-
-    /// Findings of its automatic rate about the path, for [`Config::path_hint`](crate::Config::path_hint) of the next connection there;
-    /// `None` before that is proven. An [`Endpoint`](crate::Endpoint) remembers by itself the findings of connections opened on it, once
-    /// they are over.
-    #[must_use]
-    pub fn path_hint(&self) -> Option<PathHint> {
-        self.shared().path_hint()
-    }
-
     /// Watches what is known of the path: rate, round-trip time and loss, for applications which adapt to it.
     #[must_use]
     pub fn watch_path(&self) -> PathWatch {
         self.shared().watch_path()
     }
 
-    /// State of the connection.
+    /// The parameters of thesis table 3.2.
+    #[cfg(feature = "classic")]
     #[must_use]
-    pub fn state(&self) -> State {
-        self.shared().state()
-    }
-
-    /// The peer's proven identity; `None` without seals.
-    #[must_use]
-    pub fn identity(&self) -> Option<Identity> {
-        self.shared().identity()
-    }
-
-    /// The peer's address. It changes when the peer moves, once it has proven the new one.
-    #[must_use]
-    pub fn remote_addr(&self) -> SocketAddr {
-        self.shared().remote_addr()
-    }
-
-    /// Our socket's address. It changes soon after [`Endpoint::rebind`], when datagrams leave from there.
-    #[must_use]
-    pub fn local_addr(&self) -> SocketAddr {
-        self.shared().local_addr()
-    }
-
-    /// Carrier of the datagrams.
-    #[must_use]
-    pub fn carrier(&self) -> Carrier {
-        self.shared().path.carrier
-    }
-
-    /// Sets a parameter of thesis table 3.2. A modern connection has *Window size* only.
-    ///
-    /// # Errors
-    /// If the table does not let it be set, this profile does not have it, the value is out of range, or it is too late.
-    pub fn set(&self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
-        self.shared().configure(|connection| connection.set(parameter, value))
-    }
-
-    /// Reads a parameter of thesis table 3.2.
-    ///
-    /// # Errors
-    /// If the table does not let it be read.
-    pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
-        self.shared().get(parameter)
-    }
-
-    /// Changes the sending rate.
-    ///
-    /// # Errors
-    /// If the rate is out of range; the one before stays.
-    pub fn set_rate(&self, rate: Rate) -> Result<(), ConfigError> {
-        self.shared().configure(|connection| connection.set_rate(rate))
-    }
-
-    /// Says what the data written from now on is like.
-    pub fn set_traffic(&self, traffic: Traffic) {
-        self.shared().configure(|connection| connection.set_traffic(traffic));
+    pub fn parameters(&self) -> Parameters<'_> {
+        Parameters(self.shared())
     }
 
     /// Says how this stream is served beside others which this side sends in the same session.
@@ -392,11 +324,6 @@ impl Stream {
     /// `code`. The other direction goes on. Has no effect if the stream is the whole connection.
     pub fn stop_sending(&self, code: u32) {
         self.handle.stop_sending(code);
-    }
-
-    /// Ends the connection at once: what is unsent is lost, and the peer is told.
-    pub fn abort(&self) {
-        self.shared().abort();
     }
 
     /// Waits until the connection is over, TIME_WAIT included, and returns why unless both sides closed it. It does not

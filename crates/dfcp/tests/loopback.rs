@@ -8,9 +8,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use dfcp::{
-    Accept, Carrier, Config, ConnectError, ConnectionError, Endpoint, Listener, Parameter, Rate, State, Stream,
-};
+use dfcp::classic::{Parameter, ParameterError};
+use dfcp::{Accept, Carrier, Config, ConnectError, ConnectionError, Endpoint, Listener, Rate, State, Stream};
 use support::{Pattern, local, modern, read_hash, write_pattern};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -159,7 +158,7 @@ async fn a_classic_connection_carries_data() {
     let (shut, received) = tokio::join!(client.shutdown(), read_hash(&mut server));
     shut.unwrap();
     assert_eq!(received.unwrap(), (150_000, sent));
-    assert_eq!(client.get(Parameter::OutgoingSegments).unwrap(), client.stats().segments_sent);
+    assert_eq!(client.parameters().get(Parameter::OutgoingSegments).unwrap(), client.stats().segments_sent);
 }
 
 /// As the documents have it: no pacing, round robin over the window until every block's acknowledgement.
@@ -347,10 +346,10 @@ async fn ipv6_and_parameters() {
     let mut client = Stream::connect(listener.local_addr().unwrap(), modern()).await.unwrap();
     let mut server = listener.accept().await.unwrap();
     assert_eq!(server.remote_addr().port(), client.local_addr().port());
-    client.set(Parameter::WindowSize, 1000).unwrap();
-    assert_eq!(client.get(Parameter::Maxtokens), Err(dfcp::ParameterError::ClassicOnly("Maxtokens")));
-    client.set(Parameter::Maxtokens, 100_000).unwrap_err();
-    client.set(Parameter::AcksSent, 1).unwrap_err();
+    client.parameters().set(Parameter::WindowSize, 1000).unwrap();
+    assert_eq!(client.parameters().get(Parameter::Maxtokens), Err(ParameterError::ClassicOnly("Maxtokens")));
+    client.parameters().set(Parameter::Maxtokens, 100_000).unwrap_err();
+    client.parameters().set(Parameter::AcksSent, 1).unwrap_err();
     client.set_rate(Rate::Fixed { rate_bps: 200_000_000 }).unwrap();
     let sent = write_pattern(&mut client, 5, 500_000).await.unwrap();
     let (shut, received) = tokio::join!(client.shutdown(), read_hash(&mut server));

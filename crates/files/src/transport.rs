@@ -12,7 +12,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use dfcp::{ParameterError, Session};
+use dfcp::Session;
+#[cfg(feature = "classic")]
+use dfcp::classic::ParameterError;
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -280,6 +282,7 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     ///
     /// # Errors
     /// The connection is not of the classic profile.
+    #[cfg(feature = "classic")]
     fn stop_decoding(&self) -> Result<(), ParameterError> {
         Ok(())
     }
@@ -371,6 +374,7 @@ impl<T: Transport> Handle<T> {
     ///
     /// # Errors
     /// The transport's.
+    #[cfg(feature = "classic")]
     pub fn stop_decoding(&self) -> Result<(), ParameterError> {
         self.lock().transport.stop_decoding()
     }

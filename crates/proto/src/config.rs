@@ -17,27 +17,22 @@ use crate::observe::Observer;
 use crate::path::hint::PathHint;
 use crate::security::{Credentials, PeerKey, Security};
 use crate::session::handshake::{SYMBOL_SIZE_MIN, symbol_size_max};
+#[cfg(feature = "classic")]
 use crate::shared::parameters::ClassicSettings;
 
 /// The sender's choice of what to send next.
 ///
-/// ```
-/// # use dfcp_proto as dfcp;
-/// use dfcp::{Config, Schedule};
-///
-/// // A measurement as in the documents: 5 % more than a block has, then the next one.
-/// let config = Config::danger_classic().with_schedule(Schedule::OpenLoop { redundancy: 0.05 });
-/// assert!(config.validate().is_ok());
-/// assert!(Config::modern().with_schedule(Schedule::Flood).validate().is_err());
-/// ```
+/// Classic's exist with the feature `classic` only.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Schedule {
     /// Classic: round robin over all unacknowledged blocks, without end (thesis §3.8.2).
+    #[cfg(feature = "classic")]
     Flood,
     /// Classic: `(1 + ε)·k` encoded bytes of every block, then the next one. ε is relative to k = 63 536. A block which
     /// has not been acknowledged after that gets ε·k more after every acknowledgement timeout, because a block that
     /// does not decode is never given up.
+    #[cfg(feature = "classic")]
     OpenLoop {
         /// The redundancy ε, 0 to 16.
         redundancy: f64,
@@ -244,7 +239,8 @@ pub struct Config {
     /// Bytes of headers below ours which every datagram costs on its path: 28 for UDP over IPv4, 48 over IPv6, 8 less
     /// without UDP.
     pub overhead_bytes: u32,
-    /// Classic only: the parameters of thesis table 3.2.
+    /// Classic only, with the feature `classic`: the parameters of thesis table 3.2.
+    #[cfg(feature = "classic")]
     pub classic: ClassicSettings,
     /// Earlier findings about the path, for an automatic rate to begin with; they are verified. Default `None`: an
     /// [`Endpoint`](crate::Endpoint) which opens a connection takes what it remembers of an earlier one with the same host.
@@ -289,6 +285,7 @@ impl Config {
             keep_alive: Some(Duration::from_secs(10)),
             time_wait: Duration::from_secs(32),
             overhead_bytes: 28,
+            #[cfg(feature = "classic")]
             classic: ClassicSettings::default(),
             path_hint: None,
             content: Content::Real,
@@ -332,21 +329,6 @@ impl Config {
         Self { security: Security::Unsealed, ..Self::modern() }
     }
 
-    /// The default configuration of the classic profile: what the documents describe. **It has no security whatever**,
-    /// and floods.
-    #[must_use]
-    pub fn danger_classic() -> Self {
-        Self {
-            profile: Profile::Classic,
-            security: Security::Unsealed,
-            schedule: Schedule::Flood,
-            rate: Rate::Line,
-            breaker: false,
-            time_wait: Duration::from_secs(60),
-            ..Self::modern()
-        }
-    }
-
     /// The credentials, if connections of this configuration are sealed.
     pub(crate) fn credentials(&self) -> Option<&Credentials> {
         match &self.security {
@@ -385,11 +367,11 @@ impl Config {
     /// # Errors
     /// The first setting which is out of its range, with the range.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        match (self.profile, self.schedule) {
-            (Profile::Modern, Schedule::Adaptive) | (Profile::Classic, Schedule::Flood) => {}
-            (Profile::Classic, Schedule::OpenLoop { redundancy }) if (0.0..=16.0).contains(&redundancy) => {}
-            (Profile::Classic, Schedule::OpenLoop { .. }) => return Err(ConfigError::Redundancy),
-            (profile, schedule) => return Err(ConfigError::ScheduleOfOtherProfile { profile, schedule }),
+        #[cfg(feature = "classic")]
+        self.validate_classic()?;
+        #[cfg(not(feature = "classic"))]
+        if self.profile == Profile::Classic {
+            return Err(ConfigError::ClassicLeftOut);
         }
         if self.content == Content::Elided && self.credentials().is_some() {
             return Err(ConfigError::NothingToSeal);
@@ -421,9 +403,7 @@ impl Config {
             let keep_alive_ms = u64::try_from(keep_alive.as_millis()).unwrap_or(u64::MAX);
             in_range("keep_alive in ms", keep_alive_ms, 10, 86_400_000)?;
         }
-        in_range("overhead_bytes", self.overhead_bytes.into(), 0, 1_024)?;
-        let (least, most) = limits::REDUNDANCY_BYTES;
-        in_range("redundancy_bytes", self.classic.redundancy_bytes.into(), least, most)
+        in_range("overhead_bytes", self.overhead_bytes.into(), 0, 1_024)
     }
 }
 
@@ -453,6 +433,6 @@ impl Rate {
     }
 }
 
-fn in_range(name: &'static str, value: u64, min: u64, max: u64) -> Result<(), ConfigError> {
+pub(crate) fn in_range(name: &'static str, value: u64, min: u64, max: u64) -> Result<(), ConfigError> {
     if (min..=max).contains(&value) { Ok(()) } else { Err(ConfigError::OutOfRange { name, value, min, max }) }
 }

@@ -1,5 +1,7 @@
 //! One connection of either profile, as its driver sees it.
 
+mod streams;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -8,9 +10,13 @@ use dfcp_time::Time;
 use dfcp_wire::classic::StateWords;
 use dfcp_wire::{Outline, Profile, StreamId};
 
+pub use self::streams::Streams;
+#[cfg(feature = "classic")]
 use crate::classic::ClassicConnection;
 use crate::config::{Config, Rate, SendBuffering, Traffic};
-use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
+#[cfg(feature = "classic")]
+use crate::error::ParameterError;
+use crate::error::{ConfigError, ConnectionError};
 use crate::observe::Watch;
 use crate::path::ecn::Origin;
 use crate::path::hint::PathHint;
@@ -20,22 +26,23 @@ use crate::session::handshake::Opener;
 use crate::session::message_calls::Messages;
 use crate::session::protection::Identity;
 use crate::session::sharing::{Sending, WriteAllowance};
-use crate::session::streams::Streams;
 use crate::shared::events::Event;
 use crate::shared::memory::MemoryReservation;
+#[cfg(feature = "classic")]
 use crate::shared::parameters::Parameter;
 use crate::shared::state::State;
-use crate::shared::{Ports, Read, Timer, Transmit};
+use crate::shared::{Ports, Timer, Transmit};
 use crate::spare::SpareBlocks;
-use crate::stats::{Stats, StreamStats};
+use crate::stats::Stats;
 
 /// One end of a connection.
 ///
 /// # Run loop
 ///
-/// Hand in what happened (`handle_datagram`, `handle_timeout`, or the application's `write`, `read`, `shutdown`, …), then
-/// drain [`poll_transmit`](Self::poll_transmit) until it returns `None` and [`poll_event`](Self::poll_event) until it
-/// does, then sleep until [`next_timeout`](Self::next_timeout) or the next input. Time only ever enters as an argument.
+/// Hand in what happened (`handle_datagram`, `handle_timeout`, or the application's calls on [`streams`](Self::streams) and
+/// [`messages`](Self::messages)), then drain [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event) and
+/// [`Streams::poll_event`] until they return `None`, then sleep until [`next_timeout`](Self::next_timeout) or the next input.
+/// Time only ever enters as an argument.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) inner: Inner,
@@ -46,6 +53,7 @@ pub struct Connection {
 /// The profiles have nothing in common but this interface.
 #[derive(Debug)]
 pub(crate) enum Inner {
+    #[cfg(feature = "classic")]
     Classic(Box<ClassicConnection>),
     Modern(Box<Session>),
 }
@@ -54,11 +62,13 @@ pub(crate) enum Inner {
 macro_rules! of_either {
     ($connection:expr, $inner:ident => $call:expr) => {
         match $connection {
-            Inner::Classic($inner) => $call,
-            Inner::Modern($inner) => $call,
+            #[cfg(feature = "classic")]
+            $crate::connection::Inner::Classic($inner) => $call,
+            $crate::connection::Inner::Modern($inner) => $call,
         }
     };
 }
+pub(crate) use of_either;
 
 impl Inner {
     pub(crate) fn state(&self) -> State {
@@ -78,19 +88,29 @@ impl Inner {
         of_either!(self, it => it.error())
     }
 
-    pub(crate) fn identity(&self) -> Option<Identity> {
+    pub(crate) fn modern_mut(&mut self) -> Option<&mut Session> {
         match self {
+            #[cfg(feature = "classic")]
             Self::Classic(_) => None,
-            Self::Modern(session) => session.identity(),
+            Self::Modern(session) => Some(session),
         }
+    }
+
+    fn modern(&self) -> Option<&Session> {
+        match self {
+            #[cfg(feature = "classic")]
+            Self::Classic(_) => None,
+            Self::Modern(session) => Some(session),
+        }
+    }
+
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        self.modern()?.identity()
     }
 
     /// The ids of this end and of the peer, as far as they are known.
     pub(crate) fn ids(&self) -> (Option<u32>, Option<u32>) {
-        match self {
-            Self::Classic(_) => (None, None),
-            Self::Modern(session) => (Some(session.local_id()), session.peer_id()),
-        }
+        self.modern().map_or((None, None), |session| (Some(session.local_id()), session.peer_id()))
     }
 }
 
@@ -109,6 +129,7 @@ impl From<Inner> for Connection {
     }
 }
 
+#[cfg(feature = "classic")]
 impl From<ClassicConnection> for Connection {
     fn from(connection: ClassicConnection) -> Self {
         Inner::Classic(Box::new(connection)).into()
@@ -137,10 +158,11 @@ impl Connection {
         seed: [u8; 32],
         reset_key: &EndpointResetKey,
     ) -> Result<Self, ConfigError> {
-        Ok(match config.profile {
-            Profile::Classic => ClassicConnection::initiate(now, config, ports, remote, seed).into(),
-            Profile::Modern => Session::initiate(now, config, ports, remote, seed, Some(reset_key))?.into(),
-        })
+        #[cfg(feature = "classic")]
+        if config.profile == Profile::Classic {
+            return Ok(ClassicConnection::initiate(now, config, ports, remote, seed).into());
+        }
+        Ok(Session::initiate(now, config, ports, remote, seed, Some(reset_key))?.into())
     }
 
     /// Answers an unsealed SYN of this many bytes: the connection that the listening side gets. `None` if `config`, which is
@@ -155,9 +177,12 @@ impl Connection {
         seed: [u8; 32],
     ) -> Option<Self> {
         match syn {
+            #[cfg(feature = "classic")]
             UnsealedSyn::Classic { initial } => {
                 ClassicConnection::accept(now, config, ports, remote, *initial, bytes, seed).map(Self::from)
             }
+            #[cfg(not(feature = "classic"))]
+            UnsealedSyn::Classic { .. } => None,
             UnsealedSyn::Modern { syn, .. } => {
                 Session::accept(now, config, ports, remote, syn, bytes, seed).map(Self::from)
             }
@@ -176,7 +201,7 @@ impl Connection {
 
     /// Memory of modern blocks comes from `spare`, and goes back to it.
     pub(crate) fn take_from(&mut self, spare: &SpareBlocks) {
-        if let Inner::Modern(session) = &mut self.inner {
+        if let Some(session) = self.inner.modern_mut() {
             session.take_from(spare);
         }
     }
@@ -194,23 +219,16 @@ impl Connection {
     #[cfg(debug_assertions)]
     #[doc(hidden)]
     pub fn check_lists(&self) -> Result<(), String> {
-        let Inner::Modern(session) = &self.inner else { return Ok(()) };
-        session.find_fault().map_or(Ok(()), Err)
+        self.inner.modern().and_then(Session::find_fault).map_or(Ok(()), Err)
     }
 
     /// The modern connection inside.
     #[cfg(test)]
     pub(crate) fn into_session(self) -> Session {
         match self.inner {
+            #[cfg(feature = "classic")]
             Inner::Classic(_) => panic!("it is a classic connection"),
             Inner::Modern(session) => *session,
-        }
-    }
-
-    fn modern_mut(&mut self) -> Option<&mut Session> {
-        match &mut self.inner {
-            Inner::Classic(_) => None,
-            Inner::Modern(session) => Some(session),
         }
     }
 }
@@ -224,6 +242,7 @@ impl Connection {
             return self.handle_watched(now, origin.into(), datagram);
         }
         match &mut self.inner {
+            #[cfg(feature = "classic")]
             Inner::Classic(connection) => connection.handle_datagram(now, datagram),
             Inner::Modern(session) => session.handle_datagram(now, origin.into(), datagram),
         };
@@ -236,6 +255,7 @@ impl Connection {
         // It is decrypted in place, and its header tells what it is.
         let outline = Outline::of(datagram).ok();
         let why = match &mut self.inner {
+            #[cfg(feature = "classic")]
             Inner::Classic(connection) => connection.handle_datagram(now, datagram),
             Inner::Modern(session) => session.handle_datagram(now, origin, datagram),
         };
@@ -248,7 +268,7 @@ impl Connection {
     /// hears of it at once. With `is_other_host` nothing that was known of the path is kept. A classic connection, and one without seals,
     /// stays with its peer at the address that it began with.
     pub fn on_own_move(&mut self, now: Time, is_other_host: bool) {
-        if let Inner::Modern(session) = &mut self.inner {
+        if let Some(session) = self.inner.modern_mut() {
             session.on_own_move(now, is_other_host);
         }
     }
@@ -279,52 +299,14 @@ impl Connection {
         sent
     }
 
-    /// The next event, if any.
+    /// The next event of the connection as a whole, if any.
     pub fn poll_event(&mut self) -> Option<Event> {
         of_either!(&mut self.inner, it => it.poll_event())
     }
 }
 
-/// The application's stream.
+/// Its end, and what is on its way.
 impl Connection {
-    /// Takes as many bytes of `data` as the send buffer has room for, of which a modern connection keeps only a part for
-    /// what is not sent yet ([`SendBuffering`]); 0 means none, and a [`Writable`](Event::Writable) event will follow. May be
-    /// called before the handshake is done.
-    ///
-    /// # Errors
-    /// After `shutdown`, or when the connection has ended with an error.
-    pub fn write(&mut self, now: Time, data: &[u8]) -> Result<usize, WriteError> {
-        of_either!(&mut self.inner, it => it.write(now, data))
-    }
-
-    /// Sends what has been written without waiting for a full block.
-    pub fn flush(&mut self) {
-        of_either!(&mut self.inner, it => it.flush());
-    }
-
-    /// Copies received bytes, in order, into `out`.
-    ///
-    /// # Errors
-    /// The reason why the connection ended, once everything received before has been read.
-    pub fn read(&mut self, now: Time, out: &mut [u8]) -> Result<Read, ConnectionError> {
-        match &mut self.inner {
-            Inner::Classic(connection) => connection.read(out),
-            Inner::Modern(session) => session.read(now, out),
-        }
-    }
-
-    /// True if [`read`](Self::read) would return something other than `Blocked`.
-    #[must_use]
-    pub fn is_readable(&self) -> bool {
-        of_either!(&self.inner, it => it.is_readable())
-    }
-
-    /// Ends our half of the stream: what has been written is delivered, then the peer reads its end. A
-    /// [`Finished`](Event::Finished) event says that the peer has all of it.
-    pub fn shutdown(&mut self, now: Time) {
-        of_either!(&mut self.inner, it => it.shutdown(now));
-    }
-
     /// Ends the connection at once: what is unsent is lost, and the peer is told by an RST.
     pub fn abort(&mut self) {
         of_either!(&mut self.inner, it => it.abort());
@@ -334,6 +316,7 @@ impl Connection {
     /// the code by a classic connection, nor before the handshake is done.
     pub fn abort_with(&mut self, error: u32) {
         match &mut self.inner {
+            #[cfg(feature = "classic")]
             Inner::Classic(classic) => classic.abort(),
             Inner::Modern(session) => session.abort_with(error),
         }
@@ -350,19 +333,19 @@ impl Connection {
     pub fn is_drained(&self) -> bool {
         of_either!(&self.inner, it => it.is_drained())
     }
-
-    /// True once the peer has confirmed the end of our half.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        of_either!(&self.inner, it => it.is_finished())
-    }
 }
 
 /// Streams.
 impl Connection {
-    /// The streams of a modern connection beside its first; a classic one has no others.
-    pub fn streams(&mut self) -> Option<Streams<'_>> {
-        self.modern_mut().map(Streams)
+    /// Its streams: those of a session, or the one of a classic connection.
+    pub fn streams(&mut self) -> Streams<'_> {
+        Streams(&mut self.inner)
+    }
+
+    /// True if [`Streams::read`] would return something other than [`Read::Blocked`](crate::Read::Blocked).
+    #[must_use]
+    pub fn is_readable(&self, id: StreamId) -> bool {
+        of_either!(&self.inner, it => it.is_readable(id))
     }
 }
 
@@ -370,7 +353,7 @@ impl Connection {
 impl Connection {
     /// The messages of a modern connection; a classic one has none.
     pub fn messages(&mut self) -> Option<Messages<'_>> {
-        self.modern_mut().map(Messages)
+        self.inner.modern_mut().map(Messages)
     }
 }
 
@@ -386,6 +369,7 @@ impl Connection {
     #[must_use]
     pub fn profile(&self) -> Profile {
         match &self.inner {
+            #[cfg(feature = "classic")]
             Inner::Classic(_) => Profile::Classic,
             Inner::Modern(_) => Profile::Modern,
         }
@@ -420,35 +404,20 @@ impl Connection {
     /// before they are proven.
     #[must_use]
     pub fn path_hint(&self) -> Option<PathHint> {
-        match &self.inner {
-            Inner::Classic(_) => None,
-            Inner::Modern(session) => session.path_hint(),
-        }
+        self.inner.modern()?.path_hint()
     }
 
     /// The RST that has told its peer that it is over, for [`Endpoint::keep_last_words`](crate::Endpoint::keep_last_words); `None` if none has
     /// left, and in classic, which is known by nothing but its ports.
     #[must_use]
     pub fn last_words(&self) -> Option<LastWords> {
-        match &self.inner {
-            Inner::Classic(_) => None,
-            Inner::Modern(session) => session.last_words().cloned(),
-        }
+        self.inner.modern()?.last_words().cloned()
     }
 
     /// Counters and estimates.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.inner.stats()
-    }
-
-    /// Figures of the first stream: in classic of the whole connection.
-    #[must_use]
-    pub fn first_stream_stats(&mut self) -> StreamStats {
-        match &mut self.inner {
-            Inner::Modern(session) => Streams(session).stats(StreamId::FIRST),
-            Inner::Classic(classic) => classic.stream_stats(),
-        }
     }
 }
 
@@ -469,25 +438,15 @@ impl Connection {
 
     /// Changes the kind of traffic while the connection runs. Classic has only one kind.
     pub fn set_traffic(&mut self, traffic: Traffic) {
-        if let Some(session) = self.modern_mut() {
+        if let Some(session) = self.inner.modern_mut() {
             session.set_traffic(traffic);
         }
     }
 
-    /// Sets a parameter of thesis table 3.2. A modern connection has *Window size* only.
-    ///
-    /// # Errors
-    /// If the table does not let it be set, this profile does not have it, the value is out of range, or it is too late.
-    pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
-        of_either!(&mut self.inner, it => it.set(parameter, value))
-    }
-
-    /// Reads a parameter of thesis table 3.2.
-    ///
-    /// # Errors
-    /// If the table does not let it be read, or this profile does not have it.
-    pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
-        of_either!(&self.inner, it => it.get(parameter))
+    /// The parameters of thesis table 3.2.
+    #[cfg(feature = "classic")]
+    pub fn parameters(&mut self) -> Parameters<'_> {
+        Parameters(&mut self.inner)
     }
 }
 
@@ -497,14 +456,14 @@ impl Connection {
     /// a socket's buffer; 0, as at first, if that is unknown or without limit. The peer is told, and keeps no more in
     /// flight than fits into that and the path.
     pub fn set_receive_queue_bytes(&mut self, bytes: u64) {
-        if let Some(session) = self.modern_mut() {
+        if let Some(session) = self.inner.modern_mut() {
             session.set_receive_queue_bytes(bytes);
         }
     }
 
     /// Says how far ahead of sending a modern connection takes what is written; at first [`SendBuffering::Deep`].
     pub fn set_send_buffering(&mut self, send_buffering: SendBuffering) {
-        if let Some(session) = self.modern_mut() {
+        if let Some(session) = self.inner.modern_mut() {
             session.set_send_buffering(send_buffering);
         }
     }
@@ -512,15 +471,13 @@ impl Connection {
     /// The data that it has to send; none for a connection which is not modern or not open.
     #[must_use]
     pub fn sending(&self) -> Sending {
-        match &self.inner {
-            Inner::Classic(_) => Sending::default(),
-            Inner::Modern(session) => session.sending(),
-        }
+        self.inner.modern().map_or_else(Sending::default, Session::sending)
     }
 
-    /// Says how much more may be written to a modern connection; at first [`WriteAllowance::Any`]. An application that waits for room gets a [`Writable`](Event::Writable) event.
+    /// Says how much more may be written to a modern connection; at first [`WriteAllowance::Any`]. An application that waits for room gets
+    /// [`StreamEvent::Writable`](crate::StreamEvent::Writable).
     pub fn allow_writing(&mut self, allowance: WriteAllowance) {
-        if let Some(session) = self.modern_mut() {
+        if let Some(session) = self.inner.modern_mut() {
             session.allow_writing(allowance);
         }
     }
@@ -528,8 +485,32 @@ impl Connection {
     /// Tells how many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
     /// queue in front of it (`spec/protocol.md` \[plan-7\]). At first 1.
     pub fn set_queue_sharers(&mut self, sharers: usize) {
-        if let Some(session) = self.modern_mut() {
+        if let Some(session) = self.inner.modern_mut() {
             session.set_queue_sharers(sharers);
         }
+    }
+}
+
+/// The parameters of thesis table 3.2 ([`Connection::parameters`]). A modern connection has *Window size*, and the counters.
+#[cfg(feature = "classic")]
+#[derive(Debug)]
+pub struct Parameters<'a>(&'a mut Inner);
+
+#[cfg(feature = "classic")]
+impl Parameters<'_> {
+    /// Sets a parameter.
+    ///
+    /// # Errors
+    /// If the table does not let it be set, this profile does not have it, the value is out of range, or it is too late.
+    pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
+        of_either!(self.0, it => it.set(parameter, value))
+    }
+
+    /// Reads a parameter.
+    ///
+    /// # Errors
+    /// If the table does not let it be read, or this profile does not have it.
+    pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
+        of_either!(&*self.0, it => it.get(parameter))
     }
 }

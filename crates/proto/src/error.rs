@@ -48,6 +48,11 @@ pub enum ConfigError {
     /// Classic acknowledgements do not tell enough for an automatic rate.
     #[error("the classic profile has no automatic rate; give it a rate, or choose the line's")]
     AutomaticRateOfClassic,
+    /// The profile that is asked for was left out of this program.
+    #[error(
+        "the classic profile is not a part of this program; build it with the feature `classic` of the library `dfcp`"
+    )]
+    ClassicLeftOut,
     /// A schedule which the profile does not have.
     #[error("the {profile:?} profile has no {schedule:?} schedule; modern has Adaptive, classic Flood and OpenLoop")]
     ScheduleOfOtherProfile {
@@ -264,32 +269,22 @@ pub enum StreamError {
     /// The peer's application has ended its half at once, and said why.
     #[error("the peer reset the stream with code {0}")]
     Reset(u32),
-    /// The session is over.
+    /// The connection is over.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
 }
 
-/// Why a write was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WriteError {
-    /// The application has already closed its half.
-    #[error("this half of the stream has been shut down")]
-    ShutDown,
-    /// The connection has ended.
-    #[error(transparent)]
-    Connection(#[from] ConnectionError),
-}
-
-/// Why a parameter could not be set or read.
+/// Why a parameter of thesis table 3.2 could not be set or read.
 ///
 /// ```
-/// # use dfcp_proto as dfcp;
-/// use dfcp::{Config, Parameter, ParameterError};
+/// # mod dfcp { pub use dfcp_proto::*; pub use dfcp_proto as classic; }
+/// use dfcp::Config;
+/// use dfcp::classic::{Parameter, ParameterError};
 ///
 /// let error = Config::modern().set(Parameter::Decoding, 0);
 /// assert_eq!(error, Err(ParameterError::ClassicOnly("Decoding")));
 /// ```
+#[cfg(feature = "classic")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterError {

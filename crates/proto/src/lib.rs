@@ -11,6 +11,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[cfg(feature = "classic")]
 mod classic;
 pub mod config;
 mod connection;
@@ -33,16 +34,21 @@ mod spare;
 mod stats;
 mod stream;
 
+#[cfg(feature = "classic")]
 pub use classic::inctokens;
 pub use config::{Config, Content, Policy, Profile, Rate, Schedule, SendBuffering, Traffic};
-pub use connection::Connection;
+#[cfg(feature = "classic")]
+pub use connection::Parameters;
+pub use connection::{Connection, Streams};
 pub use dfcp_secure::{
     AddressPrefix, Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, ResetKey, StaticKey,
 };
 pub use dfcp_wire::{Opener, SegmentKind, StreamId, StreamKind, StreamLimits};
 pub use dscp::{Dscp, DscpError};
 pub use endpoint::{Accept, ConnectError, Cookies, Endpoint, EndpointStats, Handle, Routed};
-pub use error::{ConfigError, ConnectionError, Dropped, ParameterError, PeerMisbehaved, StreamError, WriteError};
+#[cfg(feature = "classic")]
+pub use error::ParameterError;
+pub use error::{ConfigError, ConnectionError, Dropped, PeerMisbehaved, StreamError};
 pub use key_log::{ConnectionSecrets, KeyLog};
 pub use message::{Deadline, MessageError, ReceivedMessage};
 pub use observe::{Beginning, ConnectionObserver, DatagramInfo, Observed, Observer};
@@ -55,8 +61,8 @@ pub use session::message_calls::Messages;
 pub use session::protection::Identity;
 pub use session::send_side::Priority;
 pub use session::sharing::{Sending, WriteAllowance};
-pub use session::streams::{StreamEvent, Streams};
-pub use shared::events::Event;
+pub use shared::events::{Event, StreamEvent};
+#[cfg(feature = "classic")]
 pub use shared::parameters::{Access, ClassicSettings, Parameter};
 pub use shared::state::State;
 pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Timer, Transmit};

@@ -232,8 +232,8 @@ pub const ECHOES_MAX: usize = 32;
 /// Blocks past the newest known one which a report lists as empty, so that blocks lost as a whole are reported too.
 pub const EMPTY_TAIL_BLOCKS: u32 = 256;
 
-/// Events waiting to be polled: one of each kind.
-pub const EVENTS_MAX: usize = 6;
+/// Events of a connection waiting to be polled: one of each kind. Those of a stream: as many as it has had writes that were cut short.
+pub const EVENTS_MAX: usize = 3;
 
 /// Addresses of a peer which wait to be proven; a further one takes the place of the oldest.
 pub const PATH_CANDIDATES_MAX: usize = 4;

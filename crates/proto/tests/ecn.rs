@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use dfcp_proto::{
     Accept, Config, Connection, DATAGRAM_BUFFER_BYTES, Ecn, EcnStats, Endpoint, Origin, PeerKey, Rate, Read, Routed,
+    StreamId,
 };
 use dfcp_time::Time;
 
@@ -28,7 +29,10 @@ fn transfer(config: Config, mut mark_of: impl FnMut(Ecn) -> Ecn) -> (EcnStats, E
     let (mut written, mut read) = (0, 0);
     for _ in 0..2_000 {
         now += Duration::from_millis(1);
-        written += client.write(now, &[7; 1_000][..1_000.min(200_000 - written)]).unwrap_or_default();
+        written += client
+            .streams()
+            .write(now, StreamId::FIRST, &[7; 1_000][..1_000.min(200_000 - written)])
+            .unwrap_or_default();
         client.handle_timeout(now);
         while let Some(sent) = client.poll_transmit(now, &mut out) {
             let mut datagram = out[..sent.length].to_vec();
@@ -42,7 +46,7 @@ fn transfer(config: Config, mut mark_of: impl FnMut(Ecn) -> Ecn) -> (EcnStats, E
         }
         let Some(server) = &mut server else { continue };
         server.handle_timeout(now);
-        while let Ok(Read::Bytes(count)) = server.read(now, &mut out) {
+        while let Ok(Read::Bytes(count)) = server.streams().read(now, StreamId::FIRST, &mut out) {
             read += count;
         }
         while let Some(sent) = server.poll_transmit(now, &mut out) {

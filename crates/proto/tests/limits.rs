@@ -443,8 +443,8 @@ fn reports_which_are_ignored_do_not_prolong_the_end() {
         let handle = rogue.handle.unwrap();
         let now = server.now;
         let connection = server.connection(handle);
-        assert_eq!(connection.write(now, &[7; 10_000]), Ok(10_000));
-        connection.shutdown(now);
+        assert_eq!(connection.streams().write(now, StreamId::FIRST, &[7; 10_000]), Ok(10_000));
+        connection.streams().finish(now, StreamId::FIRST);
         let highest = server.sent(handle).iter().map(|it| decode(it).1.number).max().unwrap();
         rogue.number = 100_000;
         for second in 0..35 {
@@ -473,8 +473,8 @@ fn a_peer_which_says_that_all_is_lost_gets_a_bounded_number_of_symbols() {
     let handle = rogue.handle.unwrap();
     let now = server.now;
     let block = vec![7; K as usize * usize::from(SYMBOL_SIZE)];
-    assert_eq!(server.connection(handle).write(now, &block), Ok(block.len()));
-    server.connection(handle).flush();
+    assert_eq!(server.connection(handle).streams().write(now, StreamId::FIRST, &block), Ok(block.len()));
+    server.connection(handle).streams().flush(StreamId::FIRST);
     let (mut data, mut highest) = (0, 0);
     const STEPS: u64 = 2_000;
     for _ in 0..STEPS {

@@ -80,14 +80,18 @@ fn idle_sealed_bytes(listener: Config, caller: &Config, has_spoken: bool) -> u64
         let (mut caller, mut handle) = (Caller::new(n, caller.clone()), None);
         exchange(&mut server, &mut caller, &mut handle);
         let Some(handle) = handle.filter(|_| has_spoken) else { continue };
-        assert_eq!(caller.connection.write(server.now, b"a"), Ok(1));
+        assert_eq!(caller.connection.streams().write(server.now, StreamId::FIRST, b"a"), Ok(1));
         exchange(&mut server, &mut caller, &mut Some(handle));
         assert_eq!(server.read(handle), 1);
         let now = server.now;
-        let answered = server.host.connections.get_mut(&handle).map(|connection| connection.write(now, b"b"));
+        let answered = server
+            .host
+            .connections
+            .get_mut(&handle)
+            .map(|connection| connection.streams().write(now, StreamId::FIRST, b"b"));
         assert_eq!(answered, Some(Ok(1)));
         exchange(&mut server, &mut caller, &mut Some(handle));
-        assert_eq!(caller.connection.read(server.now, &mut [0; 2]), Ok(Read::Bytes(1)));
+        assert_eq!(caller.connection.streams().read(server.now, StreamId::FIRST, &mut [0; 2]), Ok(Read::Bytes(1)));
         exchange(&mut server, &mut caller, &mut Some(handle));
     }
     let connections: Vec<_> = std::mem::take(&mut server.host.connections).into_values().collect();

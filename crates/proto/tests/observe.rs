@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dfcp_proto::{
     Accept, Beginning, Config, Connection, ConnectionObserver, DATAGRAM_BUFFER_BYTES, DatagramInfo, Dropped, Endpoint,
-    KeyLog, Observed, Observer, PeerKey, Rate, Read, Routed, SegmentKind, State, StaticKey, Stats, Verifier,
+    KeyLog, Observed, Observer, PeerKey, Rate, Read, Routed, SegmentKind, State, StaticKey, Stats, StreamId, Verifier,
 };
 use dfcp_secure::{Cipher, RecordedKeys};
 use dfcp_time::Time;
@@ -99,9 +99,12 @@ fn transfer(client_config: Config, server_config: Config) -> Course {
     let (mut written, mut count) = (0, 0);
     for _ in 0..70_000 {
         now += Duration::from_millis(1);
-        written += client.write(now, &[7; 1_000][..1_000.min(100_000 - written)]).unwrap_or_default();
+        written += client
+            .streams()
+            .write(now, StreamId::FIRST, &[7; 1_000][..1_000.min(100_000 - written)])
+            .unwrap_or_default();
         if written == 100_000 {
-            client.shutdown(now);
+            client.streams().finish(now, StreamId::FIRST);
         }
         client.handle_timeout(now);
         while let Some(sent) = client.poll_transmit(now, &mut out) {
@@ -128,9 +131,9 @@ fn transfer(client_config: Config, server_config: Config) -> Course {
         }
         let Some(server) = &mut server else { continue };
         server.handle_timeout(now);
-        while let Ok(Read::Bytes(_)) = server.read(now, &mut out) {}
-        if matches!(server.read(now, &mut out), Ok(Read::End)) {
-            server.shutdown(now);
+        while let Ok(Read::Bytes(_)) = server.streams().read(now, StreamId::FIRST, &mut out) {}
+        if matches!(server.streams().read(now, StreamId::FIRST, &mut out), Ok(Read::End)) {
+            server.streams().finish(now, StreamId::FIRST);
         }
         while let Some(sent) = server.poll_transmit(now, &mut out) {
             datagrams.push((false, out[..sent.length].to_vec()));

@@ -59,7 +59,7 @@ fn cost(what: &'static str, mut act: impl FnMut(&mut Liar, u32)) -> Cost {
                 }
             }
             liar.timed(|server, handle| {
-                let mut streams = server.connection(handle).streams().unwrap();
+                let mut streams = server.connection(handle).streams();
                 while streams.poll_event().is_some() {}
                 server.wait(MS);
             });
@@ -81,7 +81,7 @@ fn cost(what: &'static str, mut act: impl FnMut(&mut Liar, u32)) -> Cost {
 fn serve(liar: &mut Liar) {
     liar.timed(|server, handle| {
         let now = server.now;
-        let mut streams = server.connection(handle).streams().unwrap();
+        let mut streams = server.connection(handle).streams();
         while let Some(id) = streams.accept() {
             while matches!(streams.read(now, id, &mut [0; 100]), Ok(Read::Bytes(_))) {}
             streams.finish(now, id);
@@ -93,7 +93,7 @@ fn serve(liar: &mut Liar) {
 fn read_all(liar: &mut Liar, kind: StreamKind) {
     liar.timed(|server, handle| {
         let now = server.now;
-        let mut streams = server.connection(handle).streams().unwrap();
+        let mut streams = server.connection(handle).streams();
         while streams.accept().is_some() {}
         for id in (1..LIMIT).map(|index| theirs(kind, index)) {
             while matches!(streams.read(now, id, &mut [0; 2_000]), Ok(Read::Bytes(_))) {}

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use dfcp_netem::Ecn;
 use dfcp_proto::{
     Accept, Config, ConnectError, Connection, ConnectionError, Endpoint, Event, Handle, Origin, Profile, Rate, Read,
-    Routed, State, Stats,
+    Routed, State, Stats, StreamError, StreamEvent, StreamId,
 };
 use dfcp_time::Time;
 
@@ -250,7 +250,7 @@ impl DfcpEnd {
             Application::Write { left, is_writable, demand } => {
                 demand.filter(|_| is_writable && left != Some(0))?.next()
             }
-            Application::Read { limit, .. } => limit.filter(|_| connection.is_readable())?.next(),
+            Application::Read { limit, .. } => limit.filter(|_| connection.is_readable(StreamId::FIRST))?.next(),
         }
     }
 
@@ -296,9 +296,15 @@ impl DfcpEnd {
         while let Some(event) = connection.poll_event() {
             match (event, &mut self.application) {
                 (Event::Connected, _) => self.endpoint.established(*handle),
-                (Event::Writable, Application::Write { is_writable, .. }) => *is_writable = true,
                 (Event::Closed(error), _) => self.ended_by = error,
                 _ => {}
+            }
+        }
+        while let Some(event) = connection.streams().poll_event() {
+            if let (StreamEvent::Writable(StreamId::FIRST), Application::Write { is_writable, .. }) =
+                (event, &mut self.application)
+            {
+                *is_writable = true;
             }
         }
         match &mut self.application {
@@ -309,7 +315,7 @@ impl DfcpEnd {
                     if most == 0 {
                         break;
                     }
-                    let Ok(taken) = connection.write(now, &buffer[..most]) else { break };
+                    let Ok(taken) = connection.streams().write(now, StreamId::FIRST, &buffer[..most]) else { break };
                     *is_writable = taken == most;
                     if let Some(demand) = demand {
                         demand.use_up(taken as u64);
@@ -320,27 +326,27 @@ impl DfcpEnd {
                 }
                 let unshut = matches!(connection.state(), State::Established | State::SynSent);
                 if *left == Some(0) && unshut {
-                    connection.shutdown(now);
+                    connection.streams().finish(now, StreamId::FIRST);
                 }
             }
             Application::Read { bytes, limit } => {
-                while connection.is_readable() {
+                while connection.is_readable(StreamId::FIRST) {
                     let most = limit.as_mut().map_or(u64::MAX, |limit| limit.left(now)).min(buffer.len() as u64);
                     if most == 0 {
                         break;
                     }
-                    match connection.read(now, &mut buffer[..most as usize]) {
+                    match connection.streams().read(now, StreamId::FIRST, &mut buffer[..most as usize]) {
                         Ok(Read::Bytes(count)) => {
                             *bytes += count as u64;
                             if let Some(limit) = limit {
                                 limit.use_up(count as u64);
                             }
                         }
-                        Ok(Read::Blocked | Read::End) => break,
-                        Err(error) => {
+                        Err(StreamError::Connection(error)) => {
                             self.ended_by.get_or_insert(error);
                             break;
                         }
+                        Ok(Read::Blocked | Read::End) | Err(_) => break,
                     }
                 }
             }

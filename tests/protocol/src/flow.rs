@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use dfcp_proto::{
-    Config, Connection, DATAGRAM_BUFFER_BYTES, Event, Rate, Read, SendBuffering, State, Stats, StreamLimits,
+    Config, Connection, DATAGRAM_BUFFER_BYTES, Rate, Read, SendBuffering, State, Stats, StreamEvent, StreamId,
+    StreamLimits,
 };
 use dfcp_testkit::{Host, Received, Trust, seed32};
 use dfcp_time::Time;
@@ -185,17 +186,19 @@ impl Flow {
     fn sending_end(&mut self, datagrams_max: u64) {
         take(&mut self.sender, self.now, &mut self.backward, &mut self.forward);
         let Some(connection) = self.sender.connection_mut() else { return };
-        while let Some(event) = connection.poll_event() {
-            self.writable |= event == Event::Writable;
-        }
-        if !self.lanes.are_none() {
+        while connection.poll_event().is_some() {}
+        if self.lanes.are_none() {
+            while let Some(event) = connection.streams().poll_event() {
+                self.writable |= event == StreamEvent::Writable(StreamId::FIRST);
+            }
+        } else {
             self.lanes.write(self.now, connection, &self.content);
             self.writable = false;
         }
         while self.writable {
             let from = (self.written % CONTENT_BYTES as u64) as usize;
             let piece = &self.content[from..];
-            let taken = connection.write(self.now, piece).unwrap_or_default();
+            let taken = connection.streams().write(self.now, StreamId::FIRST, piece).unwrap_or_default();
             self.written += taken as u64;
             self.writable = taken == piece.len();
         }
@@ -215,9 +218,12 @@ impl Flow {
         take(&mut self.receiver, now, &mut self.forward, &mut self.backward);
         let Some(connection) = self.receiver.connection_mut() else { return Ok(0) };
         while connection.poll_event().is_some() {}
+        if self.lanes.are_none() {
+            while connection.streams().poll_event().is_some() {}
+        }
         let mut taken = 0;
         while taken < self.taken.len()
-            && let Read::Bytes(bytes) = connection.read(now, &mut self.taken[taken..])?
+            && let Read::Bytes(bytes) = connection.streams().read(now, StreamId::FIRST, &mut self.taken[taken..])?
         {
             taken += bytes;
         }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use dfcp_proto::{Accept, Config, Connection, Deadline, Event, MessageError, Rate, Stats};
+use dfcp_proto::{Accept, Config, Connection, Deadline, Event, MessageError, Rate, State, Stats, StreamId};
 pub use dfcp_sim::messages::Losses;
 use dfcp_testkit::{Host, Received, Trust, seed32};
 use dfcp_time::Time;
@@ -225,12 +225,13 @@ impl World {
         let took = self.now.since(began);
         let bulk_bytes = self.outcome.bulk_bytes;
         if self.config.closes {
-            self.sender.connection_mut().context("the sender has no connection")?.shutdown(self.now);
+            let connection = self.sender.connection_mut().context("the sender has no connection")?;
+            connection.streams().finish(self.now, StreamId::FIRST);
         }
         let mut closed_after = None;
         while self.now < end {
             self.step()?;
-            if closed_after.is_none() && self.sender.connection().is_some_and(Connection::is_finished) {
+            if closed_after.is_none() && self.sender.connection().is_some_and(has_all_delivered) {
                 closed_after = Some(self.now.since(handed_all));
             }
         }
@@ -320,7 +321,7 @@ impl World {
 
     fn write_bulk(&mut self) -> Result<()> {
         let connection = self.sender.connection_mut().context("the sender has no connection")?;
-        while connection.write(self.now, &self.buffer)? > 0 {}
+        while connection.streams().write(self.now, StreamId::FIRST, &self.buffer)? > 0 {}
         Ok(())
     }
 
@@ -329,7 +330,9 @@ impl World {
         let Some(connection) = self.receiver.connection_mut() else { return Ok(()) };
         let mut deliveries = 0;
         while connection.poll_event().is_some() {}
-        while let Ok(dfcp_proto::Read::Bytes(read)) = connection.read(theirs, &mut self.buffer) {
+        while let Ok(dfcp_proto::Read::Bytes(read)) =
+            connection.streams().read(theirs, StreamId::FIRST, &mut self.buffer)
+        {
             self.outcome.bulk_bytes += read as u64;
         }
         let mut messages = connection.messages().context("it is classic")?;
@@ -354,6 +357,11 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// True once the peer has confirmed the end of our half.
+fn has_all_delivered(connection: &Connection) -> bool {
+    matches!(connection.state(), State::FinWait2 | State::TimeWait | State::Closed)
 }
 
 /// Lets a host take in what has arrived, and serves its timers; `clock` is what it shows.

@@ -220,7 +220,7 @@ impl Run {
                 while self.pair.now < end {
                     let (node, _) = self.side(side);
                     let connection = node.connection_mut().context("no session")?;
-                    while connection.streams().is_some_and(|mut it| it.open(kind).is_ok()) {
+                    while connection.streams().open(kind).is_ok() {
                         opened += 1;
                     }
                     ensure!(opened <= limit, "side {side}: {opened} streams of {kind:?} at once, {limit} permitted");

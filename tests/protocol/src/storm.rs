@@ -246,10 +246,10 @@ impl Applications {
     }
 
     fn take_events(&mut self, now: Time, connection: &mut Connection) -> Result<()> {
-        while let Some(event) = connection.streams().and_then(|mut it| it.poll_event()) {
+        while let Some(event) = connection.streams().poll_event() {
             match event {
                 StreamEvent::Opened(_) => {
-                    while let Some(id) = connection.streams().and_then(|mut it| it.accept()) {
+                    while let Some(id) = connection.streams().accept() {
                         self.add(now, id);
                     }
                 }
@@ -292,9 +292,7 @@ impl Applications {
     }
 
     fn work_on(&mut self, now: Time, connection: &mut Connection, id: StreamId) -> Result<()> {
-        let (Some(halves), Some(mut streams)) = (self.streams.get_mut(&id), connection.streams()) else {
-            return Ok(());
-        };
+        let (Some(halves), mut streams) = (self.streams.get_mut(&id), connection.streams()) else { return Ok(()) };
         halves.write(now, &mut streams, id, || self.random.random_bool(self.habits.flush_chance))?;
         halves.read(now, &mut streams, id).with_context(|| format!("{id:?}: {halves:?}"))?;
         if halves.writes.is_none() && !halves.reads {
@@ -310,7 +308,7 @@ impl Applications {
             if self.opened == self.habits.opens || self.waits_for_credit[kind as usize] {
                 continue;
             }
-            let mut streams = connection.streams().context("no session")?;
+            let mut streams = connection.streams();
             match streams.open(kind) {
                 Ok(id) => {
                     if self.random.random_bool(0.1) {
@@ -335,7 +333,7 @@ impl Applications {
             let Some(id) = self.streams.keys().nth(at).copied() else { return };
             let resets = self.random.random_bool(self.habits.reset_chance / 10.0);
             let stops = self.random.random_bool(self.habits.stop_chance / 10.0);
-            let (Some(halves), Some(mut streams)) = (self.streams.get_mut(&id), connection.streams()) else { return };
+            let (Some(halves), mut streams) = (self.streams.get_mut(&id), connection.streams()) else { return };
             if resets && halves.writes.take().is_some() {
                 streams.reset(now, id, 7);
             }
@@ -446,7 +444,8 @@ impl Run {
     fn close(mut self) -> Result<()> {
         for side in 0..2 {
             let now = self.pair.now;
-            self.side(side).0.connection_mut().context("no session")?.shutdown(now);
+            let connection = self.side(side).0.connection_mut().context("no session")?;
+            connection.streams().finish(now, StreamId::FIRST);
             let until = self.pair.now + Duration::from_millis(self.random.random_range(0..300));
             while self.step(until)? {}
             self.pair.now = self.pair.now.max(until);

@@ -270,11 +270,15 @@ fn the_documented_parameters_can_be_set_and_read_as_the_table_says() {
     let mut pair = classic(path(0.0, 10), Job::send(100_000), Job::send(0));
     let connection = pair.client.connection_mut().unwrap();
     let too_small = ParameterError::OutOfRange { name: "Maxtokens", min: 1_420, max: u32::MAX.into() };
-    assert_eq!(connection.set(Parameter::Maxtokens, 1_419), Err(too_small), "it could never send a segment");
+    assert_eq!(
+        connection.parameters().set(Parameter::Maxtokens, 1_419),
+        Err(too_small),
+        "it could never send a segment"
+    );
     for parameter in Parameter::ALL {
         use dfcp_proto::Access::{Both, Get, Set};
         let value = if parameter == Parameter::Maxtokens { 0 } else { 1 };
-        let (set, get) = (connection.set(parameter, value), connection.get(parameter));
+        let (set, get) = (connection.parameters().set(parameter, value), connection.parameters().get(parameter));
         match parameter.access() {
             Both => assert_eq!((set, get), (Ok(()), Ok(value)), "{parameter:?}"),
             Set => {
@@ -296,8 +300,8 @@ fn the_token_bucket_of_the_thesis_limits_the_rate() {
     let connection = pair.client.connection_mut().unwrap();
     assert!(connection.set_rate(Rate::Fixed { rate_bps: 0 }).is_err(), "that would be no limit at all");
     connection.set_rate(Rate::Line).unwrap();
-    connection.set(Parameter::Maxtokens, 100_000).unwrap();
-    connection.set(Parameter::Inctokens, inctokens(8).into()).unwrap();
+    connection.parameters().set(Parameter::Maxtokens, 100_000).unwrap();
+    connection.parameters().set(Parameter::Inctokens, inctokens(8).into()).unwrap();
     pair.run_until(Time::from_s(2));
     let before = pair.client.stats().sent.total();
     pair.run_until(Time::from_s(12));

@@ -241,7 +241,7 @@ fn what_is_lost_of_one_stream_delays_no_other() {
     let other = streams.client_opens(StreamKind::OneWay, 1 << 30).unwrap();
     for (id, weight) in [(lost, 1), (other, 19)] {
         let priority = Priority { weight, ..Priority::default() };
-        streams.client_connection().streams().unwrap().set_priority(id, priority);
+        streams.client_connection().streams().set_priority(id, priority);
     }
     streams.run_for(Duration::from_secs(4));
     let rate = |streams: &mut Streams, time: Duration| {
@@ -272,7 +272,7 @@ fn weights_hold() {
     let ids: Vec<_> = weights.iter().map(|_| streams.client_opens(StreamKind::OneWay, 1 << 30).unwrap()).collect();
     for (&id, &weight) in ids.iter().zip(&weights) {
         let priority = Priority { weight, ..Priority::default() };
-        streams.client_connection().streams().unwrap().set_priority(id, priority);
+        streams.client_connection().streams().set_priority(id, priority);
     }
     streams.run_for(Duration::from_secs(3));
     let read = |streams: &Streams| -> Vec<u64> { ids.iter().map(|&id| streams.server.get(id).unwrap().read).collect() };
@@ -366,7 +366,7 @@ fn beside_a_lost_stream(drops: bool, writing: Writing) -> Beside {
     streams.client.streams.get_mut(&other).unwrap().stays_open = true;
     for (id, weight) in [(lost, 1), (other, 19)] {
         let priority = Priority { weight, ..Priority::default() };
-        streams.client_connection().streams().unwrap().set_priority(id, priority);
+        streams.client_connection().streams().set_priority(id, priority);
     }
     let mut progress = Progress::default();
     let mut run_until = |streams: &mut Streams, end: Time| {
@@ -433,7 +433,7 @@ fn weights_hold_in_each_second_to_three_percent_or_two_datagrams() {
         let ids = weights.map(|_| streams.client_opens(StreamKind::OneWay, 1 << 30).unwrap());
         for (&id, &weight) in ids.iter().zip(&weights) {
             let priority = Priority { weight, ..Priority::default() };
-            streams.client_connection().streams().unwrap().set_priority(id, priority);
+            streams.client_connection().streams().set_priority(id, priority);
         }
         streams.run_for(Duration::from_secs(4));
         for second in 0..5 {
@@ -477,8 +477,8 @@ fn a_reset_reaches_the_reader_and_a_stop_the_writer() {
         let fine = streams.client_opens(StreamKind::Bidirectional, 100_000).unwrap();
         streams.run_for(Duration::from_secs(1));
         let now = streams.pair.now;
-        streams.client_connection().streams().unwrap().reset(now, reset, 77);
-        streams.pair.server.connection_mut().unwrap().streams().unwrap().stop_sending(now, stopped, 88);
+        streams.client_connection().streams().reset(now, reset, 77);
+        streams.pair.server.connection_mut().unwrap().streams().stop_sending(now, stopped, 88);
         let is_done = |it: &mut Streams| {
             let is_reset = it.server.get(reset).is_some_and(|it| it.reset == Some(77));
             let is_stopped = it.client.get(stopped).is_some_and(|it| it.stopped == Some(88));
@@ -499,9 +499,9 @@ fn the_session_closes_when_its_streams_are_done() {
         streams.work();
         // Said at once, and true once the stream is done.
         let now = streams.pair.now;
-        streams.client_connection().shutdown(now);
+        streams.client_connection().streams().finish(now, StreamId::FIRST);
         assert_eq!(streams.client_opens(StreamKind::OneWay, 1), Err(StreamError::Ended));
-        streams.pair.server.connection_mut().unwrap().shutdown(now);
+        streams.pair.server.connection_mut().unwrap().streams().finish(now, StreamId::FIRST);
         let is_over = |it: &mut Streams| it.pair.client.is_over() && it.pair.server.is_over();
         assert!(streams.run_until(Duration::from_secs(60), is_over), "{}", streams.pair.describe());
         assert_eq!(streams.pair.client.ended, [None]);
@@ -546,7 +546,7 @@ fn a_reset_is_due_at_once_even_at_the_instant_in_which_all_was_sent() {
     connection.handle_timeout(now);
     let mut out = [0; dfcp_proto::DATAGRAM_BUFFER_BYTES];
     while connection.poll_transmit(now, &mut out).is_some() {}
-    connection.streams().unwrap().reset(now, id, 1);
+    connection.streams().reset(now, id, 1);
     let due = connection.next_timeout(now);
     assert!(due.is_some_and(|(at, _)| at <= now), "{due:?} at {now}");
 }
@@ -558,10 +558,10 @@ fn who_opens_a_stream_before_the_handshake_is_told_when_that_is_possible() {
     let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
     let job = Job { shut_down: false, ..Job::send(0) };
     let mut pair = Pair::over(1, path, (config(1), job), (config(1), job)).unwrap();
-    let open = |pair: &mut Pair| pair.client.connection_mut().unwrap().streams().unwrap().open(StreamKind::OneWay);
+    let open = |pair: &mut Pair| pair.client.connection_mut().unwrap().streams().open(StreamKind::OneWay);
     assert_eq!(open(&mut pair), Err(StreamError::NoCredit));
     pair.run_until(pair.now + Duration::from_secs(2));
-    let mut streams = pair.client.connection_mut().unwrap().streams().unwrap();
+    let mut streams = pair.client.connection_mut().unwrap().streams();
     assert_eq!(streams.poll_event(), Some(StreamEvent::Available));
     assert!(open(&mut pair).is_ok());
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dfcp_proto::{Connection, ConnectionError, Read, State, WriteError};
+use dfcp_proto::{Connection, ConnectionError, Read, State, StreamError, StreamId};
 use dfcp_time::Time;
 
 use crate::pattern::Pattern;
@@ -34,10 +34,10 @@ impl Stream {
     /// Writes the next bytes, as many as `buffer` has room for; how many were taken.
     ///
     /// # Errors
-    /// Those of [`Connection::write`].
-    pub fn write(&mut self, now: Time, connection: &mut Connection, buffer: &mut [u8]) -> Result<usize, WriteError> {
+    /// Those of [`Streams::write`](dfcp_proto::Streams::write).
+    pub fn write(&mut self, now: Time, connection: &mut Connection, buffer: &mut [u8]) -> Result<usize, StreamError> {
         self.own.fill(self.written, buffer);
-        let taken = connection.write(now, buffer)?;
+        let taken = connection.streams().write(now, StreamId::FIRST, buffer)?;
         assert!(taken <= buffer.len(), "{taken} of {} bytes were taken", buffer.len());
         self.written += taken as u64;
         Ok(taken)
@@ -48,7 +48,7 @@ impl Stream {
         if self.is_read() {
             return 0;
         }
-        match connection.read(now, buffer) {
+        match connection.streams().read(now, StreamId::FIRST, buffer) {
             Ok(Read::Bytes(count)) => {
                 assert!((1..=buffer.len()).contains(&count), "{count} bytes were read into {}", buffer.len());
                 let wrong = self.peer.first_difference(self.read, &buffer[..count]);
@@ -58,7 +58,8 @@ impl Stream {
             }
             Ok(Read::Blocked) => {}
             Ok(Read::End) => self.has_ended = true,
-            Err(error) => self.read_error = Some(error),
+            Err(StreamError::Connection(error)) => self.read_error = Some(error),
+            Err(error) => panic!("the first stream can only end with its connection: {error}"),
         }
         0
     }
@@ -83,7 +84,7 @@ pub struct Job {
     pub read_every: Duration,
     /// Shuts down after its last byte; otherwise its half stays open.
     pub shut_down: bool,
-    /// Tries to write at every step instead of waiting for [`Event::Writable`](dfcp_proto::Event::Writable):
+    /// Tries to write at every step instead of waiting for [`StreamEvent::Writable`](dfcp_proto::StreamEvent::Writable):
     /// the sender always has as much as it takes.
     pub is_eager: bool,
 }
@@ -108,7 +109,7 @@ impl Job {
 pub struct Application {
     /// The bytes it has written and read.
     pub stream: Stream,
-    /// No write has been refused since the last [`Event::Writable`](dfcp_proto::Event::Writable).
+    /// No write has been refused since the last [`StreamEvent::Writable`](dfcp_proto::StreamEvent::Writable).
     is_writable: bool,
     next_read: Time,
 }
@@ -147,7 +148,7 @@ impl Application {
         let state = connection.state();
         let is_unshut = matches!(state, State::SynSent | State::SynReceived | State::Established | State::CloseWait);
         if is_unshut && (progress || state != State::SynReceived) {
-            connection.shutdown(now);
+            connection.streams().finish(now, StreamId::FIRST);
         }
     }
 
@@ -172,7 +173,8 @@ impl Application {
     /// Time of the next reading, if it reads by the clock and something is there.
     #[must_use]
     pub fn next_read(&self, job: &Job, connection: &Connection) -> Option<Time> {
-        let reads_later = !job.read_every.is_zero() && connection.is_readable() && !self.stream.is_read();
+        let reads_later =
+            !job.read_every.is_zero() && connection.is_readable(StreamId::FIRST) && !self.stream.is_read();
         reads_later.then_some(self.next_read)
     }
 }

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use dfcp_proto::{Accept, Config, ConnectError, Connection, ConnectionError, Event, Handle, State, Stats, Timer};
+use dfcp_proto::{
+    Accept, Config, ConnectError, Connection, ConnectionError, Event, Handle, State, Stats, StreamEvent, StreamId,
+    Timer,
+};
 use dfcp_time::Time;
 
 use crate::application::{Application, Job, Stream};
@@ -236,12 +239,15 @@ impl Node {
             match event {
                 Event::Connected => self.connected += 1,
                 Event::Closed(error) => self.ended.push(error),
-                Event::Writable => {
-                    if let Some(application) = self.applications.get_mut(&handle) {
-                        application.writable();
-                    }
-                }
                 _ => {}
+            }
+        }
+        // A job that writes nothing leaves the events of streams to those that use others.
+        let connection = self.host.connections.get_mut(&handle).filter(|_| self.job.send_bytes > 0);
+        let Some((connection, application)) = connection.zip(self.applications.get_mut(&handle)) else { return };
+        while let Some(event) = connection.streams().poll_event() {
+            if event == StreamEvent::Writable(StreamId::FIRST) {
+                application.writable();
             }
         }
     }

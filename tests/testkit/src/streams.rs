@@ -74,7 +74,7 @@ impl StreamApplications {
         kind: StreamKind,
         send_bytes: u64,
     ) -> Result<StreamId, StreamError> {
-        let mut streams = connection.streams().ok_or(StreamError::Ended)?;
+        let mut streams = connection.streams();
         let id = streams.open(kind)?;
         self.add(id, send_bytes);
         Ok(id)
@@ -111,15 +111,15 @@ impl StreamApplications {
 
     /// Ends the half of a stream which is written here, at once, with this code. It counts as done.
     pub fn reset(&mut self, now: Time, connection: &mut Connection, id: StreamId, error: u32) {
-        let Some((mut streams, state)) = connection.streams().zip(self.streams.get_mut(&id)) else { return };
-        streams.reset(now, id, error);
+        let Some(state) = self.streams.get_mut(&id) else { return };
+        connection.streams().reset(now, id, error);
         state.writes = false;
     }
 
     /// Asks the peer to end its half of a stream, with this code. It counts as done.
     pub fn stop_sending(&mut self, now: Time, connection: &mut Connection, id: StreamId, error: u32) {
-        let Some((mut streams, state)) = connection.streams().zip(self.streams.get_mut(&id)) else { return };
-        streams.stop_sending(now, id, error);
+        let Some(state) = self.streams.get_mut(&id) else { return };
+        connection.streams().stop_sending(now, id, error);
         (state.reads, state.has_stopped_peer) = (false, true);
     }
 
@@ -136,10 +136,10 @@ impl StreamApplications {
     /// Takes the events, accepts streams, writes and reads.
     pub fn work(&mut self, now: Time, connection: &mut Connection) {
         // First: the peer may already have stopped what is new.
-        while let Some(id) = connection.streams().and_then(|mut it| it.accept()) {
+        while let Some(id) = connection.streams().accept() {
             self.add(id, self.answer_bytes);
         }
-        while let Some(event) = connection.streams().and_then(|mut it| it.poll_event()) {
+        while let Some(event) = connection.streams().poll_event() {
             self.take_event(now, event);
         }
         let (seed, us, buffer) = (self.seed, self.us, &mut self.buffer);
@@ -192,7 +192,10 @@ fn write(
     pattern: Pattern,
     buffer: &mut [u8],
 ) {
-    let Some(mut streams) = connection.streams().filter(|_| state.writes) else { return };
+    if !state.writes {
+        return;
+    }
+    let mut streams = connection.streams();
     let before = state.written;
     while state.written < state.send_bytes && !state.is_full {
         let length = buffer.len().min(usize::try_from(state.send_bytes - state.written).unwrap_or(usize::MAX));
@@ -223,8 +226,7 @@ fn read(
     buffer: &mut [u8],
 ) {
     while state.reads && !state.is_empty && state.ended_at.is_none() && state.reset.is_none() {
-        let Some(mut streams) = connection.streams() else { return };
-        match streams.read(now, id, buffer) {
+        match connection.streams().read(now, id, buffer) {
             Ok(Read::Bytes(count)) => {
                 let wrong = pattern.first_difference(state.read, &buffer[..count]);
                 state.corrupt_at = state.corrupt_at.or(wrong);

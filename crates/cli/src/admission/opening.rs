@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use dfcp::{ParameterError, Session};
+use dfcp::Session;
+use dfcp::classic::ParameterError;
 use dfcp_files::Seal;
 use dfcp_files::transport::{PathSample, Streams, Transport};
 use dfcp_framing::frame::PREAMBLE_BYTES;

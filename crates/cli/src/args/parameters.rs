@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use dfcp::{Config, Parameter, ParameterError};
+use dfcp::Config;
+use dfcp::classic::{Parameter, ParameterError};
 
 use crate::units;
 

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use dfcp::{Dscp, Policy};
 
 use super::*;

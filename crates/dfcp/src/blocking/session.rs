@@ -1,16 +1,14 @@
 //! Sessions without `async`.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 
-use dfcp_proto::{
-    Config, ConfigError, ConnectionError, Deadline, Identity, MessageError, Rate, ReceivedMessage, State, Stats,
-    Traffic,
-};
+use dfcp_proto::{Config, ConnectionError, Deadline, MessageError, ReceivedMessage};
 
 use super::{PathWatch, ReadHalf, Stream, WriteHalf, wait};
 use crate::carrier::Carrier;
 use crate::connect;
+use crate::connection::Shared;
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
 
@@ -127,11 +125,6 @@ impl Session {
         wait(self.session.close())
     }
 
-    /// Ends the connection at once, with all streams: what is unsent is lost, and the peer is told.
-    pub fn abort(&self) {
-        self.session.abort();
-    }
-
     /// As [`abort`](Self::abort), with a code for the peer's application; see [`crate::Session::abort_with`].
     pub fn abort_with(&self, code: u32) {
         self.session.abort_with(code);
@@ -143,58 +136,13 @@ impl Session {
         wait(self.session.closed())
     }
 
-    /// Counters and estimates of the connection, all streams together.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        self.session.stats()
-    }
-
     /// Watches what is known of the path, as [`Stream::watch_path`] does.
     #[must_use]
     pub fn watch_path(&self) -> PathWatch {
         PathWatch { watch: self.session.watch_path() }
     }
 
-    /// State of the connection.
-    #[must_use]
-    pub fn state(&self) -> State {
-        self.session.state()
-    }
-
-    /// The peer's proven identity; `None` without seals.
-    #[must_use]
-    pub fn identity(&self) -> Option<Identity> {
-        self.session.identity()
-    }
-
-    /// The peer's address. It changes when the peer moves, once it has proven the new one.
-    #[must_use]
-    pub fn remote_addr(&self) -> SocketAddr {
-        self.session.remote_addr()
-    }
-
-    /// Our socket's address.
-    #[must_use]
-    pub fn local_addr(&self) -> SocketAddr {
-        self.session.local_addr()
-    }
-
-    /// Carrier of the datagrams.
-    #[must_use]
-    pub fn carrier(&self) -> Carrier {
-        self.session.carrier()
-    }
-
-    /// Changes the sending rate of all streams together.
-    ///
-    /// # Errors
-    /// If the rate is out of range; the one before stays.
-    pub fn set_rate(&self, rate: Rate) -> Result<(), ConfigError> {
-        self.session.set_rate(rate)
-    }
-
-    /// Says what the data written from now on is like, on all streams.
-    pub fn set_traffic(&self, traffic: Traffic) {
-        self.session.set_traffic(traffic);
+    pub(crate) fn shared(&self) -> &Shared {
+        self.session.shared()
     }
 }

@@ -30,36 +30,32 @@ impl StreamHandle {
         Self::new(Arc::clone(&self.shared), StreamId::FIRST)
     }
 
-    fn is_first(&self) -> bool {
-        self.id == StreamId::FIRST
-    }
-
     pub(crate) fn poll_read(&self, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.is_first() { self.shared.poll_read(cx, out) } else { self.shared.poll_read_of(self.id, cx, out) }
+        self.shared.poll_read(self.id, cx, out)
     }
 
     pub(crate) fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        if self.is_first() { self.shared.poll_write(cx, data) } else { self.shared.poll_write_of(self.id, cx, data) }
+        self.shared.poll_write(self.id, cx, data)
     }
 
     pub(crate) fn flush(&self) -> io::Result<()> {
-        if self.is_first() { self.shared.flush() } else { self.shared.flush_of(self.id) }
+        self.shared.flush(self.id)
     }
 
     pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.is_first() { self.shared.poll_shutdown(cx) } else { self.shared.poll_shutdown_of(self.id, cx) }
+        self.shared.poll_shutdown(self.id, cx)
     }
 
     pub(crate) fn finish(&self) -> io::Result<()> {
-        if self.is_first() { self.shared.finish() } else { self.shared.finish_of(self.id) }
+        self.shared.finish(self.id)
     }
 
     pub(crate) fn send_end(&self) -> SendEndWatch {
-        if self.is_first() { self.shared.send_end() } else { self.shared.send_end_of(self.id) }
+        self.shared.send_end(self.id)
     }
 
     pub(crate) fn stream_stats(&self) -> StreamStats {
-        if self.is_first() { self.shared.first_stream_stats() } else { self.shared.stream_stats_of(self.id) }
+        self.shared.stream_stats(self.id)
     }
 
     pub(crate) fn id(&self) -> StreamId {
@@ -68,29 +64,25 @@ impl StreamHandle {
 
     /// The first stream ends with its connection, and has no code.
     pub(crate) fn reset(&self, code: u32) {
-        if self.is_first() { self.shared.abort() } else { self.shared.reset_of(self.id, code) }
+        if self.id == StreamId::FIRST { self.shared.abort() } else { self.shared.reset(self.id, code) }
     }
 
     /// Of the first stream it has no effect.
     pub(crate) fn stop_sending(&self, code: u32) {
-        if !self.is_first() {
-            self.shared.stop_sending_of(self.id, code);
+        if self.id != StreamId::FIRST {
+            self.shared.stop_sending(self.id, code);
         }
     }
 
     /// Nobody writes to it, or nobody reads it any more. Of the first stream it has no effect: its halves end together.
     pub(crate) fn drop_half(&self, half: Half) {
-        if !self.is_first() {
-            self.shared.drop_half_of(self.id, half);
+        if self.id != StreamId::FIRST {
+            self.shared.drop_half(self.id, half);
         }
     }
 
     pub(crate) fn set_priority(&self, priority: Priority) {
-        self.shared.configure(|connection| {
-            if let Some(mut streams) = connection.streams() {
-                streams.set_priority(self.id, priority);
-            }
-        });
+        self.shared.configure(|connection| connection.streams().set_priority(self.id, priority));
     }
 
     /// Opens a stream of this connection; waits until the peer permits one.
@@ -129,10 +121,10 @@ impl Shared {
         {
             let inner = &mut *inner;
             if id != StreamId::FIRST {
-                inner.others.let_go(now, &mut inner.connection, &mut inner.story, id);
+                inner.streams.let_go(now, &mut inner.connection, &mut inner.story, id);
             } else if inner.accepting_handles == 0 && !is_last {
                 // Nobody can accept what the peer opens: its writers must not wait for readers.
-                inner.others.refuse_incoming(now, &mut inner.connection, &mut inner.story);
+                inner.streams.refuse_incoming(now, &mut inner.connection, &mut inner.story);
             }
         }
         self.wake_driver_if_due(&mut inner, now);
@@ -147,7 +139,7 @@ impl Shared {
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
         inner.tell_release(now);
-        if inner.shut_down {
+        if inner.has_ended() {
             inner.linger_until = Some(now + limits::LINGER_MAX);
             self.wake_driver(&mut inner);
         } else if inner.connection.state() != State::Closed {

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, MutexGuard};
 
-use dfcp_proto::{Connection, Origin, Read, State};
+use dfcp_proto::{Connection, Origin, Read, State, StreamId};
 use dfcp_time::Time;
 
 use crate::connection::shared::{Inner, Local, Shared};
@@ -195,5 +195,5 @@ fn linger(inner: &mut Inner, now: Time) {
 
 /// True if the peer has sent something on the first stream that nobody has read.
 pub(super) fn has_unread(connection: &mut Connection, now: Time) -> bool {
-    matches!(connection.read(now, &mut [0; 1]), Ok(Read::Bytes(_)))
+    matches!(connection.streams().read(now, StreamId::FIRST, &mut [0; 1]), Ok(Read::Bytes(_)))
 }

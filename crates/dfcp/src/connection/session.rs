@@ -2,7 +2,7 @@
 
 use std::io;
 
-use dfcp_proto::{ConnectionError, State, StreamId, StreamKind};
+use dfcp_proto::{ConnectionError, Profile, State, StreamId, StreamKind};
 use dfcp_time::Time;
 
 use crate::connection::serve::has_unread;
@@ -37,6 +37,16 @@ enum Incoming {
 }
 
 impl Inner {
+    /// True if the application opens and accepts streams.
+    pub(super) fn is_session(&self) -> bool {
+        matches!(self.usage, Usage::Session | Usage::StreamInSession)
+    }
+
+    /// This side has ended the first stream, and with it what it sends of the connection.
+    pub(super) fn has_ended(&self) -> bool {
+        self.streams.is_first_ended()
+    }
+
     /// The peer has sent something on the first stream, or has ended it. A session has no use for data there: its peer is
     /// no session, and must not believe that somebody reads them.
     pub(super) fn check_first_stream(&mut self, now: Time) {
@@ -62,8 +72,8 @@ impl Inner {
 
     /// Takes the next stream that the peer has opened. Those which came before the end are accepted before it is told.
     fn try_accept(&mut self, kind: StreamKind) -> Incoming {
-        let is_over = self.peer_has_ended() || self.forgotten || self.others.refuses_incoming();
-        match self.others.accept(kind) {
+        let is_over = self.peer_has_ended() || self.forgotten || self.streams.refuses_incoming();
+        match self.streams.accept(kind) {
             Some(id) => Incoming::Stream(id),
             None if is_over => Incoming::Ended,
             None => Incoming::NotYet,
@@ -79,10 +89,9 @@ impl Inner {
                 None => connection_error(ConnectionError::Aborted),
             }));
         }
-        let opened = self.connection.streams().map_or(Err(dfcp_proto::StreamError::NotTaken), |mut it| it.open(kind));
-        Some(match opened {
+        Some(match self.connection.streams().open(kind) {
             Ok(id) => {
-                self.others.hold(id, OpenedBy::Us);
+                self.streams.hold(id, OpenedBy::Us);
                 self.tell_stream(id, StreamNews::OpenedHere);
                 Ok(id)
             }
@@ -125,7 +134,7 @@ impl Shared {
         let inner = &mut *inner;
         let now = inner.tick(self.clock.now());
         inner.usage = Usage::Stream;
-        inner.others.refuse_incoming(now, &mut inner.connection, &mut inner.story);
+        inner.streams.refuse_incoming(now, &mut inner.connection, &mut inner.story);
         self.wake_driver_if_due(inner, now);
     }
 
@@ -133,18 +142,18 @@ impl Shared {
     /// first stream goes on to be one.
     pub(crate) fn begin_session(&self) -> bool {
         let mut inner = self.lock();
-        let is_possible = inner.connection.streams().is_some();
+        let is_possible = inner.connection.profile() == Profile::Modern;
         if is_possible && inner.usage == Usage::Stream {
             inner.usage = Usage::StreamInSession;
-            inner.others.take_incoming();
+            inner.streams.take_incoming();
         } else if is_possible && inner.usage == Usage::Undecided {
             inner.usage = Usage::Session;
             let now = inner.tick(self.clock.now());
             inner.check_first_stream(now);
             self.wake_driver(&mut inner);
-        } else if is_possible && !inner.shut_down {
+        } else if is_possible && !inner.has_ended() {
             // All handles of the session were gone, and a stream gives one again that can accept.
-            inner.others.take_incoming();
+            inner.streams.take_incoming();
         }
         is_possible
     }
@@ -202,15 +211,14 @@ impl Shared {
 
     fn begin_closing(&self) {
         let mut inner = self.lock();
-        if inner.shut_down {
+        if inner.has_ended() {
             return;
         }
-        inner.shut_down = true;
         let now = inner.tick(self.clock.now());
         {
             let inner = &mut *inner;
-            inner.others.refuse_incoming(now, &mut inner.connection, &mut inner.story);
-            inner.connection.shutdown(now);
+            inner.streams.refuse_incoming(now, &mut inner.connection, &mut inner.story);
+            inner.streams.finish(now, &mut inner.connection, StreamId::FIRST);
         }
         self.wake_driver(&mut inner);
         drop(inner);

@@ -6,21 +6,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use dfcp_proto::{
-    Connection, ConnectionError, Event, Handle, Identity, LastWords, Parameter, ParameterError, PathHint, Read, State,
-    Stats, StreamId, StreamStats,
+    Connection, ConnectionError, Event, Handle, Identity, LastWords, PathHint, State, Stats, StreamEvent, StreamId,
 };
+#[cfg(feature = "classic")]
+use dfcp_proto::{Parameter, ParameterError};
 use dfcp_time::Time;
-use tokio::io::ReadBuf;
 use tokio::sync::Notify;
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
-use crate::connection::send_ends::{SendEnd, SendEndWatch, Told};
+use crate::connection::send_ends::{SendEnd, Told};
 use crate::connection::session::Usage;
 use crate::connection::story::Story;
-use crate::connection::streams::OtherStreams;
+use crate::connection::streams::HeldStreams;
 use crate::endpoint::{Departure, SchedulerState, WakeQueue};
-use crate::error::{ConnectError, connection_error, write_error};
+use crate::error::ConnectError;
 use crate::limits;
 use crate::path_watch::{PathPublisher, PathWatch};
 
@@ -72,9 +72,9 @@ pub(crate) struct Inner {
     pub(super) local: Local,
     /// The latest time the connection was told; it never goes back.
     latest: Time,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
-    pub(super) others: OtherStreams,
+    /// The task that waits for the end of the handshake.
+    caller: Option<Waker>,
+    pub(super) streams: HeldStreams,
     pub(super) usage: Usage,
     /// Number of handles that the application has on its streams, and as a session.
     pub(super) handles: usize,
@@ -86,8 +86,8 @@ pub(crate) struct Inner {
     pub(super) closed: Option<Ended>,
     /// The endpoint has forgotten the connection.
     pub(super) forgotten: bool,
-    /// The application has ended the first stream.
-    pub(super) shut_down: bool,
+    /// Its state when the tasks that wait for one were woken last.
+    told_state: State,
     /// No handle is left; the peer's half is waited for until then.
     pub(super) linger_until: Option<Time>,
     /// The driver does not serve it before this time unless woken. `Time::ZERO` if it will be served anyway: no wake-up is
@@ -106,9 +106,8 @@ pub(crate) struct Inner {
 /// Tasks to wake once the lock is released.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
-    /// Reader and writer of the first stream.
+    /// Two of them, mostly all: more take memory.
     first: [Option<Waker>; 2],
-    /// Those of others.
     others: Vec<Waker>,
     /// Ends of halves, for the tasks that wait for them.
     told: Vec<Told>,
@@ -129,8 +128,12 @@ impl News {
 }
 
 impl Wakers {
-    /// Adds one. The memory for the first one is `spare`.
+    /// Adds one. The memory for those that need some is `spare`.
     pub(super) fn push(&mut self, waker: Waker, spare: &mut Vec<Waker>) {
+        if let Some(place) = self.first.iter_mut().find(|place| place.is_none()) {
+            *place = Some(waker);
+            return;
+        }
         if self.others.capacity() == 0 {
             self.others = std::mem::take(spare);
         }
@@ -154,7 +157,7 @@ impl Wakers {
         }
         if self.others.capacity() > 0 {
             self.others.drain(..).for_each(Waker::wake);
-            connection.lock().others.give_back(self.others);
+            connection.lock().streams.give_back(self.others);
         }
         is_anybody
     }
@@ -167,56 +170,56 @@ impl Inner {
         self.latest
     }
 
-    /// Takes the connection's events; the wakers are to be woken without the lock.
+    /// Takes the events of the connection and its streams; the wakers are to be woken without the lock.
     pub(super) fn drain_events(&mut self) -> Wakers {
         let mut wakers = Wakers::default();
+        while let Some(event) = self.connection.streams().poll_event() {
+            if event == StreamEvent::Readable(StreamId::FIRST) {
+                self.check_first_stream(self.latest);
+            }
+            self.streams.on_event(self.latest, (&mut self.connection, &mut self.story), event, &mut wakers);
+        }
         while let Some(event) = self.connection.poll_event() {
-            let (read, write) = match event {
+            match event {
                 Event::Connected => {
                     self.newly_connected = true;
-                    (true, true)
+                    self.wake_caller(&mut wakers);
                 }
-                Event::Readable => {
-                    self.check_first_stream(self.latest);
-                    (true, false)
-                }
-                Event::Message => {
-                    wakers.news.opened = true;
-                    (false, false)
-                }
-                Event::Finished => {
-                    self.others.send_ends.end(StreamId::FIRST, SendEnd::Delivered);
-                    (false, true)
-                }
-                Event::Writable => (false, true),
+                Event::Message => wakers.news.opened = true,
                 Event::Closed(error) => {
                     self.closed = Some(error.map_or(Ended::InOrder, Ended::By));
-                    self.others.wake_all(&mut wakers);
-                    wakers.news = News::ALL;
-                    (true, true)
+                    self.wake_all(&mut wakers);
                 }
-                _ => (true, true),
-            };
-            for (wanted, slot, waker) in [(read, 0, &mut self.reader), (write, 1, &mut self.writer)] {
-                if wanted && let Some(waker) = waker.take() {
-                    wakers.first[slot] = Some(waker);
-                }
-            }
-            if matches!(self.usage, Usage::Session | Usage::StreamInSession) {
-                // An event of a session's first stream may be the session's end.
-                (wakers.news.opened, wakers.news.ended) = (true, true);
-                wakers.news.available |= self.peer_has_ended();
+                _ => self.wake_all(&mut wakers),
             }
         }
-        self.others.drain_events(self.latest, &mut self.connection, &mut self.story, &mut wakers);
+        let state = self.connection.state();
+        if std::mem::replace(&mut self.told_state, state) != state && self.is_session() {
+            // The end of the peer's first stream is that of the streams to come, and both ends are the session's.
+            (wakers.news.opened, wakers.news.ended) = (true, true);
+            wakers.news.available |= self.peer_has_ended();
+        }
         // Halves that ended in order before the connection did have been told by now.
         match &self.closed {
-            Some(Ended::By(error)) => self.others.send_ends.end_all(&SendEnd::Lost(error.clone())),
-            Some(Ended::InOrder) => self.others.send_ends.end_all(&SendEnd::Delivered),
+            Some(Ended::By(error)) => self.streams.send_ends.end_all(&SendEnd::Lost(error.clone())),
+            Some(Ended::InOrder) => self.streams.send_ends.end_all(&SendEnd::Delivered),
             None => {}
         }
-        wakers.told = self.others.send_ends.take_told();
+        wakers.told = self.streams.send_ends.take_told();
         wakers
+    }
+
+    fn wake_caller(&mut self, wakers: &mut Wakers) {
+        if let Some(caller) = self.caller.take() {
+            self.streams.push_waker(caller, wakers);
+        }
+    }
+
+    /// Wakes all tasks that wait for anything but the ends of halves.
+    fn wake_all(&mut self, wakers: &mut Wakers) {
+        self.wake_caller(wakers);
+        self.streams.wake_all(wakers);
+        wakers.news = News::ALL;
     }
 
     /// Logs what is new.
@@ -252,17 +255,16 @@ impl Inner {
     pub(super) fn end(&mut self) -> Wakers {
         self.forgotten = true;
         // Without an end of its own it was cut off together with the runtime that drove it.
-        self.others.send_ends.end_all(&SendEnd::Lost(ConnectionError::Aborted));
+        self.streams.send_ends.end_all(&SendEnd::Lost(ConnectionError::Aborted));
         if let Some(publisher) = self.path_publisher.take() {
             publisher.end(&self.connection.stats());
         }
         if let Some(mut story) = self.story.take() {
             story.break_off(self.latest);
         }
-        let mut wakers =
-            Wakers { first: [self.reader.take(), self.writer.take()], news: News::ALL, ..Wakers::default() };
-        self.others.wake_all(&mut wakers);
-        wakers.told = self.others.send_ends.take_told();
+        let mut wakers = Wakers::default();
+        self.wake_all(&mut wakers);
+        wakers.told = self.streams.send_ends.take_told();
         wakers
     }
 }
@@ -285,20 +287,20 @@ impl Shared {
         accepted: bool,
     ) -> Arc<Self> {
         let story = Story::begin(clock.now(), &connection, accepted);
+        let told_state = connection.state();
         let inner = Mutex::new(Inner {
             connection,
             local,
             latest: Time::ZERO,
-            reader: None,
-            writer: None,
-            others: OtherStreams::default(),
+            caller: None,
+            streams: HeldStreams::default(),
             usage: Usage::default(),
             handles: 0,
             accepting_handles: 0,
             newly_connected: false,
             closed: None,
             forgotten: false,
-            shut_down: false,
+            told_state,
             linger_until: None,
             sleeps_until: Time::ZERO,
             scheduler_state: SchedulerState::default(),
@@ -337,7 +339,7 @@ impl Shared {
         match inner.connection.state() {
             State::SynSent | State::SynReceived if inner.forgotten => Poll::Ready(Err(ConnectionError::Aborted.into())),
             State::SynSent | State::SynReceived => {
-                register(&mut inner.writer, cx);
+                register(&mut inner.caller, cx);
                 Poll::Pending
             }
             State::Closed => match (inner.send_error.take(), inner.closed.clone()) {
@@ -348,106 +350,6 @@ impl Shared {
                 (_, Some(Ended::InOrder) | None) => Poll::Ready(Ok(())),
             },
             _ => Poll::Ready(Ok(())),
-        }
-    }
-
-    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if out.remaining() == 0 {
-            return Poll::Ready(Ok(()));
-        }
-        let mut inner = self.lock();
-        let now = inner.tick(self.clock.now());
-        let count_max = out.remaining().min(limits::STREAM_BYTES_PER_LOCK);
-        match inner.connection.read(now, out.initialize_unfilled_to(count_max)) {
-            Ok(Read::Bytes(count)) => {
-                out.advance(count);
-                self.wake_driver_if_due(&mut inner, now);
-                Poll::Ready(Ok(()))
-            }
-            Ok(Read::End) => Poll::Ready(Ok(())),
-            Ok(Read::Blocked) if inner.forgotten => Poll::Ready(Err(connection_error(ConnectionError::Aborted))),
-            Ok(Read::Blocked) => {
-                register(&mut inner.reader, cx);
-                Poll::Pending
-            }
-            Err(error) => Poll::Ready(Err(connection_error(error))),
-        }
-    }
-
-    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        let data = data.get(..limits::STREAM_BYTES_PER_LOCK).unwrap_or(data);
-        let mut inner = self.lock();
-        let now = inner.tick(self.clock.now());
-        match inner.connection.write(now, data) {
-            Ok(0) if !data.is_empty() => {
-                if inner.forgotten {
-                    return Poll::Ready(Err(connection_error(ConnectionError::Aborted)));
-                }
-                register(&mut inner.writer, cx);
-                Poll::Pending
-            }
-            Ok(count) => {
-                self.wake_driver_if_due(&mut inner, now);
-                Poll::Ready(Ok(count))
-            }
-            Err(error) => Poll::Ready(Err(write_error(error))),
-        }
-    }
-
-    pub(crate) fn flush(&self) -> io::Result<()> {
-        let mut inner = self.lock();
-        inner.check_alive()?;
-        let now = inner.tick(self.clock.now());
-        inner.connection.flush();
-        self.wake_driver_if_due(&mut inner, now);
-        Ok(())
-    }
-
-    /// Ends our half once, and waits until the peer has all of it.
-    pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut inner = self.lock();
-        if inner.connection.is_finished() {
-            return Poll::Ready(Ok(()));
-        }
-        match &inner.closed {
-            Some(Ended::InOrder) => return Poll::Ready(Ok(())),
-            Some(Ended::By(error)) => return Poll::Ready(Err(connection_error(error.clone()))),
-            None if inner.forgotten => return Poll::Ready(Err(connection_error(ConnectionError::Aborted))),
-            None => {}
-        }
-        self.begin_shutdown(&mut inner);
-        register(&mut inner.writer, cx);
-        Poll::Pending
-    }
-
-    fn begin_shutdown(&self, inner: &mut Inner) {
-        if !inner.shut_down {
-            inner.shut_down = true;
-            let now = inner.tick(self.clock.now());
-            inner.connection.shutdown(now);
-            self.wake_driver(inner);
-        }
-    }
-
-    /// Ends our half once, and waits for nothing.
-    pub(crate) fn finish(&self) -> io::Result<()> {
-        let mut inner = self.lock();
-        if !inner.connection.is_finished() {
-            inner.check_alive()?;
-            self.begin_shutdown(&mut inner);
-        }
-        Ok(())
-    }
-
-    /// Waits for the end of our half.
-    pub(crate) fn send_end(&self) -> SendEndWatch {
-        let mut inner = self.lock();
-        match &inner.closed {
-            _ if inner.connection.is_finished() => SendEndWatch::ended(SendEnd::Delivered),
-            Some(Ended::InOrder) => SendEndWatch::ended(SendEnd::Delivered),
-            Some(Ended::By(error)) => SendEndWatch::ended(SendEnd::Lost(error.clone())),
-            None if inner.forgotten => SendEndWatch::ended(SendEnd::Lost(ConnectionError::Aborted)),
-            None => inner.others.send_ends.watch(StreamId::FIRST),
         }
     }
 
@@ -471,10 +373,6 @@ impl Shared {
 
     pub(crate) fn stats(&self) -> Stats {
         self.lock().connection.stats()
-    }
-
-    pub(crate) fn first_stream_stats(&self) -> StreamStats {
-        self.lock().connection.first_stream_stats()
     }
 
     pub(crate) fn path_hint(&self) -> Option<PathHint> {
@@ -515,8 +413,9 @@ impl Shared {
         self.lock().connection.state()
     }
 
-    pub(crate) fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
-        self.lock().connection.get(parameter)
+    #[cfg(feature = "classic")]
+    pub(crate) fn read_parameter(&self, parameter: Parameter) -> Result<u64, ParameterError> {
+        self.lock().connection.parameters().get(parameter)
     }
 
     /// Changes something that may let it send earlier.

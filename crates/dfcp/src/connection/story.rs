@@ -98,11 +98,11 @@ impl Story {
         self.tell_news(now, Observation::of(connection), ended);
     }
 
-    /// Something has happened to a stream other than the first.
+    /// Something has happened to a stream. Of the first, whose ends are those of the connection, the states tell.
     pub(super) fn on_stream(&mut self, id: StreamId, news: StreamNews) {
         // A handle that outlives its session ends nothing.
         let is_too_late = self.told.state == State::Closed && news.is_our_doing();
-        if !is_too_late {
+        if !is_too_late && id != StreamId::FIRST {
             self.streams.on_news(self.name, id, news);
         }
     }

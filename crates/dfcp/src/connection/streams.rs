@@ -1,20 +1,17 @@
-//! The streams of a connection beside its first one: the tasks that wait for them, how they have ended, and what their handles do.
-//! For a connection without such streams this costs nothing.
+//! The streams of a connection that have handles: the tasks that wait for them, how they have ended, and what their handles do.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::task::{Context, Poll, Waker};
 
-use dfcp_proto::{
-    Connection, ConnectionError, Read, StreamEvent, StreamId, StreamKind, StreamStats, Streams, WriteError,
-};
+use dfcp_proto::{Connection, ConnectionError, Read, StreamEvent, StreamId, StreamKind, StreamStats, Streams};
 use dfcp_time::Time;
 use tokio::io::ReadBuf;
 
 use crate::connection::send_ends::{SendEnd, SendEndWatch, SendEnds};
 use crate::connection::shared::{Ended, Inner, Shared, Wakers, register};
 use crate::connection::story::{Story, StreamNews};
-use crate::error::{StreamError, connection_error, write_error};
+use crate::error::{StreamError, connection_error, shut_down_error};
 use crate::limits;
 
 /// End of the half that we send.
@@ -44,7 +41,7 @@ enum RecvState {
 }
 
 /// A stream that has a handle.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Held {
     opened_by: OpenedBy,
     reader: Option<Waker>,
@@ -64,9 +61,10 @@ pub(crate) enum Half {
     Received,
 }
 
-/// Side that has opened a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Side that has opened a stream. The first one, both ends may take for theirs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum OpenedBy {
+    #[default]
     Us,
     Peer,
 }
@@ -81,60 +79,71 @@ enum Incoming {
     Refuse,
 }
 
-/// All streams of a connection except the first.
+/// The streams of a connection that have handles, and those of the peer's that wait for one.
 #[derive(Debug, Default)]
-pub(super) struct OtherStreams {
-    held: BTreeMap<StreamId, Held>,
+pub(super) struct HeldStreams {
+    /// Every connection has this one, and most have no other, and take no memory for them.
+    first: Held,
+    others: BTreeMap<StreamId, Held>,
     incoming: Incoming,
     /// Streams of the peer's which wait to be accepted. There are at most as many as the configuration permits.
     bidirectional: VecDeque<StreamId>,
     one_way: VecDeque<StreamId>,
     /// Serves again for the wakers of the next turn.
     spare: Vec<Waker>,
-    /// The halves that this side sends whose end somebody waits for, that of the first stream among them.
+    /// The halves that this side sends whose end somebody waits for.
     pub(super) send_ends: SendEnds,
 }
 
-impl OtherStreams {
-    /// Takes the connection's events.
-    pub(super) fn drain_events(
+impl HeldStreams {
+    fn get(&self, id: StreamId) -> Option<&Held> {
+        if id == StreamId::FIRST { Some(&self.first) } else { self.others.get(&id) }
+    }
+
+    fn get_mut(&mut self, id: StreamId) -> Option<&mut Held> {
+        if id == StreamId::FIRST { Some(&mut self.first) } else { self.others.get_mut(&id) }
+    }
+
+    /// Takes an event of a stream's.
+    pub(super) fn on_event(
         &mut self,
         now: Time,
-        connection: &mut Connection,
-        story: &mut Option<Box<Story>>,
+        (connection, story): (&mut Connection, &mut Option<Box<Story>>),
+        event: StreamEvent,
         wakers: &mut Wakers,
     ) {
-        let Some(mut streams) = connection.streams() else { return };
-        while let Some(event) = streams.poll_event() {
-            match event {
-                StreamEvent::Opened(_) => self.take_opened(now, &mut streams, story, wakers),
-                StreamEvent::Available => wakers.news.available = true,
-                StreamEvent::Readable(id) => self.on_held(id, wakers, |held| held.reader.take()),
-                StreamEvent::Writable(id) => self.on_held(id, wakers, |held| held.writer.take()),
-                StreamEvent::Finished(id) => {
-                    tell(story, id, StreamNews::Delivered);
-                    self.send_ends.end(id, SendEnd::Delivered);
-                    self.on_held(id, wakers, |held| held.end_sending(SendState::Finished));
-                }
-                StreamEvent::Stopped { stream, error } => {
-                    tell(story, stream, StreamNews::StoppedByPeer(error));
-                    self.send_ends.end(stream, SendEnd::Stopped(error));
-                    self.on_held(stream, wakers, |held| held.end_sending(SendState::Stopped(error)));
-                }
-                StreamEvent::Gone { stream, stats } => {
-                    if let Some(held) = self.held.get_mut(&stream) {
-                        held.gone = held.gone.and(*stats);
-                    }
-                }
-                _ => self.wake_all(wakers),
+        match event {
+            StreamEvent::Opened(_) => self.take_opened(now, &mut connection.streams(), story, wakers),
+            StreamEvent::Available => wakers.news.available = true,
+            StreamEvent::Readable(id) => self.on_held(id, wakers, |held| held.reader.take()),
+            StreamEvent::Writable(id) => self.on_held(id, wakers, |held| held.writer.take()),
+            StreamEvent::Finished(id) => {
+                tell(story, id, StreamNews::Delivered);
+                self.send_ends.end(id, SendEnd::Delivered);
+                self.on_held(id, wakers, |held| held.end_sending(SendState::Finished));
             }
+            StreamEvent::Stopped { stream, error } => {
+                tell(story, stream, StreamNews::StoppedByPeer(error));
+                self.send_ends.end(stream, SendEnd::Stopped(error));
+                self.on_held(stream, wakers, |held| held.end_sending(SendState::Stopped(error)));
+            }
+            StreamEvent::Gone { stream, stats } => {
+                if let Some(held) = self.get_mut(stream) {
+                    held.gone = held.gone.and(*stats);
+                }
+            }
+            _ => self.wake_all(wakers),
         }
     }
 
     fn on_held(&mut self, id: StreamId, wakers: &mut Wakers, act: impl FnOnce(&mut Held) -> Option<Waker>) {
-        if let Some(waker) = self.held.get_mut(&id).and_then(act) {
-            wakers.push(waker, &mut self.spare);
+        if let Some(waker) = self.get_mut(id).and_then(act) {
+            self.push_waker(waker, wakers);
         }
+    }
+
+    pub(super) fn push_waker(&mut self, waker: Waker, wakers: &mut Wakers) {
+        wakers.push(waker, &mut self.spare);
     }
 
     fn take_opened(
@@ -157,7 +166,7 @@ impl OtherStreams {
 
     /// The connection is over, or nothing drives it any more.
     pub(super) fn wake_all(&mut self, wakers: &mut Wakers) {
-        for held in self.held.values_mut() {
+        for held in std::iter::once(&mut self.first).chain(self.others.values_mut()) {
             for waker in [held.reader.take(), held.writer.take()].into_iter().flatten() {
                 wakers.push(waker, &mut self.spare);
             }
@@ -167,7 +176,7 @@ impl OtherStreams {
     /// Nobody accepts streams from now on: those which wait, and those to come, are refused.
     pub(super) fn refuse_incoming(&mut self, now: Time, connection: &mut Connection, story: &mut Option<Box<Story>>) {
         self.incoming = Incoming::Refuse;
-        let Some(mut streams) = connection.streams() else { return };
+        let mut streams = connection.streams();
         for id in self.bidirectional.drain(..).chain(self.one_way.drain(..)) {
             refuse(now, &mut streams, story, id);
         }
@@ -198,7 +207,7 @@ impl OtherStreams {
 
     /// A stream gets a handle.
     pub(super) fn hold(&mut self, id: StreamId, opened_by: OpenedBy) {
-        self.held.insert(id, Held::new(opened_by));
+        self.others.insert(id, Held { opened_by, ..Held::default() });
     }
 
     /// The handle is gone. A half that was shut down goes on to be delivered, everything else ends.
@@ -211,7 +220,7 @@ impl OtherStreams {
     ) {
         self.let_go_of_half(now, connection, story, (id, Half::Sent));
         self.let_go_of_half(now, connection, story, (id, Half::Received));
-        self.held.remove(&id);
+        self.others.remove(&id);
     }
 
     /// Nobody has one half of the stream any more: unless it was shut down or has ended, it ends now.
@@ -222,7 +231,8 @@ impl OtherStreams {
         story: &mut Option<Box<Story>>,
         (id, half): (StreamId, Half),
     ) {
-        let (Some(held), Some(mut streams)) = (self.held.get_mut(&id), connection.streams()) else { return };
+        let Some(held) = self.others.get_mut(&id) else { return };
+        let mut streams = connection.streams();
         let is_one_way = id.kind() == StreamKind::OneWay;
         match half {
             Half::Sent if held.sends == SendState::Open && !(is_one_way && held.opened_by == OpenedBy::Peer) => {
@@ -240,6 +250,19 @@ impl OtherStreams {
         }
     }
 
+    /// Ends what this side sends of a stream, and waits for nothing. `false` if it had ended before, or has no handle.
+    pub(super) fn finish(&mut self, now: Time, connection: &mut Connection, id: StreamId) -> bool {
+        let Some(held) = self.get_mut(id).filter(|held| held.sends == SendState::Open) else { return false };
+        held.sends = SendState::ShutDown;
+        connection.streams().finish(now, id);
+        true
+    }
+
+    /// True if this side has ended what it sends of the first stream.
+    pub(super) fn is_first_ended(&self) -> bool {
+        self.first.sends != SendState::Open
+    }
+
     /// Keeps memory that has served.
     pub(super) fn give_back(&mut self, spare: Vec<Waker>) {
         if self.spare.capacity() == 0 {
@@ -249,11 +272,6 @@ impl OtherStreams {
 }
 
 impl Held {
-    fn new(opened_by: OpenedBy) -> Self {
-        let (sends, receives) = (SendState::default(), RecvState::default());
-        Self { opened_by, reader: None, writer: None, sends, receives, gone: StreamStats::default() }
-    }
-
     /// The first reason for the end of what we send stands.
     fn end_sending(&mut self, how: SendState) -> Option<Waker> {
         if matches!(self.sends, SendState::Open | SendState::ShutDown) {
@@ -266,7 +284,7 @@ impl Held {
     fn send_error(&self) -> Option<io::Error> {
         match self.sends {
             SendState::Open => None,
-            SendState::ShutDown | SendState::Finished => Some(write_error(WriteError::ShutDown)),
+            SendState::ShutDown | SendState::Finished => Some(shut_down_error()),
             SendState::Stopped(code) => Some(StreamError::Stopped { code }.into()),
             SendState::Reset => Some(StreamError::EndedHere.into()),
         }
@@ -301,9 +319,9 @@ fn aborted() -> io::Error {
 }
 
 impl Inner {
-    /// A stream with a handle, and the connection's streams. Both are there as long as the handle is.
+    /// A stream with a handle, and the connection's streams. It is there as long as the handle is.
     fn stream(&mut self, id: StreamId) -> Option<(&mut Held, Streams<'_>)> {
-        Some((self.others.held.get_mut(&id)?, self.connection.streams()?))
+        Some((self.streams.get_mut(id)?, self.connection.streams()))
     }
 
     /// Something has happened to a stream.
@@ -312,14 +330,9 @@ impl Inner {
     }
 }
 
-/// Operations of the handles of a stream other than the first.
+/// Operations of the handles of a stream.
 impl Shared {
-    pub(super) fn poll_read_of(
-        &self,
-        id: StreamId,
-        cx: &mut Context<'_>,
-        out: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    pub(super) fn poll_read(&self, id: StreamId, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if out.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
@@ -358,7 +371,7 @@ impl Shared {
         Poll::Ready(result)
     }
 
-    pub(super) fn poll_write_of(&self, id: StreamId, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    pub(super) fn poll_write(&self, id: StreamId, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let data = data.get(..limits::STREAM_BYTES_PER_LOCK).unwrap_or(data);
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
@@ -389,7 +402,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn flush_of(&self, id: StreamId) -> io::Result<()> {
+    pub(super) fn flush(&self, id: StreamId) -> io::Result<()> {
         let mut inner = self.lock();
         inner.check_alive()?;
         let now = inner.tick(self.clock.now());
@@ -401,12 +414,12 @@ impl Shared {
     }
 
     /// Ends what we send of it once, and waits until the peer has all of it.
-    pub(super) fn poll_shutdown_of(&self, id: StreamId, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(super) fn poll_shutdown(&self, id: StreamId, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
         let alive = inner.check_alive();
         let is_forgotten = inner.forgotten;
-        let Some((held, mut streams)) = inner.stream(id) else { return Poll::Ready(Err(aborted())) };
+        let Some((held, _)) = inner.stream(id) else { return Poll::Ready(Err(aborted())) };
         match held.sends {
             SendState::Finished => return Poll::Ready(Ok(())),
             SendState::Open | SendState::ShutDown => alive?,
@@ -416,53 +429,52 @@ impl Shared {
             return Poll::Ready(Err(aborted()));
         }
         register(&mut held.writer, cx);
-        if held.sends == SendState::Open {
-            held.sends = SendState::ShutDown;
-            streams.finish(now, id);
-            self.wake_driver(&mut inner);
-        }
+        self.begin_finishing(&mut inner, now, id);
         Poll::Pending
     }
 
     /// Ends what we send of it once, and waits for nothing. That the peer wants no more is no error: it may have read all that it needs.
-    pub(super) fn finish_of(&self, id: StreamId) -> io::Result<()> {
+    pub(super) fn finish(&self, id: StreamId) -> io::Result<()> {
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
         let alive = inner.check_alive();
-        let Some((held, mut streams)) = inner.stream(id) else { return Err(aborted()) };
+        let Some((held, _)) = inner.stream(id) else { return Err(aborted()) };
         match held.sends {
-            SendState::Open => {
+            SendState::Open | SendState::ShutDown => {
                 alive?;
-                held.sends = SendState::ShutDown;
-                streams.finish(now, id);
-                self.wake_driver(&mut inner);
+                self.begin_finishing(&mut inner, now, id);
             }
-            SendState::ShutDown => alive?,
             SendState::Finished | SendState::Stopped(_) => {}
             SendState::Reset => return Err(StreamError::EndedHere.into()),
         }
         Ok(())
     }
 
+    fn begin_finishing(&self, inner: &mut Inner, now: Time, id: StreamId) {
+        if inner.streams.finish(now, &mut inner.connection, id) {
+            self.wake_driver(inner);
+        }
+    }
+
     /// Waits for the end of what we send of it.
-    pub(super) fn send_end_of(&self, id: StreamId) -> SendEndWatch {
+    pub(super) fn send_end(&self, id: StreamId) -> SendEndWatch {
         let mut inner = self.lock();
         let lost = match &inner.closed {
             Some(Ended::By(error)) => Some(error.clone()),
             None | Some(Ended::InOrder) => inner.forgotten.then_some(ConnectionError::Aborted),
         };
-        match (inner.others.held.get(&id).map(|held| held.sends), lost) {
+        match (inner.streams.get(id).map(|held| held.sends), lost) {
             (Some(SendState::Finished), _) => SendEndWatch::ended(SendEnd::Delivered),
             (Some(SendState::Stopped(code)), _) => SendEndWatch::ended(SendEnd::Stopped(code)),
             (Some(SendState::Reset), _) => SendEndWatch::ended(SendEnd::Reset),
             (_, Some(error)) => SendEndWatch::ended(SendEnd::Lost(error)),
-            (Some(SendState::Open | SendState::ShutDown), None) => inner.others.send_ends.watch(id),
+            (Some(SendState::Open | SendState::ShutDown), None) => inner.streams.send_ends.watch(id),
             (None, None) => SendEndWatch::ended(SendEnd::Lost(ConnectionError::Aborted)),
         }
     }
 
     /// Its counts, also after it has ended.
-    pub(super) fn stream_stats_of(&self, id: StreamId) -> StreamStats {
+    pub(super) fn stream_stats(&self, id: StreamId) -> StreamStats {
         let mut inner = self.lock();
         // A direction which is gone may be among the events.
         let wakers = inner.drain_events();
@@ -473,24 +485,24 @@ impl Shared {
     }
 
     /// Nobody has one half of a stream any more.
-    pub(super) fn drop_half_of(&self, id: StreamId, half: Half) {
+    pub(super) fn drop_half(&self, id: StreamId, half: Half) {
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
         {
             let inner = &mut *inner;
-            inner.others.let_go_of_half(now, &mut inner.connection, &mut inner.story, (id, half));
+            inner.streams.let_go_of_half(now, &mut inner.connection, &mut inner.story, (id, half));
         }
         self.wake_driver_if_due(&mut inner, now);
     }
 
-    pub(super) fn reset_of(&self, id: StreamId, code: u32) {
+    pub(super) fn reset(&self, id: StreamId, code: u32) {
         self.end_half(id, StreamNews::ResetHere(code), |held, streams, now| {
             streams.reset(now, id, code);
             held.end_sending(SendState::Reset)
         });
     }
 
-    pub(super) fn stop_sending_of(&self, id: StreamId, code: u32) {
+    pub(super) fn stop_sending(&self, id: StreamId, code: u32) {
         self.end_half(id, StreamNews::StoppedHere(code), |held, streams, now| {
             streams.stop_sending(now, id, code);
             if held.receives == RecvState::Open {
@@ -513,7 +525,7 @@ impl Shared {
         let waker = end(held, &mut streams, now);
         let (is_news, is_reset) = (before != (held.sends, held.receives), held.sends == SendState::Reset);
         if is_reset {
-            inner.others.send_ends.end(id, SendEnd::Reset);
+            inner.streams.send_ends.end(id, SendEnd::Reset);
         }
         if is_news {
             inner.tell_stream(id, news);

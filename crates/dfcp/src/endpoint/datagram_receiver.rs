@@ -238,7 +238,7 @@ fn end_run(table: &Table, arrival: &Arrival, run: Option<(Handle, SocketAddr, us
 mod tests {
     use std::time::Duration;
 
-    use dfcp_proto::{Accept, Config, Connection, Endpoint, PeerKey};
+    use dfcp_proto::{Accept, Config, Connection, Endpoint, PeerKey, StreamId};
     use dfcp_wire::Unverified;
     use dfcp_wire::segment::{Address, Reset, ResetReason, Segment};
 
@@ -295,7 +295,7 @@ mod tests {
             counted == 1
         };
         let at = Time::from_s(1);
-        client.write(at, &[7; 5_000]).unwrap();
+        client.streams().write(at, StreamId::FIRST, &[7; 5_000]).unwrap();
         let genuine: Vec<_> = std::iter::from_fn(|| Some(sent(&mut client, at)))
             .filter(|datagram| matches!(Unverified::read(datagram), Ok(Unverified::Sealed(_))))
             .take(2)

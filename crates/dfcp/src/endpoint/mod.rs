@@ -118,8 +118,8 @@ struct AcceptedDscp {
 
 impl AcceptedDscp {
     fn of(accept: Option<&Accept>) -> Self {
-        let of = |config: &Option<Config>| config.as_ref().and_then(|config| config.dscp);
-        accept.map_or_else(Self::default, |it| Self { modern: of(&it.modern), classic: of(&it.classic) })
+        let of = |profile| accept?.of_profile(profile)?.dscp;
+        Self { modern: of(Profile::Modern), classic: of(Profile::Classic) }
     }
 
     fn of_profile(self, profile: Profile) -> Option<Dscp> {
@@ -526,14 +526,15 @@ fn adapt(mut config: Config, carrier: Carrier, remote: SocketAddr) -> io::Result
     Ok(config)
 }
 
-fn adapt_accept(accept: Accept, carrier: Carrier, local: SocketAddr) -> io::Result<Accept> {
-    let adapt_one = |config: Option<Config>| config.map(|config| adapt(config, carrier, local)).transpose();
+fn adapt_accept(mut accept: Accept, carrier: Carrier, local: SocketAddr) -> io::Result<Accept> {
+    for config in accept.configs_mut() {
+        *config = adapt(config.clone(), carrier, local)?;
+    }
     let memory_bytes_max = accept.memory_bytes_max.or_else(|| {
         let share_bytes = memory::available_bytes()? / memory::ENDPOINT_MEMORY_SHARE;
         Some(share_bytes.max(limits::ENDPOINT_MEMORY_BYTES_MIN))
     });
-    let (modern, classic) = (adapt_one(accept.modern)?, adapt_one(accept.classic)?);
-    let accept = Accept { modern, classic, memory_bytes_max, ..accept };
+    accept.memory_bytes_max = memory_bytes_max;
     accept.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     Ok(accept)
 }

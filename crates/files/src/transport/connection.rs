@@ -4,7 +4,9 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use dfcp::{Parameter, ParameterError, Session, Stream, StreamError};
+#[cfg(feature = "classic")]
+use dfcp::classic::{Parameter, ParameterError};
+use dfcp::{Session, Stream, StreamError};
 
 use super::{DataDatagrams, FoundRate, Marks, Opened, PathSample, RecvStream, SendStream, Streams, Transport, Wasted};
 use crate::seal::Seal;
@@ -69,8 +71,9 @@ impl Transport for Stream {
         self.session()
     }
 
+    #[cfg(feature = "classic")]
     fn stop_decoding(&self) -> Result<(), ParameterError> {
-        self.set(Parameter::Decoding, 0)
+        self.parameters().set(Parameter::Decoding, 0)
     }
 }
 

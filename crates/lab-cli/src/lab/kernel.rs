@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_command_line_has_defaults() {
-        let command = KernelArgs::augment_args(clap::Command::new("kernel"));
+        let command = <KernelArgs as clap::Args>::augment_args(clap::Command::new("kernel"));
         let matches = command.clone().try_get_matches_from(["kernel", "build"]).unwrap();
         let (_, build) = matches.subcommand().unwrap();
         assert_eq!(build.get_one::<String>("source_version").unwrap(), "6.12");

@@ -3,30 +3,36 @@
 use std::sync::Arc;
 
 use dfcp_time::Time;
+use dfcp_wire::StreamId;
 
 use crate::classic::{ClassicConnection, Phase, Reset};
 use crate::config::{Profile, Rate};
-use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
+use crate::error::{ConfigError, ConnectionError, ParameterError, StreamError};
 use crate::shared::Read;
+use crate::shared::events::StreamEvent;
 use crate::shared::parameters::Parameter;
 use crate::stats::{Stats, StreamStats};
 
 impl ClassicConnection {
-    pub(crate) fn write(&mut self, now: Time, data: &[u8]) -> Result<usize, WriteError> {
+    /// As [`Streams::write`](crate::Streams::write); it has the first stream only.
+    pub(crate) fn write(&mut self, now: Time, id: StreamId, data: &[u8]) -> Result<usize, StreamError> {
         if let Phase::Closed(error) = &self.phase {
-            return Err(error.clone().map_or(WriteError::ShutDown, WriteError::Connection));
+            return Err(error.clone().map_or(StreamError::Ended, StreamError::Connection));
         }
-        if self.closing.is_started() || self.sender.is_shut_down() {
-            return Err(WriteError::ShutDown);
+        if id != StreamId::FIRST || self.closing.is_started() || self.sender.is_shut_down() {
+            return Err(StreamError::Ended);
         }
         let taken = self.sender.write(now, data);
         self.may_send |= taken > 0;
         Ok(taken)
     }
 
-    pub(crate) fn flush(&mut self) {
-        self.may_send = true;
-        self.sender.flush();
+    /// As [`Streams::flush`](crate::Streams::flush).
+    pub(crate) fn flush(&mut self, id: StreamId) {
+        if id == StreamId::FIRST {
+            self.may_send = true;
+            self.sender.flush();
+        }
     }
 
     pub(crate) fn blocks_in_flight(&self) -> usize {
@@ -37,14 +43,13 @@ impl ClassicConnection {
         self.sender.is_drained()
     }
 
-    pub(crate) fn shutdown(&mut self, now: Time) {
-        self.sender.shut_down();
-        self.may_send = true;
-        self.update_closing(now);
-    }
-
-    pub(crate) fn is_finished(&self) -> bool {
-        self.closing.is_fin_acknowledged()
+    /// As [`Streams::finish`](crate::Streams::finish).
+    pub(crate) fn finish(&mut self, now: Time, id: StreamId) {
+        if id == StreamId::FIRST {
+            self.sender.shut_down();
+            self.may_send = true;
+            self.update_closing(now);
+        }
     }
 
     pub(crate) fn abort(&mut self) {
@@ -54,19 +59,32 @@ impl ClassicConnection {
         }
     }
 
-    pub(crate) fn read(&mut self, out: &mut [u8]) -> Result<Read, ConnectionError> {
+    /// As [`Streams::read`](crate::Streams::read).
+    pub(crate) fn read(&mut self, _now: Time, id: StreamId, out: &mut [u8]) -> Result<Read, StreamError> {
+        if id != StreamId::FIRST || self.is_end_told {
+            return Err(StreamError::Ended);
+        }
         let copied = self.receiver.read(out);
         match &self.phase {
             _ if copied > 0 => Ok(Read::Bytes(copied)),
-            _ if self.receiver.is_drained() => Ok(Read::End),
-            Phase::Closed(Some(error)) => Err(error.clone()),
-            Phase::Closed(None) => Ok(Read::End),
+            _ if self.receiver.is_drained() => {
+                self.is_end_told = true;
+                Ok(Read::End)
+            }
+            Phase::Closed(error) => Err(error.clone().map_or(StreamError::Ended, StreamError::Connection)),
             Phase::SynSent | Phase::SynReceived | Phase::Open => Ok(Read::Blocked),
         }
     }
 
-    pub(crate) fn is_readable(&self) -> bool {
-        self.receiver.is_readable() || self.receiver.is_drained() || matches!(self.phase, Phase::Closed(_))
+    /// As [`Connection::is_readable`](crate::Connection::is_readable).
+    pub(crate) fn is_readable(&self, id: StreamId) -> bool {
+        let is_first_readable = || self.receiver.is_readable() || self.receiver.is_drained();
+        id != StreamId::FIRST || is_first_readable() || matches!(self.phase, Phase::Closed(_))
+    }
+
+    /// As [`Streams::poll_event`](crate::Streams::poll_event).
+    pub(crate) fn poll_stream_event(&mut self) -> Option<StreamEvent> {
+        self.stream_news.take()
     }
 
     pub(crate) fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
@@ -116,8 +134,11 @@ impl ClassicConnection {
         }
     }
 
-    /// Figures of its stream, which is the only one.
-    pub(crate) fn stream_stats(&self) -> StreamStats {
+    /// As [`Streams::stats`](crate::Streams::stats).
+    pub(crate) fn stream_stats(&self, id: StreamId) -> StreamStats {
+        if id != StreamId::FIRST {
+            return StreamStats::default();
+        }
         let all = self.stats();
         StreamStats {
             bytes_written: self.sender.written_bytes(),

@@ -1,7 +1,10 @@
 //! The classic profile: one connection as chapter 3 of the thesis describes it, with open questions closed as
 //! `spec/protocol.md` says. It has no security whatever, and its state is not part of the modern profile's.
+//!
+//! It is there with the feature `classic` only: [`Config::danger_classic`] configures it.
 
 mod application;
+mod config;
 mod graphs;
 mod open_loop;
 mod opening;
@@ -17,6 +20,7 @@ use std::sync::Arc;
 
 use dfcp_fountain::raptor::State as GeneratorState;
 use dfcp_time::Time;
+use dfcp_wire::StreamId;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -30,8 +34,7 @@ use crate::path::pacing::Pacer;
 use crate::path::rtt::RttEstimator;
 use crate::shared::closing::Closing;
 use crate::shared::counters::Counters;
-use crate::shared::events::Event;
-use crate::shared::events::{EventKind, Events};
+use crate::shared::events::{Event, EventKind, Events, StreamEvent};
 use crate::shared::memory::MemoryReservation;
 use crate::shared::retransmit::RetransmitSchedule;
 use crate::shared::state::State;
@@ -66,6 +69,9 @@ pub(crate) struct ClassicConnection {
     last_keep_alive: Time,
     reset: Option<Reset>,
     events: Events,
+    stream_news: StreamNews,
+    /// The application has read the end of the stream.
+    is_end_told: bool,
     counters: Counters,
 }
 
@@ -76,6 +82,26 @@ enum Phase {
     SynReceived,
     Open,
     Closed(Option<ConnectionError>),
+}
+
+/// Events of the stream, each told once.
+#[derive(Clone, Copy, Debug, Default)]
+struct StreamNews {
+    readable: bool,
+    writable: bool,
+    finished: bool,
+}
+
+impl StreamNews {
+    fn take(&mut self) -> Option<StreamEvent> {
+        if std::mem::take(&mut self.readable) {
+            return Some(StreamEvent::Readable(StreamId::FIRST));
+        }
+        if std::mem::take(&mut self.writable) {
+            return Some(StreamEvent::Writable(StreamId::FIRST));
+        }
+        std::mem::take(&mut self.finished).then_some(StreamEvent::Finished(StreamId::FIRST))
+    }
 }
 
 /// An RST is to be sent.
@@ -114,6 +140,8 @@ impl ClassicConnection {
             last_keep_alive: now,
             reset: None,
             events: Events::default(),
+            stream_news: StreamNews::default(),
+            is_end_told: false,
             counters: Counters::default(),
             config,
         }
@@ -164,7 +192,7 @@ impl ClassicConnection {
         self.update_rate();
         self.may_send = true;
         self.events.push(EventKind::Connected);
-        self.events.push(EventKind::Writable);
+        self.stream_news.writable = true;
     }
 
     fn update_rate(&mut self) {
@@ -181,7 +209,7 @@ impl ClassicConnection {
         }
         self.phase = Phase::Closed(error);
         self.may_send = false;
-        self.events.push_end();
+        self.events.push(EventKind::Closed);
     }
 
     /// After anything that can end a direction: reach the states which follow.
@@ -198,7 +226,7 @@ impl ClassicConnection {
             self.closing.start(now, end, &RetransmitSchedule::CLASSIC);
         }
         if self.receiver.is_finished() && self.closing.on_peer_done() {
-            self.events.push(EventKind::Readable);
+            self.stream_news.readable = true;
         }
         match self.closing.state() {
             State::TimeWait => self.closing.enter_time_wait(now + self.config.time_wait),

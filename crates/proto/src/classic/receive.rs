@@ -10,7 +10,6 @@ use crate::classic::{ClassicConnection, Phase, Reset};
 use crate::config::Content;
 use crate::error::{ConnectionError, Dropped};
 use crate::shared::PushError;
-use crate::shared::events::EventKind;
 
 impl ClassicConnection {
     /// Takes in a datagram. Everything invalid is dropped and counted. Returns why it was, for observers.
@@ -86,7 +85,7 @@ impl ClassicConnection {
     ) -> Result<(), PushError> {
         let is_complete = self.receiver.push(now, block_id, state, block_length, payload)?;
         if is_complete || self.receiver.is_readable() {
-            self.events.push(EventKind::Readable);
+            self.stream_news.readable = true;
         }
         Ok(())
     }
@@ -99,7 +98,7 @@ impl ClassicConnection {
         }
         let sample = self.sender.on_ack(now, block_id);
         self.may_send = true;
-        self.events.push(EventKind::Writable);
+        self.stream_news.writable = true;
         if let Some(sample) = sample.map_err(|NeverSent| Dropped::OutsideWindow)? {
             self.rtt.sample(sample);
         }
@@ -109,7 +108,7 @@ impl ClassicConnection {
     /// Our FIN is acknowledged, if it is the one that names `end`, or whichever it is.
     fn take_fin_ack(&mut self, end: Option<u32>) {
         if self.closing.on_fin_acknowledged(end) {
-            self.events.push(EventKind::Finished);
+            self.stream_news.finished = true;
         }
     }
 

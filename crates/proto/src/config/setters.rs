@@ -11,7 +11,6 @@ use crate::key_log::KeyLog;
 use crate::observe::Observer;
 use crate::path::hint::PathHint;
 use crate::security::{Ciphers, Credentials, PeerKey, Security};
-use crate::shared::parameters::ClassicSettings;
 
 macro_rules! setters {
     ($($method:ident sets $field:ident: $type:ty;)*) => {
@@ -49,7 +48,6 @@ impl Config {
         with_keep_alive sets keep_alive: Option<Duration>;
         with_time_wait sets time_wait: Duration;
         with_overhead_bytes sets overhead_bytes: u32;
-        with_classic sets classic: ClassicSettings;
         with_path_hint sets path_hint: Option<PathHint>;
         with_content sets content: Content;
         with_observer sets observer: Option<Observer>;

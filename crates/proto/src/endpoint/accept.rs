@@ -41,7 +41,9 @@ pub enum Cookies {
 pub struct Accept {
     /// Configuration of modern connections, encrypted or plaintext; `None` refuses them.
     pub modern: Option<Config>,
-    /// Configuration of classic connections, which have no security whatever; `None` refuses them.
+    /// Configuration of classic connections, which have no security whatever; `None` refuses them, as does a program without the feature
+    /// `classic`.
+    #[cfg(feature = "classic")]
     pub classic: Option<Config>,
     /// Use of cookies. Encrypted connections only.
     pub cookies: Cookies,
@@ -76,6 +78,7 @@ impl Default for Accept {
     fn default() -> Self {
         Self {
             modern: None,
+            #[cfg(feature = "classic")]
             classic: None,
             cookies: Cookies::default(),
             half_open_max: limits::HALF_OPEN_WITHOUT_COOKIE_MAX,
@@ -90,10 +93,11 @@ impl Default for Accept {
 impl From<Config> for Accept {
     /// Takes in the configuration's own profile and refuses the other.
     fn from(config: Config) -> Self {
-        match config.profile {
-            Profile::Modern => Self { modern: Some(config), ..Self::default() },
-            Profile::Classic => Self { classic: Some(config), ..Self::default() },
+        #[cfg(feature = "classic")]
+        if config.profile == Profile::Classic {
+            return Self { classic: Some(config), ..Self::default() };
         }
+        Self { modern: Some(config), ..Self::default() }
     }
 }
 
@@ -103,7 +107,7 @@ impl Accept {
     /// # Errors
     /// The first setting that does not.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        for config in [&self.modern, &self.classic].into_iter().flatten() {
+        for config in self.configs() {
             config.validate()?;
             if let Some(credentials) = config.credentials() {
                 credentials.check_acceptor()?;
@@ -123,8 +127,29 @@ impl Accept {
         Ok(())
     }
 
+    /// Configuration of the connections of one profile that it takes in.
+    #[must_use]
+    pub fn of_profile(&self, profile: Profile) -> Option<&Config> {
+        match profile {
+            Profile::Modern => self.modern.as_ref(),
+            #[cfg(feature = "classic")]
+            Profile::Classic => self.classic.as_ref(),
+            #[cfg(not(feature = "classic"))]
+            Profile::Classic => None,
+        }
+    }
+
+    /// The configurations of all profiles that it takes in, to be changed.
+    pub fn configs_mut(&mut self) -> impl Iterator<Item = &mut Config> {
+        #[cfg(feature = "classic")]
+        let configs = [&mut self.modern, &mut self.classic];
+        #[cfg(not(feature = "classic"))]
+        let configs = [&mut self.modern];
+        configs.into_iter().flatten()
+    }
+
     fn configs(&self) -> impl Iterator<Item = &Config> {
-        [&self.modern, &self.classic].into_iter().flatten()
+        [Profile::Modern, Profile::Classic].into_iter().filter_map(|profile| self.of_profile(profile))
     }
 
     /// [`memory_bytes_max`](Self::memory_bytes_max), or its default.

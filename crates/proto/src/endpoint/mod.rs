@@ -18,7 +18,7 @@ use dfcp_secure::{AddressPrefix, ResetKey};
 use dfcp_time::Time;
 use dfcp_wire::handshake::Payload;
 use dfcp_wire::segment::{Address, Clear, Reset, ResetReason, Segment};
-use dfcp_wire::{Unverified, classic};
+use dfcp_wire::{Profile, Unverified, classic};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use slab::Slab;
@@ -147,8 +147,8 @@ impl Endpoint {
             let key = Arc::clone(&reset_key);
             Some(HalfOpens::new(credentials, accept.cookies, accept.half_open_max, key, &mut random))
         });
-        let shared = |config: &Option<Config>| config.clone().map(Arc::new);
-        let (modern, classic) = accept.as_ref().map_or((None, None), |it| (shared(&it.modern), shared(&it.classic)));
+        let shared = |profile| accept.as_ref()?.of_profile(profile).cloned().map(Arc::new);
+        let (modern, classic) = (shared(Profile::Modern), shared(Profile::Classic));
         let memory = MemoryBudget::new(accept.as_ref().map_or(0, Accept::memory_budget_bytes));
         Self {
             local_port,

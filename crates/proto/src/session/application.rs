@@ -1,51 +1,25 @@
-//! The application's calls on a session and on its first stream.
+//! The application's calls on a session as a whole.
 
 use std::sync::Arc;
 
 use dfcp_time::Time;
+use dfcp_wire::Profile;
 use dfcp_wire::segment::ResetReason;
-use dfcp_wire::{Profile, StreamId};
 
 use crate::config::{Rate, Traffic};
-use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
+#[cfg(feature = "classic")]
+use crate::error::ParameterError;
+use crate::error::{ConfigError, ConnectionError};
 use crate::path::hint::PathHint;
 use crate::session::common::Common;
 use crate::session::open::Open;
 use crate::session::protection::Identity;
 use crate::session::{Phase, Session};
-use crate::shared::Read;
+#[cfg(feature = "classic")]
 use crate::shared::parameters::Parameter;
 use crate::stats::Stats;
 
 impl Session {
-    /// Takes as many bytes of `data` as the send buffer has room for, of which a modern connection keeps only a part for
-    /// what is not sent yet ([`SendBuffering`](crate::SendBuffering)); 0 means none, and a [`Writable`](crate::Event::Writable) event will follow. May
-    /// be called before the handshake is done.
-    ///
-    /// # Errors
-    /// After `shutdown`, or when the connection has ended with an error.
-    pub fn write(&mut self, now: Time, data: &[u8]) -> Result<usize, WriteError> {
-        if let Phase::Closed(closed) = &self.phase {
-            return Err(closed.error().cloned().map_or(WriteError::ShutDown, WriteError::Connection));
-        }
-        let taken = self
-            .common
-            .streams
-            .send
-            .write(now, self.common.paths.active(), StreamId::FIRST, data)
-            .ok_or(WriteError::ShutDown)?;
-        if taken > 0 {
-            self.has_to_send();
-        }
-        Ok(taken)
-    }
-
-    /// Sends what has been written without waiting for a full block.
-    pub fn flush(&mut self) {
-        self.has_to_send();
-        self.common.streams.send.flush(StreamId::FIRST);
-    }
-
     /// Blocks of which something may have been sent and which the peer has not acknowledged.
     #[must_use]
     pub fn blocks_in_flight(&self) -> usize {
@@ -56,23 +30,6 @@ impl Session {
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.common.streams.send.is_drained()
-    }
-
-    /// Ends our half of the stream: what has been written is delivered, then the peer reads its end. A
-    /// [`Finished`](crate::Event::Finished) event says that the peer has all of it.
-    pub fn shutdown(&mut self, now: Time) {
-        self.common.streams.send.shut_down(now, StreamId::FIRST);
-        self.has_to_send();
-        let Phase::Open(open) = &mut self.phase else { return };
-        if let Some(end) = open.update_closing(now, &mut self.common) {
-            self.end(end);
-        }
-    }
-
-    /// True once the peer has confirmed the end of our half.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.was_open().is_some_and(Open::is_finished)
     }
 
     /// Ends the connection at once: what is unsent is lost, and the peer is told by an RST.
@@ -87,27 +44,6 @@ impl Session {
             end.reset = Some(ResetReason::Application { error });
         }
         self.end(end);
-    }
-
-    /// Copies received bytes, in order, into `out`.
-    ///
-    /// # Errors
-    /// The reason why the connection ended, once everything received before has been read.
-    pub fn read(&mut self, now: Time, out: &mut [u8]) -> Result<Read, ConnectionError> {
-        if let Ok(read @ (Read::Bytes(_) | Read::End)) = self.common.streams.recv.read(StreamId::FIRST, out) {
-            self.tell_of_room(now);
-            return Ok(read);
-        }
-        match &self.phase {
-            Phase::Closed(closed) => closed.error().map_or(Ok(Read::End), |error| Err(error.clone())),
-            Phase::Opening(_) | Phase::Open(_) => Ok(Read::Blocked),
-        }
-    }
-
-    /// True if [`read`](Self::read) would return something other than `Blocked`.
-    #[must_use]
-    pub fn is_readable(&self) -> bool {
-        self.common.streams.recv.is_readable(StreamId::FIRST) || matches!(self.phase, Phase::Closed(_))
     }
 
     /// Changes the sending rate while the connection runs.
@@ -135,7 +71,8 @@ impl Session {
     ///
     /// # Errors
     /// If the table does not let it be set, this profile does not have it, or the value is out of range.
-    pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
+    #[cfg(feature = "classic")]
+    pub(crate) fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
         parameter.check_settable(value, Profile::Modern)?;
         // Only what we send: the receiver's window has been declared.
         self.common.streams.send.set_window_blocks(u32::try_from(value).unwrap_or(u32::MAX));
@@ -146,7 +83,8 @@ impl Session {
     ///
     /// # Errors
     /// If the table does not let it be read, or this profile does not have it.
-    pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
+    #[cfg(feature = "classic")]
+    pub(crate) fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
         parameter.of_counters(&self.common.counters)
     }
 

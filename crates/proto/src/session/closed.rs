@@ -4,7 +4,7 @@ use dfcp_time::Time;
 use dfcp_wire::DatagramBuffer;
 use dfcp_wire::segment::{Reset, ResetReason, Segment};
 
-use crate::error::ConnectionError;
+use crate::error::{ConnectionError, StreamError};
 use crate::limits;
 use crate::session::End;
 use crate::session::common::Common;
@@ -52,6 +52,11 @@ impl Closed {
     /// Why it is, unless both sides closed it.
     pub(super) fn error(&self) -> Option<&ConnectionError> {
         self.error.as_ref()
+    }
+
+    /// The error of a stream's call.
+    pub(super) fn stream_error(&self) -> StreamError {
+        self.error.clone().map_or(StreamError::Ended, StreamError::Connection)
     }
 
     pub(super) fn was_open(&self) -> Option<&Open> {

@@ -9,7 +9,7 @@ use crate::config::{Config, Rate};
 use crate::connection::Connection;
 use crate::endpoint::{Endpoint, Handle, Routed};
 use crate::error::StreamError;
-use crate::session::streams::StreamEvent;
+use crate::shared::events::StreamEvent;
 use crate::shared::{DATAGRAM_BUFFER_BYTES, Read};
 
 const STEP: Duration = Duration::from_millis(1);
@@ -50,12 +50,12 @@ impl Side {
         }
         let Some((_, connection)) = &mut self.connection else { return sent };
         connection.handle_timeout(now);
-        while let Some(event) = connection.streams().and_then(|mut streams| streams.poll_event()) {
+        while let Some(event) = connection.streams().poll_event() {
             match event {
                 StreamEvent::Readable(id) => self.read += usize::from(read(now, connection, id, answers)),
                 StreamEvent::Finished(_) => self.finished += 1,
                 StreamEvent::Opened(_) => {
-                    while let Some(id) = connection.streams().and_then(|mut streams| streams.accept()) {
+                    while let Some(id) = connection.streams().accept() {
                         self.read += usize::from(read(now, connection, id, answers));
                     }
                 }
@@ -81,7 +81,7 @@ impl Side {
 
 /// Reads what there is of a stream, and answers its end; whether that was there.
 fn read(now: Time, connection: &mut Connection, id: StreamId, answers: bool) -> bool {
-    let mut streams = connection.streams().unwrap();
+    let mut streams = connection.streams();
     loop {
         match streams.read(now, id, &mut [0; 16]) {
             Ok(Read::Bytes(_)) => {}
@@ -97,7 +97,7 @@ fn read(now: Time, connection: &mut Connection, id: StreamId, answers: bool) -> 
 }
 
 fn write(now: Time, connection: &mut Connection, id: StreamId) {
-    let mut streams = connection.streams().unwrap();
+    let mut streams = connection.streams();
     assert_eq!(streams.write(now, id, &MESSAGE), Ok(MESSAGE.len()));
     streams.flush(id);
     streams.finish(now, id);
@@ -120,7 +120,7 @@ fn work(count: usize) -> (u64, usize) {
         if !has_opened && client.connection().state() == State::Established {
             has_opened = true;
             for _ in 0..count {
-                let id = client.connection().streams().unwrap().open(StreamKind::Bidirectional).unwrap();
+                let id = client.connection().streams().open(StreamKind::Bidirectional).unwrap();
                 write(now, client.connection(), id);
             }
         }

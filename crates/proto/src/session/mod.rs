@@ -6,7 +6,7 @@
 //!
 //! # Run loop
 //!
-//! Hand in what happened (`handle_datagram`, `handle_timeout`, or the application's `write`, `read`, `shutdown`, …),
+//! Hand in what happened (`handle_datagram`, `handle_timeout`, or the application's `write`, `read`, `finish`, …),
 //! then drain [`poll_transmit`](Session::poll_transmit) until it returns `None` and
 //! [`poll_event`](Session::poll_event) until it does, then sleep until
 //! [`next_timeout`](Session::next_timeout) or the next input. Time only ever enters as an argument.
@@ -17,7 +17,6 @@ pub(crate) mod closed;
 mod common;
 pub(crate) mod handshake;
 mod link;
-mod memory;
 pub(crate) mod message_calls;
 pub(crate) mod noise;
 mod open;
@@ -29,7 +28,7 @@ pub(crate) mod send_side;
 pub(crate) mod sharing;
 pub(crate) mod stream_ids;
 mod stream_set;
-pub(crate) mod streams;
+mod streams;
 mod unsealed;
 
 use std::net::SocketAddr;
@@ -218,9 +217,6 @@ impl Session {
 
     /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<Event> {
-        if self.common.streams.send.take_first_writable() {
-            self.common.events.push(EventKind::Writable);
-        }
         let kind = self.common.events.pop()?;
         Some(kind.with_reason(|| self.error().cloned()))
     }
@@ -246,7 +242,7 @@ impl Session {
             }
         };
         self.phase = Phase::Closed(Box::new(Closed::new(end, open)));
-        self.common.events.push_end();
+        self.common.events.push(EventKind::Closed);
     }
 
     /// The end of a session that this side gives up.

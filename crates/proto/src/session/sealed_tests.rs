@@ -100,7 +100,7 @@ impl World {
             while let Some(transmit) = self.servers[index].poll_transmit(now, &mut out) {
                 self.push(at_server(), transmit.remote, out[..transmit.length].to_vec());
             }
-            while let Ok(Read::Bytes(count)) = self.servers[index].read(now, &mut out) {
+            while let Ok(Read::Bytes(count)) = self.servers[index].read(now, StreamId::FIRST, &mut out) {
                 self.received.extend_from_slice(&out[..count]);
             }
         }
@@ -142,8 +142,8 @@ impl World {
     /// Sends `bytes` bytes and waits until they are there.
     fn transfer(&mut self, bytes: usize) {
         let data: Vec<u8> = (0..bytes).map(|i| (i / 7) as u8).collect();
-        assert_eq!(self.client.write(self.now, &data), Ok(bytes));
-        self.client.flush();
+        assert_eq!(self.client.write(self.now, StreamId::FIRST, &data), Ok(bytes));
+        self.client.flush(StreamId::FIRST);
         let already = self.received.len();
         for _ in 0..20_000 {
             if self.received.len() == already + bytes {

@@ -4,6 +4,8 @@
 use crate::config::SendBuffering;
 use crate::path::receiver_flow_control::QUEUE_UNIT_BYTES;
 use crate::session::{Phase, Session};
+use crate::shared::memory::MemoryReservation;
+use crate::spare::SpareBlocks;
 
 /// The data that a connection has to send: its driver lets those with one peer take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +33,17 @@ pub enum WriteAllowance {
 }
 
 impl Session {
+    /// Received blocks are charged to `reservation`. To be called before the first one comes.
+    pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
+        self.common.streams.recv.charge_to(reservation);
+    }
+
+    /// Memory of blocks comes from `spare`, and goes back to it.
+    pub(crate) fn take_from(&mut self, spare: &SpareBlocks) {
+        self.common.streams.send.take_from(spare.clone());
+        self.common.streams.recv.take_from(spare.clone());
+    }
+
     /// Says how many bytes of what comes from the peer, on all connections with it, the system holds until it is handed in, a
     /// socket's buffer; 0, as at first, if that is unknown or without limit. The peer is told, and keeps no more in flight
     /// than fits into that and the path.
@@ -52,7 +65,8 @@ impl Session {
         }
     }
 
-    /// Says how much more may be written; at first [`WriteAllowance::Any`]. An application that waits for room gets a [`Writable`](crate::Event::Writable) event.
+    /// Says how much more may be written; at first [`WriteAllowance::Any`]. An application that waits for room gets
+    /// [`StreamEvent::Writable`](crate::StreamEvent::Writable).
     pub fn allow_writing(&mut self, allowance: WriteAllowance) {
         self.common.streams.send.allow(allowance);
         self.common.streams.send.wake_writers(self.common.paths.active());

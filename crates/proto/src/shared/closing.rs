@@ -69,10 +69,6 @@ impl Closing {
         news
     }
 
-    pub(crate) fn is_fin_acknowledged(&self) -> bool {
-        self.fin_acknowledged
-    }
-
     pub(crate) fn on_peer_fin(&mut self, end: u32) {
         self.peer_end = Some(end);
         self.owed = (self.owed + 1).min(limits::ANSWERS_OWED_MAX);

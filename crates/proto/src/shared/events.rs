@@ -1,34 +1,60 @@
-//! Events for an application, and those which it is still to be told.
+//! Events for an application, and those of a connection that it is still to be told.
+
+use dfcp_wire::StreamId;
 
 use crate::error::ConnectionError;
 use crate::limits::EVENTS_MAX;
+use crate::stats::StreamStats;
 
-/// Something the application may want to know.
+/// An event of a connection as a whole. Those of its streams are [`StreamEvent`]s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
     /// The handshake is done.
     Connected,
-    /// There may be something to read, or the peer's stream has ended.
-    Readable,
     /// There may be a message to take.
     Message,
-    /// There is room to write again.
-    Writable,
-    /// The peer has every byte written before `shutdown`, and says so.
-    Finished,
-    /// The connection is over, with the reason unless both sides closed it.
+    /// The connection is over, with the reason unless both sides closed it. No stream has an event of that: those who wait for one try again.
     Closed(Option<ConnectionError>),
+}
+
+/// An event of a stream, the first one ([`StreamId::FIRST`]) included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StreamEvent {
+    /// The peer has opened it: [`Streams::accept`](crate::Streams::accept) has it.
+    Opened(StreamId),
+    /// The peer permits more streams of ours than when [`Streams::open`](crate::Streams::open) had none.
+    Available,
+    /// There may be something to read, or it has ended or been reset.
+    Readable(StreamId),
+    /// There is room to write again.
+    Writable(StreamId),
+    /// The peer has every byte written before it was finished, and has proven it (`spec/protocol.md` \[end-8\]). That its
+    /// application has read them is not said.
+    Finished(StreamId),
+    /// The peer wants no more of it, for its application's `error`; what was not delivered is dropped.
+    Stopped {
+        /// The stream.
+        stream: StreamId,
+        /// The peer's application's reason.
+        error: u32,
+    },
+    /// Nothing is kept any more of one direction of it: what that has done is none of [`Streams::stats`](crate::Streams::stats) from now on.
+    /// The last that is heard of that direction.
+    Gone {
+        /// The stream.
+        stream: StreamId,
+        /// Figures of that direction.
+        stats: Box<StreamStats>,
+    },
 }
 
 /// An [`Event`] without its reason, which the connection keeps anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
     Connected,
-    Readable,
     Message,
-    Writable,
-    Finished,
     Closed,
 }
 
@@ -37,10 +63,7 @@ impl EventKind {
     pub(crate) fn with_reason(self, reason: impl FnOnce() -> Option<ConnectionError>) -> Event {
         match self {
             Self::Connected => Event::Connected,
-            Self::Readable => Event::Readable,
             Self::Message => Event::Message,
-            Self::Writable => Event::Writable,
-            Self::Finished => Event::Finished,
             Self::Closed => Event::Closed(reason()),
         }
     }
@@ -59,11 +82,6 @@ impl Events {
         }
     }
 
-    /// The connection is over: readers, writers and those that wait for the end are told.
-    pub(crate) fn push_end(&mut self) {
-        [EventKind::Readable, EventKind::Writable, EventKind::Closed].into_iter().for_each(|event| self.push(event));
-    }
-
     /// The oldest.
     pub(crate) fn pop(&mut self) -> Option<EventKind> {
         let oldest = self.0.first_mut()?.take();
@@ -78,14 +96,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
-    const ALL: [EventKind; EVENTS_MAX] = [
-        EventKind::Connected,
-        EventKind::Readable,
-        EventKind::Message,
-        EventKind::Writable,
-        EventKind::Finished,
-        EventKind::Closed,
-    ];
+    const ALL: [EventKind; EVENTS_MAX] = [EventKind::Connected, EventKind::Message, EventKind::Closed];
 
     proptest! {
         /// Model: a queue without limit which takes nothing that is in it.

@@ -5,6 +5,7 @@ pub(crate) mod closing;
 pub(crate) mod counters;
 pub(crate) mod events;
 pub(crate) mod memory;
+#[cfg(feature = "classic")]
 pub(crate) mod parameters;
 pub(crate) mod retransmit;
 pub(crate) mod room;
@@ -14,12 +15,14 @@ pub(crate) mod state;
 use std::net::SocketAddr;
 
 use dfcp_time::Time;
-use dfcp_wire::{Opener, Profile};
+use dfcp_wire::Opener;
 
+#[cfg(feature = "classic")]
+use crate::classic;
 use crate::config::Config;
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::path::ecn::Ecn;
-use crate::{classic, message, stream::recv};
+use crate::{message, stream::recv};
 
 /// Room that a datagram buffer must have.
 pub const DATAGRAM_BUFFER_BYTES: usize = dfcp_wire::DATAGRAM_BYTES_MAX;
@@ -155,11 +158,10 @@ pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
 /// Memory that a connection of this configuration needs to receive any one block, and to know of messages which of them have come: what it
 /// reserves of its endpoint's.
 pub(crate) fn reserve_bytes(config: &Config) -> u64 {
-    match config.profile {
-        Profile::Modern => {
-            let ids = if config.messages { message::recv::reserve_bytes(config.credentials().is_some()) } else { 0 };
-            recv::slot::reserve_bytes(config) + ids as u64
-        }
-        Profile::Classic => classic::reserve_bytes(config),
+    #[cfg(feature = "classic")]
+    if config.profile == dfcp_wire::Profile::Classic {
+        return classic::reserve_bytes(config);
     }
+    let ids = if config.messages { message::recv::reserve_bytes(config.credentials().is_some()) } else { 0 };
+    recv::slot::reserve_bytes(config) + ids as u64
 }

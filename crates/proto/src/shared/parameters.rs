@@ -5,7 +5,6 @@ use std::str::FromStr;
 use dfcp_fountain::raptor::{REDUNDANCY_DEFAULT_BYTES, SEGMENT_BYTES};
 use dfcp_wire::Profile;
 
-use crate::config::Config;
 use crate::error::ParameterError;
 use crate::limits;
 use crate::shared::counters::Counters;
@@ -24,15 +23,16 @@ pub enum Access {
 /// A parameter of thesis table 3.2.
 ///
 /// ```
-/// # use dfcp_proto as dfcp;
-/// use dfcp::{Config, Parameter};
+/// # mod dfcp { pub use dfcp_proto::*; pub use dfcp_proto as classic; }
+/// use dfcp::Config;
+/// use dfcp::classic::Parameter;
 ///
 /// let mut config = Config::danger_classic();
 /// config.set(Parameter::WindowSize, 64)?;
 /// let by_name: Parameter = "redundancy".parse()?;
 /// config.set(by_name, 70_000)?;
 /// assert_eq!((config.window_blocks, config.classic.redundancy_bytes), (Some(64), 70_000));
-/// # Ok::<(), dfcp::ParameterError>(())
+/// # Ok::<(), dfcp::classic::ParameterError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Parameter {
@@ -68,8 +68,9 @@ pub enum Parameter {
 /// [`Config::window_blocks`](crate::Config::window_blocks).
 ///
 /// ```
-/// # use dfcp_proto as dfcp;
-/// use dfcp::{ClassicSettings, Config};
+/// # mod dfcp { pub use dfcp_proto::*; pub use dfcp_proto as classic; }
+/// use dfcp::Config;
+/// use dfcp::classic::ClassicSettings;
 ///
 /// // A token bucket of 2 segments, filled by one in each tick.
 /// let bucket = ClassicSettings { maxtokens: 2_840, inctokens: 1_420, ..ClassicSettings::default() };
@@ -111,34 +112,6 @@ impl Default for ClassicSettings {
             inttokens: 1,
             endless: false,
         }
-    }
-}
-
-impl Config {
-    /// Sets a parameter of thesis table 3.2, by which connections of this configuration will start.
-    ///
-    /// # Errors
-    /// If the table does not let it be set, this profile does not have it, or the value is out of range.
-    pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
-        parameter.check_settable(value, self.profile)?;
-        let small = u32::try_from(value).unwrap_or(u32::MAX);
-        let classic = &mut self.classic;
-        match parameter {
-            Parameter::WindowSize => self.window_blocks = Some(small),
-            Parameter::Redundancy => classic.redundancy_bytes = small,
-            Parameter::Coding => classic.coding = value == 1,
-            Parameter::Decoding => classic.decoding = value == 1,
-            Parameter::Maxtokens => classic.maxtokens = small,
-            Parameter::Numtokens => classic.numtokens = small,
-            Parameter::Inctokens => classic.inctokens = small,
-            Parameter::Inttokens => classic.inttokens = small,
-            Parameter::OutgoingSegments
-            | Parameter::IncomingSegments
-            | Parameter::DroppedSegments
-            | Parameter::AcksSent
-            | Parameter::AcksReceived => return Err(ParameterError::ReadOnly(parameter.name())),
-        }
-        Ok(())
     }
 }
 
@@ -302,8 +275,8 @@ mod tests {
             (Parameter::Inttokens, 3),
         ] {
             config.set(parameter, value).unwrap();
-            let connection = Endpoint::new(1, None, [0; 32]).connect(Time::ZERO, remote, config.clone()).unwrap().1;
-            assert_eq!(connection.get(parameter), Ok(value));
+            let mut connection = Endpoint::new(1, None, [0; 32]).connect(Time::ZERO, remote, config.clone()).unwrap().1;
+            assert_eq!(connection.parameters().get(parameter), Ok(value));
         }
         config.set(Parameter::Redundancy, 70_000).unwrap();
         config.set(Parameter::Coding, 0).unwrap();
@@ -328,7 +301,8 @@ mod tests {
                 Maxtokens | Redundancy => 100_000,
                 _ => 1,
             };
-            let (on_modern, on_classic) = (modern.set(parameter, value), classic.set(parameter, value));
+            let (on_modern, on_classic) =
+                (modern.parameters().set(parameter, value), classic.parameters().set(parameter, value));
             match parameter {
                 WindowSize => assert_eq!((on_modern, on_classic), (Ok(()), Ok(()))),
                 Redundancy | Coding | Decoding | Maxtokens | Numtokens | Inctokens | Inttokens => {

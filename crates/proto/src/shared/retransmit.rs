@@ -20,6 +20,7 @@ pub(crate) struct RetransmitSchedule {
 #[derive(Debug, PartialEq, Eq)]
 enum GiveUp {
     /// At the end of the wait after this number of copies.
+    #[cfg(feature = "classic")]
     AfterCopies(u32),
     /// So long after the start, or after the last progress.
     AfterSilence(Duration),
@@ -29,6 +30,7 @@ enum GiveUp {
 
 impl RetransmitSchedule {
     /// Thesis §3.6 and §3.11: 1 s, doubling, given up after five repeats (`spec/protocol.md` \[open-20\]).
+    #[cfg(feature = "classic")]
     pub(crate) const CLASSIC: Self = Self {
         early_copies: 1,
         early_wait: Duration::ZERO,
@@ -93,6 +95,7 @@ impl RetransmitTimer {
     /// True if it is time to give up.
     pub(crate) fn is_exhausted(&self, now: Time) -> bool {
         match self.schedule.give_up {
+            #[cfg(feature = "classic")]
             GiveUp::AfterCopies(copies) => self.sent >= copies && now >= self.next,
             GiveUp::AfterSilence(silence) => now >= self.started + silence,
             GiveUp::Never => false,
@@ -134,6 +137,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "classic")]
     #[test]
     fn classic_doubles_from_one_second_and_gives_up_after_five_repeats() {
         assert_eq!(times(&RetransmitSchedule::CLASSIC), [0, 1000, 3000, 7000, 15000, 31000, 63000]);

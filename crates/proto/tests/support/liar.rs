@@ -101,7 +101,7 @@ impl Liar {
     }
 
     pub(crate) fn streams(&mut self) -> Streams<'_> {
-        self.server.connection(self.handle).streams().unwrap()
+        self.server.connection(self.handle).streams()
     }
 
     /// The numbers of the datagrams which are sent now.

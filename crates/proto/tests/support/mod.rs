@@ -64,7 +64,7 @@ impl Server {
 
     pub(crate) fn read(&mut self, handle: Handle) -> usize {
         let (now, mut buffer, mut total) = (self.now, vec![0; 1 << 16], 0);
-        while let Ok(Read::Bytes(count)) = self.connection(handle).read(now, &mut buffer) {
+        while let Ok(Read::Bytes(count)) = self.connection(handle).streams().read(now, StreamId::FIRST, &mut buffer) {
             total += count;
         }
         total

@@ -26,7 +26,7 @@ impl Lanes {
     /// # Errors
     /// If there is no credit for that many.
     pub(super) fn open(sender: &mut Connection, count: u32) -> Result<Self> {
-        let mut streams = sender.streams().context("a classic connection")?;
+        let mut streams = sender.streams();
         let lane = |id| Lane { id, written: 0, read: 0, is_writable: true, is_accepted: false };
         (0..count).map(|_| Ok(lane(streams.open(StreamKind::OneWay)?))).collect::<Result<_>>().map(Self)
     }
@@ -41,7 +41,7 @@ impl Lanes {
 
     /// Writes to each stream what it takes: `content`, again and again.
     pub(super) fn write(&mut self, now: Time, sender: &mut Connection, content: &[u8]) {
-        let Some(mut streams) = sender.streams() else { return };
+        let mut streams = sender.streams();
         while let Some(event) = streams.poll_event() {
             if let StreamEvent::Writable(id) = event
                 && let Some(lane) = self.find(id)
@@ -70,7 +70,7 @@ impl Lanes {
         buffer: &mut [u8],
         content: &[u8],
     ) -> Result<()> {
-        let mut streams = receiver.streams().context("a classic connection")?;
+        let mut streams = receiver.streams();
         while streams.poll_event().is_some() {}
         while let Some(id) = streams.accept() {
             self.find(id).context("a stream which was not opened")?.is_accepted = true;

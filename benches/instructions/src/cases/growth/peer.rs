@@ -105,7 +105,7 @@ impl Scene {
     }
 
     pub(super) fn accept_all(&mut self) -> Result<()> {
-        let mut streams = self.connection()?.streams().context("the session has streams")?;
+        let mut streams = self.connection()?.streams();
         while streams.accept().is_some() {}
         while streams.poll_event().is_some() {}
         Ok(())
@@ -113,7 +113,7 @@ impl Scene {
 
     pub(super) fn read(&mut self, id: StreamId) -> Result<()> {
         let now = self.now;
-        let mut streams = self.connection()?.streams().context("the session has streams")?;
+        let mut streams = self.connection()?.streams();
         while matches!(streams.read(now, id, &mut [0; 100])?, Read::Bytes(_)) {}
         while streams.poll_event().is_some() {}
         Ok(())
@@ -121,15 +121,15 @@ impl Scene {
 
     pub(super) fn stop(&mut self, id: StreamId) -> Result<()> {
         let now = self.now;
-        self.connection()?.streams().context("the session has streams")?.stop_sending(now, id, 9);
+        self.connection()?.streams().stop_sending(now, id, 9);
         Ok(())
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let now = self.now;
         let connection = self.connection()?;
-        connection.write(now, bytes)?;
-        connection.flush();
+        connection.streams().write(now, StreamId::FIRST, bytes)?;
+        connection.streams().flush(StreamId::FIRST);
         Ok(())
     }
 }

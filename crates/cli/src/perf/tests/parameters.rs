@@ -1,7 +1,8 @@
 //! Parameters of thesis table 3.2, on classic connections over loopback as the command line sets them up.
 
 use clap::Parser;
-use dfcp::{ParameterError, Stream};
+use dfcp::Stream;
+use dfcp::classic::ParameterError;
 use dfcp_files::transport::{Acceptor, Handle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;

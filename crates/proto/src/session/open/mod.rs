@@ -74,7 +74,6 @@ impl Open {
             common.messages = Some(Box::new(Messages::new(common)));
         }
         common.events.push(EventKind::Connected);
-        common.events.push(EventKind::Writable);
         Self {
             handshake: std::mem::take(&mut opening.handshake),
             third,
@@ -91,11 +90,6 @@ impl Open {
 
     pub(super) fn state(&self) -> State {
         self.closing.state()
-    }
-
-    /// True once the peer has confirmed the end of our half of the first stream.
-    pub(super) fn is_finished(&self) -> bool {
-        self.closing.is_fin_acknowledged()
     }
 
     /// The data that the session has to send, for a driver that lets sessions take turns.
@@ -152,8 +146,8 @@ impl Open {
             return Some(End { error, reset: Some(ResetReason::PathTooNarrow) });
         }
         self.start_closing(now, common);
-        if common.streams.recv.is_first_finished() && self.closing.on_peer_done() {
-            common.events.push(EventKind::Readable);
+        if common.streams.recv.is_first_finished() {
+            self.closing.on_peer_done();
         }
         match self.closing.state() {
             State::TimeWait => {

@@ -21,7 +21,6 @@ use crate::session::send_side::Heard;
 use crate::session::stream_set::Direction;
 use crate::session::{End, Stop};
 use crate::shared::PushError;
-use crate::shared::events::EventKind;
 
 impl Open {
     /// Opens a sealed datagram and takes its segment. Nothing changes before it is known to be new, authentic and a segment.
@@ -204,16 +203,13 @@ impl Open {
             return Err(error);
         }
         let result = streams.recv.push(data, payload);
-        if result.is_ok_and(|taken| taken.decoded) && !streams.recv.has_open_blocks() {
+        if result == Ok(true) && !streams.recv.has_open_blocks() {
             self.reporter.on_urgent(now);
         } else {
             // Also for what there was no room for: the sender must learn of the window.
             self.reporter.on_arrival(now);
         }
-        if result?.is_first_readable {
-            common.events.push(EventKind::Readable);
-        }
-        Ok(())
+        result.map(|_is_decoded| ())
     }
 
     fn take_report(
@@ -325,7 +321,6 @@ impl Open {
         }
         if self.closing.on_fin_acknowledged(end) {
             send.on_first_finished(common.paths.active_mut(), number);
-            common.events.push(EventKind::Finished);
         }
         Ok(())
     }

@@ -20,9 +20,9 @@ pub(super) struct Half {
 }
 
 impl Half {
-    /// Tells the application, once until it asks, that there is something to read. Of stream 0 the session tells it.
+    /// Tells the application, once until it asks, that there is something to read.
     pub(super) fn on_readable(&mut self, id: StreamId, events: &mut VecDeque<StreamId>) {
-        if id != StreamId::FIRST && !self.opened && !self.readable {
+        if !self.opened && !self.readable {
             events.push_back(id);
         }
         self.readable = true;

@@ -30,7 +30,7 @@ use crate::stream::recv::slot::one_symbol_bytes;
 use crate::stream::recv::{RecvCommon, RecvStream};
 use crate::stream::table::StreamTable;
 
-/// An event of a stream other than stream 0, whose events the session tells.
+/// An event of a stream that is received.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum RecvEvent {
     /// The peer has opened it.
@@ -39,15 +39,6 @@ pub(crate) enum RecvEvent {
     Readable,
     /// Nothing is kept of it any more, after it has done this.
     Gone(Box<StreamStats>),
-}
-
-/// The effect of a symbol.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Taken {
-    /// Its block is decoded now.
-    pub(crate) decoded: bool,
-    /// There is something to read of stream 0.
-    pub(crate) is_first_readable: bool,
 }
 
 /// The receiving side of a session: its halves, and their common state.
@@ -206,7 +197,8 @@ impl RecvSide {
         }
     }
 
-    /// Lets go of a half with which neither end has any more to do, when the peer has been told what it did.
+    /// Lets go of a half with which neither end has any more to do, when the peer has been told what it did. Stream 0's is kept as long as
+    /// its session, whose closing it tells.
     fn settle(&mut self, id: StreamId) {
         let is_done = |half: &&Half| half.stream.is_done() && !half.owes_news();
         if id == StreamId::FIRST || self.halves.get(id).filter(is_done).is_none() {
@@ -227,19 +219,18 @@ impl RecvSide {
 
     // ---- what arrives ----
 
-    /// Takes in a symbol. That of a stream which is not kept any more is late, and is answered.
+    /// Takes in a symbol; `true` if its block is decoded now. That of a stream which is not kept any more is late, and is answered.
     ///
     /// # Errors
     /// If it has no place, or contradicts what came before.
-    pub(crate) fn push(&mut self, data: &Data, payload: &[u8]) -> Result<Taken, PushError> {
+    pub(crate) fn push(&mut self, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
         let id = data.stream;
         let pushed = self.with(id, |half, common| half.push(common, data, payload));
-        let Some(result) = pushed else {
+        let Some(taken) = pushed else {
             self.common.symbols.late += 1;
             self.ends.owe(id);
-            return Ok(Taken::default());
+            return Ok(false);
         };
-        let taken = result.map(|decoded| Taken { decoded, is_first_readable: false });
         let Some(half) = self.halves.get_mut(id) else { return taken };
         if half.stream.is_reset() {
             self.ends.owe(id);
@@ -250,11 +241,7 @@ impl RecvSide {
         if half.stream.is_finished() {
             self.ends.on_ended(id);
         }
-        let is_readable = half.stream.is_readable();
-        if id == StreamId::FIRST {
-            return taken.map(|taken| Taken { is_first_readable: is_readable, ..taken });
-        }
-        if is_readable {
+        if half.stream.is_readable() {
             half.on_readable(id, &mut self.events);
         }
         self.settle(id);
@@ -380,10 +367,10 @@ impl RecvSide {
     ///
     /// # Errors
     /// The peer's [`Reset`](StreamError::Reset), once; [`StreamError::Ended`] after that, after the end, and for what is not
-    /// received here. Stream 0 tells its end as often as it is read.
+    /// received here.
     pub(crate) fn read(&mut self, id: StreamId, out: &mut [u8]) -> Result<Read, StreamError> {
         let half = self.halves.get(id).ok_or(StreamError::Ended)?;
-        if half.stream.is_end_told() && id != StreamId::FIRST {
+        if half.stream.is_end_told() {
             return Err(StreamError::Ended);
         }
         let result = self.with(id, |half, common| half.read(common, out)).ok_or(StreamError::Ended)?;
@@ -427,7 +414,7 @@ impl RecvSide {
         self.settle(id);
     }
 
-    /// The next event, each at most once until it is polled. Stream 0 has none: what it has, its session tells.
+    /// The next event, each at most once until it is polled.
     pub(crate) fn poll_event(&mut self) -> Option<(StreamId, RecvEvent)> {
         while let Some(id) = self.events.pop_front() {
             self.events.give_back();
@@ -531,9 +518,7 @@ impl RecvSide {
         {
             return Some(format!("{id:?} is done with, told, and kept"));
         }
-        let lost = |id: &StreamId, half: &Half| {
-            *id != StreamId::FIRST && (half.opened || half.readable) && !self.events.contains(id)
-        };
+        let lost = |id: &StreamId, half: &Half| (half.opened || half.readable) && !self.events.contains(id);
         if let Some((id, _)) = halves().find(|(id, half)| lost(id, half)) {
             return Some(format!("{id:?} has an event that is not listed"));
         }

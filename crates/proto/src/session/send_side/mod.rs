@@ -56,8 +56,6 @@ pub(crate) struct SendSide {
     events: VecDeque<(StreamId, SendEvent)>,
     /// A stream has data, and no block ids left.
     is_exhausted: bool,
-    /// The writer of the first stream is to be told that there is room again.
-    first_writable: bool,
     /// Streams whose sending half has ended, and whether the peer has reset or stopped them.
     gone: Vec<(StreamId, bool)>,
     /// The number of the newest datagram of the peer's that told of what it has.
@@ -103,7 +101,6 @@ impl SendSide {
             passed: Vec::new(),
             events: VecDeque::new(),
             is_exhausted: false,
-            first_writable: false,
             gone: Vec::new(),
             told_by: None,
             waste: WasteCounters::default(),
@@ -126,6 +123,10 @@ impl SendSide {
         for (id, stream) in self.streams.iter_mut() {
             stream.recut(now, path.flight(), &self.shared);
             self.scheduler.wake(id);
+            // The peer's window is another one than was assumed: a writer that was cut short tries again.
+            if stream.take_write_blocked() {
+                self.events.push_back((id, SendEvent::Writable));
+            }
         }
     }
 

@@ -245,13 +245,9 @@ impl SendSide {
         if let Some(first) = self.streams.get_mut(StreamId::FIRST) {
             first.on_finished(&mut self.shared);
         }
+        self.events.push_back((StreamId::FIRST, SendEvent::Finished));
         self.note_told(number);
         self.forget_if_idle(path);
-    }
-
-    /// True, once, if its writer is to be told that there is room again.
-    pub(crate) fn take_first_writable(&mut self) -> bool {
-        std::mem::take(&mut self.first_writable)
     }
 
     /// True if every other stream has ended.
@@ -318,11 +314,7 @@ impl SendSide {
         if !stream.wakes_writer(path.flight(), &self.shared) {
             return;
         }
-        if id == StreamId::FIRST {
-            self.first_writable = true;
-        } else {
-            self.events.push_back((id, SendEvent::Writable));
-        }
+        self.events.push_back((id, SendEvent::Writable));
     }
 
     /// The same for all, in the order of their ids.
@@ -352,6 +344,7 @@ impl SendSide {
         self.streams.iter_mut().for_each(|(_, stream)| stream.set_traffic(traffic));
     }
 
+    #[cfg(feature = "classic")]
     pub(crate) fn set_window_blocks(&mut self, window_blocks: u32) {
         self.shared.window_blocks = window_blocks;
     }

@@ -74,6 +74,11 @@ impl SendStream {
         wakes
     }
 
+    /// True, once, if the last write was cut short, whatever there is room for now.
+    pub(crate) fn take_write_blocked(&mut self) -> bool {
+        std::mem::take(&mut self.write_blocked)
+    }
+
     pub(crate) fn is_write_blocked(&self) -> bool {
         self.write_blocked
     }

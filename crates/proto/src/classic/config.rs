@@ -1,0 +1,83 @@
+//! Configurations of the classic profile.
+
+use std::time::Duration;
+
+use dfcp_wire::Profile;
+
+use crate::config::{Config, Rate, Schedule, in_range};
+use crate::error::{ConfigError, ParameterError};
+use crate::limits;
+use crate::security::Security;
+use crate::shared::parameters::{ClassicSettings, Parameter};
+
+impl Config {
+    /// The default configuration of the classic profile: what the documents describe. **It has no security whatever**,
+    /// and floods.
+    ///
+    /// ```
+    /// # use dfcp_proto as dfcp;
+    /// use dfcp::{Config, Schedule};
+    ///
+    /// // A measurement as in the documents: 5 % more than a block has, then the next one.
+    /// let config = Config::danger_classic().with_schedule(Schedule::OpenLoop { redundancy: 0.05 });
+    /// assert!(config.validate().is_ok());
+    /// assert!(Config::modern().with_schedule(Schedule::Flood).validate().is_err());
+    /// ```
+    #[must_use]
+    pub fn danger_classic() -> Self {
+        Self {
+            profile: Profile::Classic,
+            security: Security::Unsealed,
+            schedule: Schedule::Flood,
+            rate: Rate::Line,
+            breaker: false,
+            time_wait: Duration::from_secs(60),
+            ..Self::modern()
+        }
+    }
+
+    /// With other parameters of the classic profile; see [`classic`](Self::classic).
+    #[must_use]
+    pub fn with_classic(mut self, classic: ClassicSettings) -> Self {
+        self.classic = classic;
+        self
+    }
+
+    /// Sets a parameter of thesis table 3.2, by which connections of this configuration will start.
+    ///
+    /// # Errors
+    /// If the table does not let it be set, this profile does not have it, or the value is out of range.
+    pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
+        parameter.check_settable(value, self.profile)?;
+        let small = u32::try_from(value).unwrap_or(u32::MAX);
+        let classic = &mut self.classic;
+        match parameter {
+            Parameter::WindowSize => self.window_blocks = Some(small),
+            Parameter::Redundancy => classic.redundancy_bytes = small,
+            Parameter::Coding => classic.coding = value == 1,
+            Parameter::Decoding => classic.decoding = value == 1,
+            Parameter::Maxtokens => classic.maxtokens = small,
+            Parameter::Numtokens => classic.numtokens = small,
+            Parameter::Inctokens => classic.inctokens = small,
+            Parameter::Inttokens => classic.inttokens = small,
+            Parameter::OutgoingSegments
+            | Parameter::IncomingSegments
+            | Parameter::DroppedSegments
+            | Parameter::AcksSent
+            | Parameter::AcksReceived => return Err(ParameterError::ReadOnly(parameter.name())),
+        }
+        Ok(())
+    }
+
+    /// Checks that the schedule is one of the profile's, and the parameters of the classic one.
+    pub(crate) fn validate_classic(&self) -> Result<(), ConfigError> {
+        match (self.profile, self.schedule) {
+            (Profile::Modern, Schedule::Adaptive) | (Profile::Classic, Schedule::Flood) => {}
+            (Profile::Classic, Schedule::OpenLoop { redundancy }) if (0.0..=16.0).contains(&redundancy) => {}
+            (Profile::Classic, Schedule::OpenLoop { .. }) => return Err(ConfigError::Redundancy),
+            (profile, schedule) => return Err(ConfigError::ScheduleOfOtherProfile { profile, schedule }),
+        }
+        let (least, most) = limits::REDUNDANCY_BYTES;
+        in_range("redundancy_bytes", self.classic.redundancy_bytes.into(), least, most)
+    }
+}
