@@ -1,8 +1,8 @@
 //! The parts of the `dfcp` command, as a library so that tests and the other programs of the workspace can drive them.
 //!
 //! `main.rs` parses ([`args`]), runs one command and prints at most one error. The commands ([`send`], [`receive`],
-//! [`perf`], [`pipe`], [`relay`]) are thin: what they do on a connection is in [`transfer`] and [`perf`], written over any
-//! [`transport::Transport`]; only [`net`] opens and accepts connections of the `dfcp` crate.
+//! [`perf`], [`pipe`], [`relay`]) are thin: what they do on a connection is in [`dfcp_files`] and [`perf`], written over any
+//! [`dfcp_files::transport::Transport`]; only [`net`] opens and accepts connections of the `dfcp` crate.
 //! The user's key and the keys that it trusts are in the files of [`identity`]; [`pairing`] is for two people who have no keys
 //! yet. By these [`contact`] decides which hosts a connection may be opened to, and [`admission`] which connections are accepted.
 
@@ -13,6 +13,7 @@ pub mod args;
 pub mod audit;
 mod capture;
 pub mod cli;
+pub mod connection_text;
 pub mod contact;
 pub mod decrypt;
 #[cfg(target_os = "linux")]
@@ -21,6 +22,7 @@ pub mod estimate;
 #[cfg(test)]
 mod full_disk;
 pub mod generate;
+mod groups;
 pub mod id;
 pub mod identity;
 pub mod key_log;
@@ -44,12 +46,11 @@ pub mod recording;
 pub mod relay;
 pub mod resolve;
 pub mod retry;
-pub mod seal;
 pub mod send;
 pub mod serving;
+pub mod session_error;
+mod silence;
 pub mod stats;
 pub mod stop;
-pub mod transfer;
-pub mod transport;
 
 pub(crate) use dfcp_terminal::{output, units};

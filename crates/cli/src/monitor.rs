@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dfcp::{AddressPrefix, Endpoint};
+use dfcp_files::{EntryKind, EntryOutcome};
 use dfcp_framing::frame::Service;
 use dfcp_framing::printable;
 use dfcp_secure::PublicKey;
@@ -18,8 +19,7 @@ use crate::args::{AuditArgs, MetricsArgs};
 use crate::audit::AuditLog;
 use crate::metrics::text::{Kind, Text};
 use crate::metrics::{Exporter, OfEndpoint, Source};
-use crate::transfer::silence::Silence;
-use crate::transfer::{EntryKind, EntryOutcome};
+use crate::silence::Silence;
 
 /// Reasons to refuse a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,25 +6,21 @@ mod attempts;
 mod tests;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::SocketAddr;
 
 use anyhow::{Context, bail};
-use dfcp::classic::{Parameter, ParameterError};
 use dfcp::{
     Accept, Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Rate, Security,
-    Session, Stream, StreamError, StreamLimits,
+    Stream, StreamLimits,
 };
+use dfcp_files::transport::{Acceptor, Transport};
 use serde_json::json;
 
 use crate::admission::Ways;
 use crate::args::{CarrierArg, HostArgs, ListenArg, PathArgs, RateArg};
+use crate::connection_text::add_seal;
 use crate::contact::{Contact, Next};
 use crate::resolve::resolve;
-use crate::seal::Seal;
-use crate::transport::{
-    Acceptor, DataDatagrams, FoundRate, Marks, Opened, PathSample, RecvStream, SendStream, Streams, Transport, Wasted,
-};
 use crate::{output, units};
 
 /// Says on standard error what the user should know before anything runs: rate, parameters and carrier, unless a program reads
@@ -83,7 +79,7 @@ pub fn announce_peer<T: Transport>(connection: &T, peer: &str, json: bool) {
     let seal = connection.seal();
     if json {
         let mut object = json!({ "event": "connected", "peer": peer });
-        Seal::add_to(seal.as_ref(), &mut object);
+        add_seal(seal.as_ref(), &mut object);
         output::json(&object);
     } else if let Some(seal) = seal {
         output::note(&format!("{peer}: {}", seal.describe()));
@@ -256,86 +252,5 @@ impl Acceptor for Server {
         let stream = self.0.accept().await?;
         let peer = stream.remote_addr().to_string();
         Ok((stream, peer))
-    }
-}
-
-impl Transport for Stream {
-    fn path_sample(&self) -> Option<PathSample> {
-        let stats = self.stats();
-        let headers = u64::from(self.carrier().overhead_bytes(self.remote_addr())) * stats.segments_sent;
-        Some(PathSample {
-            loss: PathSample::evident_loss(stats.loss, stats.sent.source),
-            incoming_loss: PathSample::evident_incoming_loss(stats.datagrams_missing, stats.segments_received),
-            rtt_ms: (!stats.rtt.is_zero()).then_some(stats.rtt.as_secs_f64() * 1e3),
-            queue_ms: stats.queue.map(|queue| queue.as_secs_f64() * 1e3),
-            // The peer's cap holds for what is found, too.
-            found: stats.rate_control.map(|it| FoundRate { rate_bps: stats.rate_bps, ..FoundRate::from(&it) }),
-            datagrams_sent: stats.segments_sent,
-            data_datagrams: DataDatagrams {
-                source: stats.sent.source,
-                repair: stats.sent.repair,
-                proactive: stats.sent.proactive,
-                probe: stats.sent.probe,
-            },
-            wasted: Wasted {
-                dependent: stats.wasted.dependent,
-                late: stats.wasted.late,
-                refused: stats.wasted.refused,
-            },
-            ip_bytes_sent: stats.bytes_sent + headers,
-            bytes_acknowledged: stats.stream_bytes_acknowledged,
-            carried_rate_bps: (stats.carried_rate_bps > 0).then_some(stats.carried_rate_bps),
-            marks: Marks::known(stats.ecn_reported.ce, stats.ecn_reported.ect),
-            packet_bytes: (stats.packet_bytes > 0).then_some(stats.packet_bytes),
-        })
-    }
-
-    fn datagrams_heard(&self) -> Option<u64> {
-        let stats = self.stats();
-        // Anyone can send what is dropped.
-        Some(stats.segments_received.saturating_sub(stats.segments_dropped))
-    }
-
-    fn peer_address(&self) -> Option<IpAddr> {
-        Some(self.remote_addr().ip())
-    }
-
-    fn seal(&self) -> Option<Seal> {
-        let identity = self.identity()?;
-        Some(Seal {
-            pattern: identity.pattern,
-            peer: identity.peer,
-            pre_shared: identity.pre_shared,
-            handshake_hash: identity.handshake_hash,
-            cipher: identity.cipher,
-        })
-    }
-
-    fn streams(&self) -> Option<Arc<dyn Streams>> {
-        self.session().map(|session| Arc::new(session) as _)
-    }
-
-    fn messages(&self) -> Option<Session> {
-        self.session()
-    }
-
-    fn stop_decoding(&self) -> Result<(), ParameterError> {
-        self.parameters().set(Parameter::Decoding, 0)
-    }
-}
-
-impl Streams for Session {
-    fn open(&self) -> Opened<'_, io::Result<Option<SendStream>>> {
-        Box::pin(async {
-            match self.open_one_way().await {
-                Ok(stream) => Ok(Some(Box::new(stream) as _)),
-                Err(error) if StreamError::of(&error) == Some(StreamError::NotTaken) => Ok(None),
-                Err(error) => Err(error),
-            }
-        })
-    }
-
-    fn accept(&self) -> Opened<'_, Option<RecvStream>> {
-        Box::pin(async { Some(Box::new(self.accept_one_way().await?) as _) })
     }
 }

@@ -1,9 +1,8 @@
 //! The frame with a sender's figures of the path. The others are those of [`dfcp_framing::perf`].
 
+use dfcp_files::transport::{DataDatagrams, FoundRate, PathSample, Phase, Wasted};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::{Fields, kind, with_header};
-
-use crate::transport::{DataDatagrams, FoundRate, PathSample, Phase, Wasted};
 
 /// Losses travel in parts per million.
 const PPM: f64 = 1e6;

@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use dfcp_files::limits::REPORT_INTERVAL;
+use dfcp_files::transport::{PathSample, Waste};
+use dfcp_files::{Bottleneck, EntryKind, EntryOutcome, Observer, Report, Skipped, Snapshot, TransferError};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::limits::REPORT_INTERVAL;
+use crate::connection_text::rate_advice;
+use crate::groups::Groups;
 use crate::outage::OutageFigures;
 use crate::output;
-use crate::transfer::error::TransferError;
-use crate::transfer::groups::Groups;
-use crate::transfer::{Bottleneck, EntryKind, EntryOutcome, Observer, Report, Skipped, Snapshot};
-use crate::transport::{PathSample, Waste};
 use crate::units::{human_bytes, human_rate};
 
 /// The displayed rate is the mean over this time.
@@ -184,7 +184,7 @@ impl Display {
 
     /// Advice about loss which was this side's own doing, as far as it was known at the last report.
     fn last_advice(&self) -> Option<String> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).path.and_then(|path| path.advice())
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).path.as_ref().and_then(rate_advice)
     }
 
     /// Tells what failed and what was left out, once.
@@ -447,7 +447,7 @@ fn summary(report: &Report) -> String {
     if !details.is_empty() {
         text += &format!("\n  {}", details.join(", "));
     }
-    if let Some(advice) = path.and_then(|path| path.advice()) {
+    if let Some(advice) = path.as_ref().and_then(rate_advice) {
         text += &format!("\n  {advice}");
     }
     text
@@ -455,8 +455,9 @@ fn summary(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
+    use dfcp_files::transport::{DataDatagrams, FoundRate, Wasted};
+
     use super::*;
-    use crate::transport::{DataDatagrams, FoundRate, Wasted};
 
     const fn path() -> PathSample {
         PathSample {

@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use anyhow::{Context, ensure};
+use dfcp_files::limits::FILE_STREAMS_MAX;
+use dfcp_files::transport::{Acceptor, Transport};
+use dfcp_files::{OTHERS_WRITE, Receiver, STANDARD_STREAM, Scope, Store, StoreOptions, Target};
 use dfcp_framing::frame::Service;
 use dfcp_framing::{printable, printable_path};
 use indicatif::MultiProgress;
@@ -20,7 +23,6 @@ use crate::admission::pairs::Pairs;
 use crate::admission::{Admission, Ways};
 use crate::args::ReceiveArgs;
 use crate::identity::{ConfigDir, PairedTransfers};
-use crate::limits::FILE_STREAMS_MAX;
 use crate::monitor::{self, Monitor};
 use crate::qlog::Side;
 use crate::serving::ending::SessionEnd;
@@ -28,12 +30,7 @@ use crate::serving::observer::SessionObserver;
 use crate::serving::{Serving, ServingEnd, serve};
 use crate::stats::StatsLine;
 use crate::stop::{Interrupted, Stop};
-use crate::transfer::scope::Scope;
-use crate::transfer::source::STANDARD_STREAM;
-use crate::transfer::store::{OTHERS_WRITE, Store, StoreOptions};
-use crate::transfer::target::Target;
-use crate::transport::{Acceptor, Transport};
-use crate::{listening, net, output, transfer};
+use crate::{listening, net, output};
 
 /// Receives until interrupted, told to `stop`, with `--once` from one sender who is admitted, or with `--from` from the one that it
 /// calls.
@@ -42,7 +39,7 @@ use crate::{listening, net, output, transfer};
 /// Nobody could be admitted; the output directory or the address cannot be used; with `--once` also anything but every
 /// file stored.
 pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
-    transfer::descriptors::raise_limit();
+    dfcp_files::raise_limit();
     if args.forget {
         return forget(args.json);
     }
@@ -123,13 +120,13 @@ fn open_target(args: &ReceiveArgs) -> anyhow::Result<Target> {
 /// Opens the output directory, unless writing there is dangerous for this user.
 fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
     let options = StoreOptions {
-        replace: args.force,
+        replace: args.force.into(),
         sync: !args.no_sync,
         preserve_modes: args.preserve_modes,
         session_bytes_max: args.max_bytes,
         keep_unfinished: !args.no_resume,
         allow_update: args.allow_update,
-        allow_delete: args.allow_delete,
+        allow_delete: args.allow_delete.into(),
     };
     // Before anything is made there.
     Trusted::of(&args.peers.admission(), &args.audit, args.path.recorded_files()).check_apart(&args.output)?;
@@ -215,8 +212,8 @@ async fn session<T: Transport>(
     let observer = SessionObserver::new(told, &bars, json, true);
     // The reader of standard output needs at least one file.
     let stored_min = u64::from(matches!(target, Target::Stream(_)));
-    let to = (target, Arc::clone(&scope));
-    let received = transfer::receive::receive_within(connection, Service::Files, to, Arc::clone(&observer) as _, stop);
+    let receiver = Receiver::new(target).within(Arc::clone(&scope)).observer(Arc::clone(&observer) as _);
+    let received = receiver.receive(connection).finish_unless(async move { stop.requested().await });
     let outcome = observer.watch(received).await;
     if let (Some(pairs), Ok(report)) = (pairs, &outcome)
         && report.is_complete()
@@ -228,12 +225,12 @@ async fn session<T: Transport>(
 
 #[cfg(test)]
 mod tests {
+    use dfcp_files::TransferError;
     use tokio::time::Instant;
 
     use super::*;
     use crate::limits::GOODBYE_MAX;
     use crate::progress::Display;
-    use crate::transfer::error::TransferError;
 
     /// The slowest goodbye: neither the answers under way nor the close get through.
     #[tokio::test(start_paused = true)]
@@ -241,7 +238,8 @@ mod tests {
         let (ask, stop) = Stop::new();
         let (_sender, ours) = tokio::io::duplex(1);
         let display = Arc::new(Display::new(&MultiProgress::new(), "somebody", true, true));
-        let session = transfer::receive::receive(ours, Target::stream(std::io::sink(), None), display, stop);
+        let receiver = Receiver::new(Target::stream(std::io::sink(), None)).observer(display);
+        let session = receiver.receive(ours).finish_unless(stop.requested());
         ask.send(true).unwrap();
         let asked = Instant::now();
         assert!(matches!(session.await, Err(TransferError::Stopped)));

@@ -5,20 +5,18 @@ mod listen;
 use std::sync::Arc;
 
 use anyhow::Context;
+use dfcp_files::limits::PATTERNS_MAX;
+use dfcp_files::{Exclude, Permission, Report, Root, SendOptions, Sender};
 use dfcp_framing::frame::Service;
 
 use crate::args::SendArgs;
-use crate::limits::PATTERNS_MAX;
 use crate::net;
 use crate::net::again::{Answered, Redial};
+use crate::output;
 use crate::progress::Display;
 use crate::qlog::Side;
 use crate::retry::{self, Account};
 use crate::stop::Stop;
-use crate::transfer::exclude::Exclude;
-use crate::transfer::source::Root;
-use crate::transfer::{Report, SendOptions};
-use crate::{output, transfer};
 
 /// Sends the files. Where this side listens, it hears of `stop`.
 ///
@@ -36,7 +34,7 @@ pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
         args.name.is_none() || !args.peers.reads_code(),
         "standard input cannot be both the code and a file: give the code as --code CODE"
     );
-    transfer::descriptors::raise_limit();
+    dfcp_files::raise_limit();
     args.path.begin_recording(if args.listen.is_some() { Side::Server } else { Side::Client })?;
     let options = SendOptions {
         resume: !args.no_resume,
@@ -45,6 +43,7 @@ pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
         dry_run: args.dry_run,
         delete: args.delete,
         links: args.links,
+        follow: Permission::NEVER,
         strict: args.strict,
         exclude: Arc::new(exclude),
         service: Service::Files,
@@ -58,12 +57,13 @@ pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
     let connected = net::connect(to, &args.path, &args.peers.host()).await?;
     let (redial, first) = Redial::new(to, &args.path, connected);
     let display = Display::new(&output::bars(), &first.peer, args.json, false);
-    let display = if options.dry_run { display.of_dry_run() } else { display };
+    let display = if args.dry_run { display.of_dry_run() } else { display };
     let account = Account::new(display, !limit.is_zero());
-    let tells_of_delta = options.delta && !args.json;
+    let tells_of_delta = args.delta && !args.json;
+    let sender = Sender::from(options).observer(Arc::clone(&account) as _);
     let session = |Answered { stream, peer }| {
         net::announce_peer(&stream, &peer, args.json);
-        transfer::send::send(stream, roots.clone(), options.clone(), Arc::clone(&account) as _)
+        sender.send(stream, roots.clone()).finish()
     };
     match retry::run(first, &redial, limit, &*account, &Stop::never(), session).await {
         Ok(report) => {

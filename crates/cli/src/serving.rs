@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp::{AddressPrefix, PublicKey};
+use dfcp_files::refuse;
+use dfcp_files::transport::{Acceptor, Transport};
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::frame::Service;
 use serde_json::json;
@@ -29,8 +31,6 @@ use crate::limits::REFUSALS_MAX;
 use crate::monitor::{Cause, Monitor, Session};
 use crate::output;
 use crate::stop::Stop;
-use crate::transfer::receive::refuse;
-use crate::transport::{Acceptor, Transport};
 
 /// Settings of a server.
 #[derive(Debug, Clone, Copy)]

@@ -14,6 +14,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod amounts;
 pub mod error;
 pub mod files;
 pub mod folding;
@@ -25,4 +26,5 @@ pub mod names;
 pub mod perf;
 mod printable;
 
+pub use amounts::{human_bytes, human_rate};
 pub use printable::{printable, printable_bytes, printable_path};

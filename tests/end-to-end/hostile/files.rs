@@ -11,15 +11,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use dfcp::{Config, Listener, PeerKey, Stream};
-use dfcp_cli::stop::Stop;
-use dfcp_cli::transfer::error::TransferError;
-use dfcp_cli::transfer::receive::receive;
-use dfcp_cli::transfer::send::send;
-use dfcp_cli::transfer::source::Root;
-use dfcp_cli::transfer::store::{Store, StoreOptions};
-use dfcp_cli::transfer::{EntryOutcome, Observer, Report, SendOptions, Skipped, Snapshot};
-use dfcp_cli::transport::Transport;
 use dfcp_end_to_end_tests::live::local;
+use dfcp_files::transport::Transport;
+use dfcp_files::{
+    EntryOutcome, Observer, Receiver, Report, Root, Sender, Skipped, Snapshot, Store, StoreOptions, TransferError,
+};
 use dfcp_framing::files::{Entry, ToReceiver};
 use dfcp_framing::frame::Service;
 use rand::{Rng, RngExt, SeedableRng};
@@ -90,7 +86,8 @@ async fn say(output: &Path, bytes: Vec<u8>) -> (Result<Report, TransferError>, V
     let (mut reader, mut writer) = sender.unwrap().into_split();
     let log = Arc::new(Log::default());
     let store = Arc::new(Store::open(output, StoreOptions::default()).unwrap());
-    let receiving = tokio::spawn(receive(Sealed(receiver.unwrap()), store, Arc::clone(&log) as _, Stop::never()));
+    let receiving =
+        tokio::spawn(Receiver::new(store).observer(Arc::clone(&log) as _).receive(Sealed(receiver.unwrap())).finish());
     let writing = tokio::spawn(async move {
         writer.write_all(&Service::Files.preamble()).await?;
         writer.write_all(&bytes).await?;
@@ -381,7 +378,7 @@ async fn links_and_pipes_that_appear_in_a_tree_while_it_is_sent_are_not_read() {
     let searched = Arc::new(Searched::default());
     let roots = Root::from_arguments(std::slice::from_ref(&root), None).unwrap();
     let sending =
-        tokio::spawn(send(Sealed(sender.unwrap()), roots, SendOptions::default(), Arc::clone(&searched) as _));
+        tokio::spawn(Sender::new().observer(Arc::clone(&searched) as _).send(Sealed(sender.unwrap()), roots).finish());
     searched.0.notified().await;
     fs::remove_file(root.join("file")).unwrap();
     symlink(outside.join("secret"), root.join("file")).unwrap();
@@ -392,7 +389,8 @@ async fn links_and_pipes_that_appear_in_a_tree_while_it_is_sent_are_not_read() {
 
     let output = around.path().join("output");
     let store = Arc::new(Store::open(&output, StoreOptions::default()).unwrap());
-    let received = receive(Sealed(receiver.unwrap()), store, Arc::new(Log::default()) as _, Stop::never());
+    let received =
+        Receiver::new(store).observer(Arc::new(Log::default()) as _).receive(Sealed(receiver.unwrap())).finish();
     let received = tokio::time::timeout(Duration::from_secs(60), received).await.expect("it hangs").unwrap();
     let sent = tokio::time::timeout(Duration::from_secs(60), sending).await.unwrap().unwrap().unwrap();
     let stored: Vec<String> = tree(&output).into_keys().collect();

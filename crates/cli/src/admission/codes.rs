@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use dfcp_files::transport::Transport;
 use tokio::time::Instant;
 
 use crate::limits::PAIRING_CODE_AGE_MAX;
 use crate::pairing::{Code, GuessTally, OneTimeCode, PairingError, Refusal, pair_as_receiver};
-use crate::transport::Transport;
 
 /// Something that people have to be told about the codes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,6 +26,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dfcp::{PeerKey, ResetKey, Verifier};
+use dfcp_files::limits::CLOSE_WAIT_MAX;
+use dfcp_files::transport::Transport;
+use dfcp_files::{Seal, refuse};
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::frame::Service;
 use dfcp_secure::{PreSharedKey, PublicKey, StaticKey};
@@ -38,12 +41,10 @@ use self::memory::{Memory, Remember};
 use self::opening::Opening;
 use self::pairs::Pairs;
 use crate::args::{AdmissionArgs, PathArgs};
+use crate::connection_text::add_seal;
 use crate::identity::{AuthorizedList, ConfigDir, IdentityError, load_or_create, load_or_create_reset_key, load_psk};
-use crate::limits::{CLOSE_WAIT_MAX, OPENING_MAX, PAIRING_CODE_AGE_MAX};
+use crate::limits::{OPENING_MAX, PAIRING_CODE_AGE_MAX};
 use crate::pairing::{self, PairingError, Refusal};
-use crate::seal::Seal;
-use crate::transfer::receive::refuse;
-use crate::transport::Transport;
 use crate::{listening, output};
 
 /// Ways by which peers may be admitted.
@@ -246,7 +247,7 @@ impl Admission {
         };
         if self.json {
             let mut object = json!({ "event": event, "peer": peer, field: text });
-            Seal::add_to(seal.as_ref(), &mut object);
+            add_seal(seal.as_ref(), &mut object);
             output::json(&object);
         } else if decided.is_ok() {
             let seal = seal.map_or_else(String::new, |seal| seal.describe());

@@ -7,11 +7,10 @@ use std::task::{Context, Poll};
 
 use dfcp::Session;
 use dfcp::classic::ParameterError;
+use dfcp_files::Seal;
+use dfcp_files::transport::{PathSample, Streams, Transport};
 use dfcp_framing::frame::PREAMBLE_BYTES;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
-
-use crate::seal::Seal;
-use crate::transport::{PathSample, Streams, Transport};
 
 /// A connection of which the first bytes may have been inspected. A reader gets them nonetheless.
 #[derive(Debug)]

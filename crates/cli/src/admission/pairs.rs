@@ -11,13 +11,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use dfcp_files::{Hashed, Scope};
 use dfcp_secure::PublicKey;
 
 use super::By;
-use crate::identity::{ConfigDir, Hashed, IdentityError, PairedTransfer, PairedTransfers};
+use crate::identity::{ConfigDir, IdentityError, PairedTransfer, PairedTransfers};
 use crate::limits::{PAIRED_KEYS_MAX, PAIRED_TRANSFERS_MAX};
 use crate::output;
-use crate::transfer::scope::Scope;
 
 /// The transfers of one listener.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use dfcp_files::reading::{read_frame, read_preamble};
 use dfcp_framing::files::ToSender;
 use dfcp_secure::{Cipher, Pattern, PublicKey, StaticKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -12,7 +13,6 @@ use crate::identity::AuthorizedKeys;
 use crate::limits::{PAIRING_GUESSES_MAX, PAIRING_WRONG_MAX};
 use crate::pairing::exchange::SenderPairing;
 use crate::pairing::{Code, pair_as_sender};
-use crate::transfer::reading::{read_frame, read_preamble};
 
 pub(crate) const HASH: [u8; 32] = [9; 32];
 

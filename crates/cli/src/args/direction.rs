@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use dfcp_files::STANDARD_STREAM;
 use dfcp_framing::printable_path;
 
 use super::peers::only_of_listeners;
 use super::{FILES_PORT, ListenArg, ReceiveArgs, SendArgs, host_or, host_port};
-use crate::transfer::source::STANDARD_STREAM;
 
 impl SendArgs {
     /// Without `--listen` the last argument is the peer.

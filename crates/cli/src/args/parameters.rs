@@ -83,7 +83,7 @@ impl Parameters {
     }
 
     /// Sets them in a configuration, except that decoding stays on: what a measurement is asked for has to be decoded before
-    /// its data can be left as they are ([`Transport::stop_decoding`](crate::transport::Transport::stop_decoding)).
+    /// its data can be left as they are ([`Transport::stop_decoding`](dfcp_files::transport::Transport::stop_decoding)).
     ///
     /// # Errors
     /// The configuration does not take them.

@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn ciphers_have_names() {
         for known in Cipher::ALL {
-            assert_eq!(cipher(&crate::seal::cipher_name(known).to_lowercase()), Ok(known));
+            assert_eq!(cipher(&dfcp_files::cipher_name(known).to_lowercase()), Ok(known));
         }
         assert!(cipher("rot13").is_err());
     }

@@ -20,6 +20,8 @@ use std::io::{self, IsTerminal};
 
 use anyhow::Context;
 use dfcp::{ConnectError, ConnectionError, PeerKey};
+use dfcp_files::TransferError;
+use dfcp_files::transport::Transport;
 use dfcp_framing::printable;
 use dfcp_secure::{Fingerprint, PreSharedKey, PublicKey, StaticKey};
 
@@ -28,8 +30,7 @@ use crate::args::{CodeArg, HostArgs, PathArgs};
 use crate::identity::{Added, ConfigDir, HostName, KnownHosts, Lookup, load_or_create, load_psk};
 use crate::output;
 use crate::pairing::{Code, PairingError, pair_as_sender};
-use crate::transfer::error::TransferError;
-use crate::transport::Transport;
+use crate::session_error::SessionError;
 
 /// A host to be connected to, and how it has to prove that it is the right one.
 #[derive(Debug, Clone)]
@@ -268,8 +269,10 @@ fn connection_error(error: &anyhow::Error) -> Option<&ConnectionError> {
     if let Some(ConnectError::Connection(why)) = error.downcast_ref() {
         return Some(why);
     }
-    let io = match (error.downcast_ref(), error.downcast_ref()) {
-        (Some(TransferError::Connection(io)), _) | (_, Some(PairingError::Connection(io))) => io,
+    let io = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
+        (Some(TransferError::Connection(io)), ..)
+        | (_, Some(SessionError::Connection(io)), _)
+        | (.., Some(PairingError::Connection(io))) => io,
         _ => error.downcast_ref::<io::Error>()?,
     };
     io.get_ref()?.downcast_ref()

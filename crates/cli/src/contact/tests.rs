@@ -44,6 +44,7 @@ fn not_being_admitted_is_recognised_wherever_it_shows() {
     for error in [
         failed(ConnectionError::NotAdmitted),
         TransferError::Connection(later()).into(),
+        SessionError::Connection(later()).into(),
         PairingError::Connection(later()).into(),
         later().into(),
     ] {

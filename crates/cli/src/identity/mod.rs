@@ -38,7 +38,7 @@ pub use error::{ChangedKey, IdentityError};
 pub use host_name::HostName;
 pub use key_file::{OwnKey, load_or_create};
 pub use known_hosts::{Added, KnownHosts, Lookup};
-pub use paired_transfers::{Hashed, PairedTransfer, PairedTransfers};
+pub use paired_transfers::{PairedTransfer, PairedTransfers};
 pub use psk::load_psk;
 pub use replace::lock_path;
 pub use reset_key::load_or_create_reset_key;

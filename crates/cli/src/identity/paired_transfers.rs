@@ -10,31 +10,15 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use dfcp_files::Hashed;
+use dfcp_files::limits::PAIRED_NAMES_MAX;
+
 use super::config_dir::ConfigDir;
 use super::error::IdentityError;
 use super::guard::Guard;
 use super::read::{lines, read, wrong_line};
 use super::replace::{lock, replace};
-use crate::limits::{PAIRED_NAMES_MAX, PAIRED_TRANSFER_AGE_MAX, PAIRED_TRANSFERS_BYTES_MAX, PAIRED_TRANSFERS_MAX};
-
-/// A name below the output directory, or the directory itself, in 32 digits: neither is told to whoever reads the file.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hashed(String);
-
-/// Digits of a [`Hashed`].
-const DIGITS: usize = 32;
-
-impl Hashed {
-    /// Hash of these bytes.
-    #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
-        Self(blake3::hash(bytes).to_hex()[..DIGITS].to_owned())
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        (text.len() == DIGITS && text.bytes().all(|digit| digit.is_ascii_hexdigit())).then(|| Self(text.to_owned()))
-    }
-}
+use crate::limits::{PAIRED_TRANSFER_AGE_MAX, PAIRED_TRANSFERS_BYTES_MAX, PAIRED_TRANSFERS_MAX};
 
 /// A transfer that a pair may resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,9 +53,9 @@ impl PairedTransfer {
 
     fn line(&self) -> String {
         let began_s = self.began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let names: Vec<_> = self.names.iter().map(|name| name.0.as_str()).collect();
+        let names: Vec<_> = self.names.iter().map(Hashed::as_str).collect();
         let names = if names.is_empty() { NOTHING.to_owned() } else { names.join(",") };
-        format!("{} {began_s} {} {names}\n", self.key, self.output.0)
+        format!("{} {began_s} {} {names}\n", self.key, self.output.as_str())
     }
 }
 

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dfcp_files::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX};
+use dfcp_files::reading::read_frame;
+use dfcp_files::transport::{Handle, PathSample, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::files::ToSender;
 use dfcp_framing::frame::kind;
@@ -11,13 +14,10 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use crate::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX};
 use crate::messages::figures::Figures;
 use crate::messages::{Incoming, Outgoing};
 use crate::path_frame::{decode_path, encode_path};
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::read_frame;
-use crate::transport::{Handle, PathSample, Transport};
+use crate::session_error::SessionError;
 
 /// The two directions of messages, as far as there are any.
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ impl<T: Transport> Talk<T> {
         reader: BufReader<Handle<T>>,
         all_sent: impl Future<Output = ()>,
         on_tick: impl FnMut(&Self),
-    ) -> Result<(), TransferError> {
+    ) -> Result<(), SessionError> {
         tokio::try_join!(self.listen(reader), self.tell(all_sent, on_tick))?;
         Ok(())
     }
@@ -109,12 +109,12 @@ impl<T: Transport> Talk<T> {
         Figures::new(sent, came, path, *self.rtt_ms.borrow()).after(seconds, silence)
     }
 
-    async fn listen(&self, mut reader: BufReader<Handle<T>>) -> Result<(), TransferError> {
-        let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
+    async fn listen(&self, mut reader: BufReader<Handle<T>>) -> Result<(), SessionError> {
+        let silent = |_| SessionError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
         let mut body = Vec::new();
         while !self.has_heard_all() {
             let next = timeout(RECEIVER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
-            self.take(next.ok_or(TransferError::PeerClosed)?, &body)?;
+            self.take(next.ok_or(SessionError::PeerClosed)?, &body)?;
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ impl<T: Transport> Talk<T> {
     }
 
     /// Takes a frame of the peer's in.
-    fn take(&self, frame_kind: u8, body: &[u8]) -> Result<(), TransferError> {
+    fn take(&self, frame_kind: u8, body: &[u8]) -> Result<(), SessionError> {
         let mut heard = *self.heard.borrow();
         heard.at = Instant::now();
         match frame_kind {
@@ -146,7 +146,7 @@ impl<T: Transport> Talk<T> {
             }
             other => {
                 return Err(match ToSender::decode(other, body) {
-                    Ok(ToSender::Refused(failure)) => TransferError::Refused(failure),
+                    Ok(ToSender::Refused(failure)) => SessionError::Refused(failure),
                     _ => ProtocolError::UnknownFrame { kind: other }.into(),
                 });
             }
@@ -164,7 +164,7 @@ impl<T: Transport> Talk<T> {
         &self,
         all_sent: impl Future<Output = ()>,
         mut on_tick: impl FnMut(&Self),
-    ) -> Result<(), TransferError> {
+    ) -> Result<(), SessionError> {
         let Exchange { outgoing, incoming, every, .. } = &self.exchange;
         let mut ticks = interval(*every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -203,7 +203,7 @@ impl<T: Transport> Talk<T> {
     }
 
     /// Tells what is known, each direction once for the last time.
-    async fn write(&self, is_end: bool, is_answer: bool) -> Result<(), TransferError> {
+    async fn write(&self, is_end: bool, is_answer: bool) -> Result<(), SessionError> {
         let Exchange { outgoing, incoming, tells_path, .. } = &self.exchange;
         let mut bytes = Vec::new();
         if let Some(path) = self.handle.path_sample().filter(|_| *tells_path && !is_answer) {
@@ -222,7 +222,7 @@ impl<T: Transport> Talk<T> {
             writer.write_all(&bytes).await?;
             writer.flush().await
         };
-        let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
-        timeout(RECEIVER_SILENCE_MAX, write).await.map_err(silent)?.map_err(TransferError::Connection)
+        let silent = |_| SessionError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
+        timeout(RECEIVER_SILENCE_MAX, write).await.map_err(silent)?.map_err(SessionError::Connection)
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use dfcp_files::transport::PathSample;
 use dfcp_framing::messages::{Came, Sent};
 use serde::Serialize;
 
 use crate::output;
 use crate::progress::SILENCE_SHOWN;
-use crate::transport::PathSample;
 use crate::units::human_percent;
 
 /// Messages in one direction, so far or at their end.

@@ -3,10 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 
 use dfcp::{Endpoint, EndpointStats, Stats, Totals};
+use dfcp_files::transport::PathSample;
 
 use super::Source;
 use super::text::{Kind, Text};
-use crate::transport::PathSample;
 
 /// The metrics of a listener's endpoint.
 #[derive(Debug)]

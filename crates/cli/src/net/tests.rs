@@ -1,6 +1,6 @@
 //! Connections over loopback, past a socket which sees every datagram.
 
-use std::net::{Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 
 use clap::Parser;
 use dfcp::{PeerKey, Policy};

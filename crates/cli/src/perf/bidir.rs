@@ -10,6 +10,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use dfcp_files::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
+use dfcp_files::transport::{Handle, Streams, Transport};
 use dfcp_framing::perf::Request;
 use tokio::io::BufReader;
 use tokio::time::{Instant, timeout};
@@ -17,9 +19,8 @@ use tokio::time::{Instant, timeout};
 use self::account::Account;
 pub use self::both::Both;
 use super::{Side, sink, source};
-use crate::limits::{CLOSE_WAIT_MAX, PERF_TAIL_MAX, SENDER_SILENCE_MAX};
-use crate::transfer::error::TransferError;
-use crate::transport::{Handle, Streams, Transport};
+use crate::limits::PERF_TAIL_MAX;
+use crate::session_error::SessionError;
 
 /// Sends and receives as asked until the data of both directions is counted, over streams `beside` the first one. `on_counts` hears the counts of
 /// every report interval.
@@ -32,7 +33,7 @@ pub async fn measure<T: Transport>(
     (request, side): (&Request, Side),
     beside: Arc<dyn Streams>,
     on_counts: impl FnMut(&Both),
-) -> Result<Both, TransferError> {
+) -> Result<Both, SessionError> {
     let account = Account::new(handle, request, side);
     let mut work = Box::pin(async {
         let own = async {
@@ -49,7 +50,7 @@ pub async fn measure<T: Transport>(
         biased;
         () = account.counted() => {
             // The figures become exact when all is acknowledged; the counts stand whether or not that comes to pass.
-            timeout(PERF_TAIL_MAX, &mut work).await.unwrap_or(Err(TransferError::Silent { seconds: PERF_TAIL_MAX.as_secs() }))
+            timeout(PERF_TAIL_MAX, &mut work).await.unwrap_or(Err(SessionError::Silent { seconds: PERF_TAIL_MAX.as_secs() }))
         }
         worked = &mut work => worked,
     };
@@ -60,21 +61,21 @@ pub async fn measure<T: Transport>(
             }
             Ok(total)
         }
-        (None, worked) => Err(worked.err().unwrap_or(TransferError::PeerClosed)),
+        (None, worked) => Err(worked.err().unwrap_or(SessionError::PeerClosed)),
     }
 }
 
 /// Runs both to their ends. The error of `own` stands unless the peer says why it has broken off.
 async fn together(
-    own: impl Future<Output = Result<(), TransferError>>,
-    heard: impl Future<Output = Result<(), TransferError>>,
-) -> Result<(), TransferError> {
+    own: impl Future<Output = Result<(), SessionError>>,
+    heard: impl Future<Output = Result<(), SessionError>>,
+) -> Result<(), SessionError> {
     let (mut own, mut heard) = (pin!(own), pin!(heard));
     tokio::select! {
         done = &mut own => match done {
             Ok(()) => heard.await,
             Err(error) => match timeout(CLOSE_WAIT_MAX, heard).await {
-                Ok(Err(reason @ TransferError::Refused(_))) => Err(reason),
+                Ok(Err(reason @ SessionError::Refused(_))) => Err(reason),
                 _ => Err(error),
             },
         },
@@ -86,18 +87,18 @@ async fn together(
 }
 
 /// Sends this side's data, until the peer has all of it.
-async fn fill<T: Transport>(account: &Account<'_, T>, beside: &dyn Streams) -> Result<(), TransferError> {
+async fn fill<T: Transport>(account: &Account<'_, T>, beside: &dyn Streams) -> Result<(), SessionError> {
     let filled = source::streams::fill_all(account.handle, beside, account.request, &account.progress).await;
-    filled.map_err(TransferError::Connection)?;
+    filled.map_err(SessionError::Connection)?;
     account.progress.is_ended.store(true, Ordering::Relaxed);
     account.changed.notify_one();
     Ok(())
 }
 
 /// Counts the peer's data, up to its end on every stream.
-async fn absorb<T: Transport>(account: &Account<'_, T>, beside: &dyn Streams) -> Result<(), TransferError> {
+async fn absorb<T: Transport>(account: &Account<'_, T>, beside: &dyn Streams) -> Result<(), SessionError> {
     sink::streams::count_all(beside, account.request.streams, &account.tally).await?;
-    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+    let silent = |_| SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     timeout(SENDER_SILENCE_MAX, account.ended.notified()).await.map_err(silent)?;
     account.tally.lock().end(Instant::now());
     account.changed.notify_one();

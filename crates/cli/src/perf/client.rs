@@ -1,5 +1,8 @@
 //! `dfcp perf client`.
 
+use dfcp_files::limits::RECEIVER_SILENCE_MAX;
+use dfcp_files::reading::read_preamble;
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::frame::{Service, kind};
 use dfcp_framing::limits::DATA_BYTES_MAX;
 use dfcp_framing::messages;
@@ -14,16 +17,13 @@ use super::intervals::{Intervals, of_direction};
 use super::messages as of_messages;
 use super::{Measured, Side, next_frame, sink, source, streams_beside, streams_for, unexpected};
 use crate::args::PerfClientArgs;
+use crate::connection_text::{add_seal, rate_advice};
 use crate::contact;
-use crate::limits::RECEIVER_SILENCE_MAX;
 use crate::messages::Figures;
 use crate::net::{self, Connected};
 use crate::output;
 use crate::qlog;
-use crate::seal::Seal;
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::read_preamble;
-use crate::transport::{Handle, Transport};
+use crate::session_error::SessionError;
 
 /// Runs one measurement and prints it.
 ///
@@ -53,14 +53,14 @@ pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
     if json {
         let mut object = summary(&peer, &request, &measured, &intervals);
         object["parameters"] = args.path.parameters.to_json();
-        Seal::add_to(seal.as_ref(), &mut object);
+        add_seal(seal.as_ref(), &mut object);
         output::json(&object);
     } else {
         if let Some(text) = rest {
             output::progress(&text);
         }
         output::line(&total(&measured, request.streams));
-        if let Some(advice) = measured.path.and_then(|path| path.advice()) {
+        if let Some(advice) = measured.path.as_ref().and_then(rate_advice) {
             output::line(&advice);
         }
     }
@@ -94,7 +94,7 @@ async fn run_both(mut args: PerfClientArgs) -> anyhow::Result<()> {
     if json {
         let mut object = of_both::summary(&peer, &request, &both, &intervals);
         object["parameters"] = args.path.parameters.to_json();
-        Seal::add_to(seal.as_ref(), &mut object);
+        add_seal(seal.as_ref(), &mut object);
         output::json(&object);
         return Ok(());
     }
@@ -104,7 +104,7 @@ async fn run_both(mut args: PerfClientArgs) -> anyhow::Result<()> {
         output::line(&format!("{name}  {}", total(measured, streams)));
     }
     for (name, measured) in both.named() {
-        if let Some(advice) = measured.path.and_then(|path| path.advice()) {
+        if let Some(advice) = measured.path.as_ref().and_then(rate_advice) {
             output::line(&format!("{name}: {advice}"));
         }
     }
@@ -144,7 +144,7 @@ async fn run_messages(mut args: PerfClientArgs, request: messages::Request) -> a
     .map_err(|error| contact::explain(contact.as_ref(), error.into()))?;
     if json {
         let mut object = of_messages::summary(&peer, &request, &figures, &intervals);
-        Seal::add_to(seal.as_ref(), &mut object);
+        add_seal(seal.as_ref(), &mut object);
         output::json(&object);
     } else {
         output::line(&format!("total         {:6.1} s  {}", figures.seconds, figures.describe(true)));
@@ -160,7 +160,7 @@ pub async fn messages_session<T: Transport>(
     connection: T,
     request: &messages::Request,
     on_figures: impl FnMut(&Figures),
-) -> Result<Figures, TransferError> {
+) -> Result<Figures, SessionError> {
     let handle = Handle::new(connection);
     let mut opening = Service::Perf.preamble().to_vec();
     request.encode(&mut opening);
@@ -169,14 +169,14 @@ pub async fn messages_session<T: Transport>(
 }
 
 /// Says what is wanted, and waits for the server's preamble.
-async fn open<T: Transport>(handle: &Handle<T>, opening: &[u8]) -> Result<BufReader<Handle<T>>, TransferError> {
+async fn open<T: Transport>(handle: &Handle<T>, opening: &[u8]) -> Result<BufReader<Handle<T>>, SessionError> {
     let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
     let mut writer = handle.clone();
-    writer.write_all(opening).await.map_err(TransferError::Connection)?;
-    writer.flush().await.map_err(TransferError::Connection)?;
+    writer.write_all(opening).await.map_err(SessionError::Connection)?;
+    writer.flush().await.map_err(SessionError::Connection)?;
     timeout(RECEIVER_SILENCE_MAX, read_preamble(&mut reader, Service::Perf))
         .await
-        .map_err(|_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() })??;
+        .map_err(|_| SessionError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() })??;
     Ok(reader)
 }
 
@@ -205,7 +205,7 @@ pub async fn session<T: Transport>(
     connection: T,
     request: &Request,
     on_count: impl FnMut(&Measured),
-) -> Result<Measured, TransferError> {
+) -> Result<Measured, SessionError> {
     let handle = Handle::new(connection);
     // Before the server can open streams.
     let streams = streams_for(&handle, request)?;
@@ -231,7 +231,7 @@ pub async fn both_session<T: Transport>(
     connection: T,
     request: &Request,
     on_counts: impl FnMut(&Both),
-) -> Result<Both, TransferError> {
+) -> Result<Both, SessionError> {
     let handle = Handle::new(connection);
     // Before the server can open streams.
     let streams = streams_beside(&handle, request)?;
@@ -242,7 +242,7 @@ pub async fn both_session<T: Transport>(
 }
 
 /// Waits for the server to say that raw data follows.
-async fn await_raw<T: Transport>(reader: &mut BufReader<Handle<T>>) -> Result<(), TransferError> {
+async fn await_raw<T: Transport>(reader: &mut BufReader<Handle<T>>) -> Result<(), SessionError> {
     let mut body = Vec::new();
     match next_frame(reader, &mut body, RECEIVER_SILENCE_MAX).await? {
         kind::PERF_RAW if body.is_empty() => Ok(()),

@@ -8,8 +8,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use self::measure::{Figures, Protection};
 use crate::args::PerfLocalArgs;
+use crate::output;
 use crate::units::{human_duration, human_rate};
-use crate::{output, seal};
 
 /// Runs all rounds and prints what they measured.
 ///
@@ -84,7 +84,7 @@ impl Protection {
     /// As RFCs write a cipher.
     const fn name(self) -> &'static str {
         match self {
-            Self::Sealed(cipher) => seal::cipher_name(cipher),
+            Self::Sealed(cipher) => dfcp_files::cipher_name(cipher),
             Self::Plaintext => "plaintext",
         }
     }

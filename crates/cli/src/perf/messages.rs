@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp::{MessageError, Session};
+use dfcp_files::limits::REPORT_INTERVAL;
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::messages::Request;
 use serde_json::json;
 use tokio::io::BufReader;
@@ -13,19 +15,17 @@ use tokio::time::{Instant, sleep_until};
 use super::Side;
 use super::intervals::INTERVAL_S;
 use super::noise::Noise;
-use crate::limits::REPORT_INTERVAL;
 use crate::messages::{Exchange, Figures, Incoming, Outgoing, Talk};
 use crate::output;
 use crate::progress::SILENCE_SHOWN;
-use crate::transfer::error::TransferError;
-use crate::transport::{Handle, Transport};
+use crate::session_error::SessionError;
 
 /// The messages of the connection.
 ///
 /// # Errors
 /// A classic one has none.
-pub fn session<T: Transport>(handle: &Handle<T>) -> Result<Session, TransferError> {
-    let without = || TransferError::Unsuited("a classic connection has no messages: leave --messages away".to_owned());
+pub fn session<T: Transport>(handle: &Handle<T>) -> Result<Session, SessionError> {
+    let without = || SessionError::Unsuited("a classic connection has no messages: leave --messages away".to_owned());
     handle.messages().ok_or_else(without)
 }
 
@@ -38,7 +38,7 @@ pub async fn measure<T: Transport>(
     reader: BufReader<Handle<T>>,
     (request, side): (&Request, Side),
     mut on_figures: impl FnMut(&Figures),
-) -> Result<Figures, TransferError> {
+) -> Result<Figures, SessionError> {
     let session = session(handle)?;
     let sends = request.reverse == (side == Side::Server);
     let exchange = Exchange {
@@ -68,7 +68,7 @@ pub async fn measure<T: Transport>(
         () = take_in => {}
     }
     match refused.borrow().clone() {
-        Some(error) => Err(TransferError::Unsuited(error.to_string())),
+        Some(error) => Err(SessionError::Unsuited(error.to_string())),
         None => Ok(figures(&talk)),
     }
 }

@@ -13,6 +13,8 @@ pub mod source;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dfcp_files::reading::read_frame;
+use dfcp_files::transport::{FoundRate, Handle, Losses, PathSample, Streams, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::files::ToSender;
 use dfcp_framing::perf::{Direction, Request};
@@ -22,9 +24,7 @@ use tokio::time::timeout;
 
 use crate::output;
 use crate::progress::SILENCE_SHOWN;
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::read_frame;
-use crate::transport::{FoundRate, Handle, Losses, PathSample, Streams, Transport};
+use crate::session_error::SessionError;
 
 /// Role of this side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Measured {
 ///
 /// # Errors
 /// The connection has no streams.
-fn streams_for<T: Transport>(handle: &Handle<T>, request: &Request) -> Result<Option<Arc<dyn Streams>>, TransferError> {
+fn streams_for<T: Transport>(handle: &Handle<T>, request: &Request) -> Result<Option<Arc<dyn Streams>>, SessionError> {
     if request.streams == 0 { Ok(None) } else { streams_beside(handle, request).map(Some) }
 }
 
@@ -112,9 +112,9 @@ fn streams_for<T: Transport>(handle: &Handle<T>, request: &Request) -> Result<Op
 ///
 /// # Errors
 /// The connection has none.
-fn streams_beside<T: Transport>(handle: &Handle<T>, request: &Request) -> Result<Arc<dyn Streams>, TransferError> {
+fn streams_beside<T: Transport>(handle: &Handle<T>, request: &Request) -> Result<Arc<dyn Streams>, SessionError> {
     let flag = if request.direction == Direction::Both { "--bidir" } else { "--streams" };
-    let without = || TransferError::Unsuited(format!("a classic connection has no streams: leave {flag} away"));
+    let without = || SessionError::Unsuited(format!("a classic connection has no streams: leave {flag} away"));
     handle.streams().ok_or_else(without)
 }
 
@@ -122,14 +122,14 @@ async fn next_frame<T: Transport>(
     reader: &mut BufReader<Handle<T>>,
     body: &mut Vec<u8>,
     silence_max: Duration,
-) -> Result<u8, TransferError> {
-    let silent = |_| TransferError::Silent { seconds: silence_max.as_secs() };
-    timeout(silence_max, read_frame(reader, body)).await.map_err(silent)??.ok_or(TransferError::PeerClosed)
+) -> Result<u8, SessionError> {
+    let silent = |_| SessionError::Silent { seconds: silence_max.as_secs() };
+    timeout(silence_max, read_frame(reader, body)).await.map_err(silent)??.ok_or(SessionError::PeerClosed)
 }
 
-fn unexpected(frame_kind: u8, body: &[u8]) -> TransferError {
+fn unexpected(frame_kind: u8, body: &[u8]) -> SessionError {
     match ToSender::decode(frame_kind, body) {
-        Ok(ToSender::Refused(failure)) => TransferError::Refused(failure),
+        Ok(ToSender::Refused(failure)) => SessionError::Refused(failure),
         _ => ProtocolError::UnknownFrame { kind: frame_kind }.into(),
     }
 }

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dfcp_files::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
+use dfcp_files::reading::{read_frame, read_preamble};
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::files::ToSender;
 use dfcp_framing::frame::{Service, kind, with_header};
@@ -18,15 +21,13 @@ use super::messages as of_messages;
 use super::{Measured, Side, sink, source, streams_for};
 use crate::admission::{Admission, Ways};
 use crate::args::{Parameters, PerfServerArgs};
-use crate::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
+use crate::connection_text::rate_advice;
 use crate::messages::Figures;
 use crate::monitor::{self, Monitor};
 use crate::serving::{Serving, ServingEnd, serve};
+use crate::session_error::SessionError;
 use crate::stats::StatsLine;
 use crate::stop::{Interrupted, Stop};
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::{read_frame, read_preamble};
-use crate::transport::{Handle, Transport};
 use crate::{listening, net, output, qlog};
 
 /// Serves measurements until interrupted, or with `--once` one of an admitted client.
@@ -99,16 +100,16 @@ pub enum Outcome {
 ///
 /// # Errors
 /// The connection broke, the client left the protocol, or it asks for what this server was not started for.
-pub async fn session<T: Transport>(connection: T, parameters: &Parameters) -> Result<Outcome, TransferError> {
+pub async fn session<T: Transport>(connection: T, parameters: &Parameters) -> Result<Outcome, SessionError> {
     let handle = Handle::new(connection);
     let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
-    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+    let silent = |_| SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     // The answer goes out together with the preamble: with Coding off, only the first block can be decoded.
     let mut answer = Service::Perf.preamble().to_vec();
     if let Err(error) = timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Perf)).await.map_err(silent)? {
         // An orderly end lets a client of another version read ours and say so.
         close_with(handle, &answer).await;
-        return Err(error);
+        return Err(error.into());
     }
     let mut body = Vec::new();
     let frame_kind = timeout(SENDER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
@@ -119,7 +120,7 @@ pub async fn session<T: Transport>(connection: T, parameters: &Parameters) -> Re
             return serve_messages(handle, reader, request, answer).await;
         }
         Some(other) => return Err(ProtocolError::UnknownFrame { kind: other }.into()),
-        None => return Err(TransferError::PeerClosed),
+        None => return Err(SessionError::PeerClosed),
     };
     let prepared = prepare(&handle, &request, parameters).and_then(|()| {
         // Before the client can open streams, which it does when it has read our preamble.
@@ -130,15 +131,15 @@ pub async fn session<T: Transport>(connection: T, parameters: &Parameters) -> Re
         Err(why) => {
             ToSender::Refused(Failure::new(FailureCode::Unsuited, why.clone())).encode(&mut answer);
             close_with(handle, &answer).await;
-            return Err(TransferError::Unsuited(why));
+            return Err(SessionError::Unsuited(why));
         }
     };
     if request.raw && request.is_reverse() {
         with_header(kind::PERF_RAW, &mut answer, |_| {});
     }
     let mut writer = handle.clone();
-    writer.write_all(&answer).await.map_err(TransferError::Connection)?;
-    writer.flush().await.map_err(TransferError::Connection)?;
+    writer.write_all(&answer).await.map_err(SessionError::Connection)?;
+    writer.flush().await.map_err(SessionError::Connection)?;
     let measured = match (request.direction, streams) {
         (Direction::Both, Some(streams)) => {
             let both = bidir::measure(&handle, reader, (&request, Side::Server), streams, |_| {}).await?;
@@ -156,15 +157,15 @@ async fn serve_messages<T: Transport>(
     reader: BufReader<Handle<T>>,
     request: messages::Request,
     mut answer: Vec<u8>,
-) -> Result<Outcome, TransferError> {
+) -> Result<Outcome, SessionError> {
     if let Err(error) = of_messages::session(&handle) {
         ToSender::Refused(Failure::new(FailureCode::Unsuited, error.to_string())).encode(&mut answer);
         close_with(handle, &answer).await;
         return Err(error);
     }
     let mut writer = handle.clone();
-    writer.write_all(&answer).await.map_err(TransferError::Connection)?;
-    writer.flush().await.map_err(TransferError::Connection)?;
+    writer.write_all(&answer).await.map_err(SessionError::Connection)?;
+    writer.flush().await.map_err(SessionError::Connection)?;
     let figures = of_messages::measure(&handle, reader, (&request, Side::Server), |_| {}).await?;
     Ok(Outcome::Messages(request, Box::new(figures)))
 }
@@ -192,14 +193,14 @@ fn prepare<T: Transport>(handle: &Handle<T>, request: &Request, parameters: &Par
              decoding=0, too",
         ),
         Request { raw: true, direction: Direction::ToServer, .. } => {
-            handle.stop_decoding().map_err(|error| TransferError::AlwaysDecoded(error).to_string())
+            handle.stop_decoding().map_err(|error| SessionError::AlwaysDecoded(error).to_string())
         }
         _ => Ok(()),
     }
 }
 
 /// Writes a record to the audit log.
-fn record(told: &monitor::Session, outcome: &Result<Outcome, TransferError>) {
+fn record(told: &monitor::Session, outcome: &Result<Outcome, SessionError>) {
     match outcome {
         Ok(Outcome::Data(request, measured)) => told.end(
             monitor::Outcome::Complete,
@@ -218,7 +219,7 @@ fn record(told: &monitor::Session, outcome: &Result<Outcome, TransferError>) {
     }
 }
 
-fn report(peer: &str, outcome: &Result<Outcome, TransferError>, json: bool) {
+fn report(peer: &str, outcome: &Result<Outcome, SessionError>, json: bool) {
     let direction = |reverse| if reverse { "sent to" } else { "received from" };
     match outcome {
         Ok(Outcome::Data(request, measured)) if json => output::json(&json!({
@@ -228,7 +229,7 @@ fn report(peer: &str, outcome: &Result<Outcome, TransferError>, json: bool) {
         Ok(Outcome::Data(request, measured)) => {
             let direction = direction(request.is_reverse());
             output::line(&format!("{direction} {peer}: {}", measured.describe(true).trim_start()));
-            if let Some(advice) = measured.path.and_then(|path| path.advice()) {
+            if let Some(advice) = measured.path.as_ref().and_then(rate_advice) {
                 output::line(&advice);
             }
         }
@@ -239,7 +240,7 @@ fn report(peer: &str, outcome: &Result<Outcome, TransferError>, json: bool) {
         Ok(Outcome::Both(_, both)) => {
             for (is_sent, measured) in [(false, &both.to_server), (true, &both.to_client)] {
                 output::line(&format!("{} {peer}: {}", direction(is_sent), measured.describe(true).trim_start()));
-                if let Some(advice) = measured.path.and_then(|path| path.advice()) {
+                if let Some(advice) = measured.path.as_ref().and_then(rate_advice) {
                     output::line(&advice);
                 }
             }

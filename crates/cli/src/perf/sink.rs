@@ -6,6 +6,9 @@ pub(super) mod streams;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dfcp_files::limits::{CLOSE_WAIT_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
+use dfcp_files::reading::{read_exact, read_header};
+use dfcp_files::transport::{Handle, PathSample, Streams, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::kind;
 use dfcp_framing::perf::{Count, Request, Stage};
@@ -14,11 +17,9 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Measured, unexpected};
-use crate::limits::{CLOSE_WAIT_MAX, PERF_TAIL_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
+use crate::limits::PERF_TAIL_MAX;
 use crate::path_frame::decode_path;
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::{read_exact, read_header};
-use crate::transport::{Handle, PathSample, Streams, Transport};
+use crate::session_error::SessionError;
 
 /// Counts what comes for the duration asked for, or until the peer's end if that is earlier, and reports it to the peer.
 /// `on_count` hears each interim count. The data comes over the streams `beside` the first one, if there are any. If the data is raw, decoding has been stopped: the first report, at once, says so.
@@ -31,7 +32,7 @@ pub async fn sink<T: Transport>(
     request: &Request,
     beside: Option<Arc<dyn Streams>>,
     on_count: impl FnMut(&Measured),
-) -> Result<Measured, TransferError> {
+) -> Result<Measured, SessionError> {
     let tally = Arc::new(Shared::new(request.duration));
     let (ended_in, ended_out) = oneshot::channel();
     let mut absorb = Box::pin(async {
@@ -57,7 +58,7 @@ pub async fn sink<T: Transport>(
             count
         }
         absorbed = &mut absorb => {
-            let ended: Result<(), TransferError> = absorbed;
+            let ended: Result<(), SessionError> = absorbed;
             ended?;
             report.await?
         }
@@ -147,8 +148,8 @@ async fn report<T: Transport>(
     mut at_once: bool,
     mut ended: oneshot::Receiver<()>,
     mut on_count: impl FnMut(&Measured),
-) -> Result<Count, TransferError> {
-    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+) -> Result<Count, SessionError> {
+    let silent = |_| SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     let started = Instant::now();
     loop {
         let due = if std::mem::take(&mut at_once) { started } else { tally.lock().report_due(started) };
@@ -168,7 +169,7 @@ async fn report<T: Transport>(
             writer.write_all(&bytes).await?;
             writer.flush().await
         };
-        timeout(SENDER_SILENCE_MAX, write).await.map_err(silent)?.map_err(TransferError::Connection)?;
+        timeout(SENDER_SILENCE_MAX, write).await.map_err(silent)?.map_err(SessionError::Connection)?;
         if count.stage != Stage::Running {
             // The peer has its answer or is gone: how the close fares changes nothing here.
             if !matches!(timeout(CLOSE_WAIT_MAX, writer.shutdown()).await, Ok(Ok(()))) {
@@ -181,12 +182,12 @@ async fn report<T: Transport>(
 }
 
 /// Takes frames up to the end; counts data as they come, not when a frame is complete.
-async fn absorb<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared) -> Result<(), TransferError> {
-    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+async fn absorb<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared) -> Result<(), SessionError> {
+    let silent = |_| SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     let mut body = Vec::new();
     loop {
         let header = timeout(SENDER_SILENCE_MAX, read_header(reader)).await.map_err(silent)??;
-        let header = header.ok_or(TransferError::PeerClosed)?;
+        let header = header.ok_or(SessionError::PeerClosed)?;
         if header.kind == kind::DATA {
             timeout(SENDER_SILENCE_MAX, count_data(reader, header.body_bytes, tally)).await.map_err(silent)??;
             continue;
@@ -205,11 +206,11 @@ async fn absorb<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared)
 }
 
 /// Counts everything up to the end of the stream as data.
-async fn absorb_raw<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared) -> Result<(), TransferError> {
-    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+async fn absorb_raw<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared) -> Result<(), SessionError> {
+    let silent = |_| SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     loop {
         let ready = timeout(SENDER_SILENCE_MAX, reader.fill_buf()).await.map_err(silent)?;
-        let ready_bytes = ready.map_err(TransferError::Connection)?.len();
+        let ready_bytes = ready.map_err(SessionError::Connection)?.len();
         let (now, mut tally) = (Instant::now(), tally.lock());
         if ready_bytes == 0 {
             tally.end(now);
@@ -224,15 +225,15 @@ async fn count_data<T: Transport>(
     reader: &mut BufReader<Handle<T>>,
     len: usize,
     tally: &Shared,
-) -> Result<(), TransferError> {
+) -> Result<(), SessionError> {
     if len == 0 {
         return Err(ProtocolError::Malformed { frame: "data" }.into());
     }
     let mut left_bytes = len;
     while left_bytes > 0 {
-        let ready_bytes = reader.fill_buf().await.map_err(TransferError::Connection)?.len().min(left_bytes);
+        let ready_bytes = reader.fill_buf().await.map_err(SessionError::Connection)?.len().min(left_bytes);
         if ready_bytes == 0 {
-            return Err(TransferError::PeerClosed);
+            return Err(SessionError::PeerClosed);
         }
         tally.lock().add(Instant::now(), ready_bytes as u64);
         reader.consume(ready_bytes);

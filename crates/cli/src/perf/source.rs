@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use dfcp_files::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL};
+use dfcp_files::transport::{Handle, PathSample, Streams, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::{HEADER_BYTES, kind, with_header};
 use dfcp_framing::perf::{Count, Request, Stage};
@@ -15,12 +17,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use super::noise::Noise;
 use super::{Measured, next_frame, unexpected};
-use crate::limits::{
-    CLOSE_WAIT_MAX, PERF_AHEAD_BYTES_MIN, PERF_OVERTIME_MAX, PERF_TAIL_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL,
-};
+use crate::limits::{PERF_AHEAD_BYTES_MIN, PERF_OVERTIME_MAX, PERF_TAIL_MAX};
 use crate::path_frame::encode_path;
-use crate::transfer::error::TransferError;
-use crate::transport::{Handle, PathSample, Streams, Transport};
+use crate::session_error::SessionError;
 
 /// Body of a data frame, bytes: what the source can be late by when the time is up.
 const FRAME_BYTES: usize = 64 * 1024;
@@ -43,7 +42,7 @@ pub async fn source<T: Transport>(
     request: &Request,
     beside: Option<Arc<dyn Streams>>,
     on_count: impl FnMut(&Measured),
-) -> Result<Measured, TransferError> {
+) -> Result<Measured, SessionError> {
     let progress = Arc::new(Progress::default());
     let mut emit = Box::pin(async {
         match &beside {
@@ -59,8 +58,8 @@ pub async fn source<T: Transport>(
                 Ok(()) => listen.await?,
                 // The peer may have said why; if not, the error of the connection stands.
                 Err(error) => return match timeout(CLOSE_WAIT_MAX, &mut listen).await {
-                    Ok(Err(reason @ TransferError::Refused(_))) => Err(reason),
-                    _ => Err(TransferError::Connection(error)),
+                    Ok(Err(reason @ SessionError::Refused(_))) => Err(reason),
+                    _ => Err(SessionError::Connection(error)),
                 },
             },
         }
@@ -143,7 +142,7 @@ async fn listen<T: Transport>(
     reader: &mut BufReader<Handle<T>>,
     (request, progress): (&Request, &Progress),
     mut on_count: impl FnMut(&Measured),
-) -> Result<Measured, TransferError> {
+) -> Result<Measured, SessionError> {
     let mut body = Vec::new();
     let mut measured = Measured::default();
     loop {

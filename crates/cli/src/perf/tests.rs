@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use dfcp_files::refuse;
+use dfcp_files::transport::{DataDatagrams, FoundRate, Losses, PathSample, Phase, Transport, Wasted};
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::ToSender;
 use dfcp_framing::frame::{HEADER_BYTES, Service, kind};
@@ -16,11 +18,10 @@ use tokio::sync::mpsc;
 use super::server::Outcome;
 use super::{Measured, client, intervals, server};
 use crate::args::Parameters;
+use crate::connection_text::rate_advice;
 use crate::limits::PERF_AHEAD_BYTES_MIN;
 use crate::path_frame::{decode_path, encode_path};
-use crate::transfer::error::TransferError;
-use crate::transfer::receive::refuse;
-use crate::transport::{DataDatagrams, FoundRate, Losses, PathSample, Phase, Transport, Wasted};
+use crate::session_error::SessionError;
 
 mod bidir;
 mod messages;
@@ -32,7 +33,7 @@ fn run<F: Future>(future: F) -> F::Output {
 }
 
 /// A server which was started without `--set`.
-async fn serve<T: Transport>(connection: T) -> Result<(Request, Measured), TransferError> {
+async fn serve<T: Transport>(connection: T) -> Result<(Request, Measured), SessionError> {
     server::session(connection, &Parameters::default()).await.map(data_of)
 }
 
@@ -82,7 +83,7 @@ fn a_peer_that_dies_is_an_error_on_both_sides() {
             drop(there);
         };
         let (client, ()) = tokio::join!(client::session(here, &request, |_| {}), respond);
-        assert!(matches!(client, Err(TransferError::PeerClosed)), "{client:?}");
+        assert!(matches!(client, Err(SessionError::PeerClosed)), "{client:?}");
     });
 }
 
@@ -99,7 +100,7 @@ fn a_server_which_claims_other_bytes_is_not_believed() {
         there.write_all(&claim).await.unwrap();
     };
     let (client, ()) = run(async { tokio::join!(client::session(here, &request, |_| {}), respond) });
-    assert!(matches!(client, Err(TransferError::Protocol(_))), "{client:?}");
+    assert!(matches!(client, Err(SessionError::Protocol(_))), "{client:?}");
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn a_busy_server_says_so() {
         let request = Request { raw, ..request(reverse, 1_000_000) };
         let busy = refuse(there, Service::Perf, Failure::new(FailureCode::Busy, "busy"));
         let (client, ()) = run(async { tokio::join!(client::session(here, &request, |_| {}), busy) });
-        assert!(matches!(&client, Err(TransferError::Refused(why)) if why.sentence == "busy"), "{client:?}");
+        assert!(matches!(&client, Err(SessionError::Refused(why)) if why.sentence == "busy"), "{client:?}");
     }
 }
 
@@ -166,7 +167,7 @@ fn intervals_count_their_own_time_and_add_up_to_the_total() {
 }
 
 /// A server which answers with `claims` before anything was sent.
-fn believed(claims: &[Count]) -> Result<Measured, TransferError> {
+fn believed(claims: &[Count]) -> Result<Measured, SessionError> {
     let request = request(false, 1000);
     let (here, mut there) = duplex(100);
     let respond = async {
@@ -185,7 +186,7 @@ fn nobody_receives_more_than_was_sent() {
     let more = 10_000_000;
     for stage in [Stage::Running, Stage::Ended, Stage::TimeUp] {
         let client = believed(&[Count { stage, bytes: more, elapsed_us: 1 }]);
-        assert!(matches!(client, Err(TransferError::Protocol(_))), "{stage:?}: {client:?}");
+        assert!(matches!(client, Err(SessionError::Protocol(_))), "{stage:?}: {client:?}");
     }
 }
 
@@ -215,7 +216,7 @@ fn counts_do_not_shrink_and_do_not_outlast_the_measurement() {
         let (client, ()) = run(async { tokio::join!(client::session(here, &request, |_| {}), respond) });
         match client {
             Ok(measured) => assert!(is_possible && measured.bytes == 1000, "{claims:?}: {measured:?}"),
-            Err(error) => assert!(!is_possible && matches!(error, TransferError::Protocol(_)), "{claims:?}: {error}"),
+            Err(error) => assert!(!is_possible && matches!(error, SessionError::Protocol(_)), "{claims:?}: {error}"),
         }
     }
 }
@@ -400,7 +401,7 @@ fn a_client_of_another_version_can_read_which_one_is_spoken() {
         read.unwrap();
         (server, heard)
     });
-    assert!(matches!(server, Err(TransferError::Protocol(_))), "{server:?}");
+    assert!(matches!(server, Err(SessionError::Protocol(_))), "{server:?}");
     assert_eq!(heard, Service::Perf.preamble());
 }
 
@@ -414,7 +415,7 @@ fn an_empty_data_frame_is_no_data() {
         here.write_all(&opening).await.unwrap();
         serve(there).await
     });
-    assert!(matches!(server, Err(TransferError::Protocol(_))), "{server:?}");
+    assert!(matches!(server, Err(SessionError::Protocol(_))), "{server:?}");
 }
 
 #[test]
@@ -528,7 +529,7 @@ proptest! {
         prop_assert_eq!(decoded, path);
         // Nonsense from a peer is shown as some share, and overflows nothing.
         let _shown = Measured { bytes: 1, seconds: 1.0, path: Some(decoded), ..Measured::default() }.whole().describe(true);
-        prop_assert_eq!(decoded.advice().is_some(), carried_rate_bps.is_some());
+        prop_assert_eq!(rate_advice(&decoded).is_some(), carried_rate_bps.is_some());
         prop_assert!(decoded.waste().is_none_or(|waste| (0.0..=1.0).contains(&waste.share)));
     }
 

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use dfcp_files::limits::RECEIVER_SILENCE_MAX;
+use dfcp_files::reading::read_preamble;
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::frame::Service;
 use dfcp_framing::limits::DATA_BYTES_MAX;
 use dfcp_framing::messages::Worth;
@@ -11,13 +14,10 @@ use tokio::time::{sleep, timeout};
 use super::args::PipeUdpArgs;
 use super::carry::{AGAIN_AFTER, Carried, Carrying, carry};
 use super::local::Local;
-use crate::limits::RECEIVER_SILENCE_MAX;
 use crate::net::{self, Connected};
 use crate::qlog::Side;
+use crate::session_error::SessionError;
 use crate::stop::Stop;
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::read_preamble;
-use crate::transport::{Handle, Transport};
 use crate::{contact, output};
 
 /// Carries until it is told to stop. A connection that breaks is opened again.
@@ -75,16 +75,16 @@ pub(super) async fn session<T: Transport>(
     local: Arc<Local>,
     carrying: &Carrying,
     stop: Stop,
-) -> Result<Carried, TransferError> {
+) -> Result<Carried, SessionError> {
     let handle = Handle::new(connection);
     let mut opening = Service::Pipe.preamble().to_vec();
     carrying.worth.encode_pipe(&mut opening);
     let mut writer = handle.clone();
-    writer.write_all(&opening).await.map_err(TransferError::Connection)?;
-    writer.flush().await.map_err(TransferError::Connection)?;
+    writer.write_all(&opening).await.map_err(SessionError::Connection)?;
+    writer.flush().await.map_err(SessionError::Connection)?;
     let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
     timeout(RECEIVER_SILENCE_MAX, read_preamble(&mut reader, Service::Pipe))
         .await
-        .map_err(|_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() })??;
+        .map_err(|_| SessionError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() })??;
     carry(handle, reader, local, carrying, stop).await
 }

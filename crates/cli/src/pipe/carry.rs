@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::messages::Worth;
 use serde_json::json;
 use tokio::io::BufReader;
@@ -14,9 +15,8 @@ use super::release::{Order, Release};
 use crate::limits::{PIPE_DATAGRAM_BYTES_MAX, PIPE_REPORT_INTERVAL, PIPE_SHOWN_INTERVAL};
 use crate::messages::{Exchange, Figures, Incoming, Outgoing, Talk};
 use crate::output;
+use crate::session_error::SessionError;
 use crate::stop::Stop;
-use crate::transfer::error::TransferError;
-use crate::transport::{Handle, Transport};
 
 /// Settings of this end.
 #[derive(Debug, Clone)]
@@ -55,8 +55,8 @@ pub(super) async fn carry<T: Transport>(
     local: Arc<Local>,
     carrying: &Carrying,
     stop: Stop,
-) -> Result<Carried, TransferError> {
-    let without = || TransferError::Unsuited("a classic connection has no messages".to_owned());
+) -> Result<Carried, SessionError> {
+    let without = || SessionError::Unsuited("a classic connection has no messages".to_owned());
     let session = handle.messages().ok_or_else(without)?;
     let outgoing = Arc::new(Outgoing::new(session.clone(), carrying.worth));
     let incoming = Arc::new(Incoming::new(session));
@@ -90,7 +90,7 @@ pub(super) async fn carry<T: Transport>(
 }
 
 /// Sends what comes from the programs here, until something fails.
-async fn take_in(local: &Local, outgoing: &Outgoing) -> TransferError {
+async fn take_in(local: &Local, outgoing: &Outgoing) -> SessionError {
     let mut buffer = vec![0; PIPE_DATAGRAM_BYTES_MAX];
     loop {
         match local.receive(&mut buffer).await {
@@ -101,7 +101,7 @@ async fn take_in(local: &Local, outgoing: &Outgoing) -> TransferError {
                     std::future::pending::<()>().await;
                 }
             }
-            Err(error) => return TransferError::Local(error),
+            Err(error) => return SessionError::Local(error),
         }
     }
 }

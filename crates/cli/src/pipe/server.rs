@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dfcp_files::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
+use dfcp_files::reading::{read_frame, read_preamble};
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::{Service, kind};
 use dfcp_framing::limits::DATA_BYTES_MAX;
@@ -16,15 +19,12 @@ use super::carry::{Carried, Carrying, carry};
 use super::local::Local;
 use super::release::Order;
 use crate::admission::{Admission, Ways};
-use crate::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
 use crate::monitor::{self, Monitor};
 use crate::qlog::Side;
 use crate::serving::{Serving, ServingEnd, serve};
+use crate::session_error::SessionError;
 use crate::stats::StatsLine;
 use crate::stop::Stop;
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::{read_frame, read_preamble};
-use crate::transport::{Handle, Transport};
 use crate::{listening, net, output};
 
 /// Serves pipes until it is told to stop, or with `--once` one.
@@ -87,30 +87,30 @@ pub(super) async fn session<T: Transport>(
     (peer, output): (&str, &str),
     (order, json): (Order, bool),
     stop: Stop,
-) -> Result<Carried, TransferError> {
+) -> Result<Carried, SessionError> {
     let handle = Handle::new(connection);
     let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
     let mut writer = handle.clone();
-    writer.write_all(&Service::Pipe.preamble()).await.map_err(TransferError::Connection)?;
-    writer.flush().await.map_err(TransferError::Connection)?;
-    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+    writer.write_all(&Service::Pipe.preamble()).await.map_err(SessionError::Connection)?;
+    writer.flush().await.map_err(SessionError::Connection)?;
+    let silent = |_| SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     if let Err(error) = timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Pipe)).await.map_err(silent)? {
         // An orderly end lets a caller of another version read ours and say so.
         let _ = timeout(CLOSE_WAIT_MAX, writer.shutdown()).await;
-        return Err(error);
+        return Err(error.into());
     }
     let mut body = Vec::new();
     let worth = match timeout(SENDER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)?? {
         Some(kind::PIPE_OPEN) => Worth::decode_pipe(&body)?,
         Some(other) => return Err(ProtocolError::UnknownFrame { kind: other }.into()),
-        None => return Err(TransferError::PeerClosed),
+        None => return Err(SessionError::PeerClosed),
     };
-    let local = Local::call(output).await.map_err(|error| TransferError::Unsuited(format!("{error:#}")))?;
+    let local = Local::call(output).await.map_err(|error| SessionError::Unsuited(format!("{error:#}")))?;
     let carrying = Carrying { worth, order, json, peer: peer.to_owned() };
     carry(handle, reader, Arc::new(local), &carrying, stop).await
 }
 
-fn report(peer: &str, outcome: &Result<Carried, TransferError>, json: bool) {
+fn report(peer: &str, outcome: &Result<Carried, SessionError>, json: bool) {
     match outcome {
         Ok(carried) => carried.tell(peer, json),
         Err(error) if json => {

@@ -15,8 +15,8 @@ use super::carry::{Carried, Carrying};
 use super::local::Local;
 use super::{Order, caller, server};
 use crate::messages::loopback::pair;
+use crate::session_error::SessionError;
 use crate::stop::Stop;
-use crate::transfer::error::TransferError;
 
 /// A test which waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -38,11 +38,7 @@ async fn receive(socket: &UdpSocket) -> Vec<u8> {
 }
 
 /// The served end, which hands on to `output`.
-fn serve(
-    there: Stream,
-    output: &UdpSocket,
-    stop: Stop,
-) -> impl Future<Output = Result<Carried, TransferError>> + use<> {
+fn serve(there: Stream, output: &UdpSocket, stop: Stop) -> impl Future<Output = Result<Carried, SessionError>> + use<> {
     let output = output.local_addr().unwrap().to_string();
     async move { server::session(there, ("here", &output), (Order::Kept, false), stop).await }
 }
@@ -170,7 +166,7 @@ async fn a_caller_which_lies_is_turned_away() {
         here.write_all(&bytes).await.unwrap();
         here.flush().await.unwrap();
         let error = timeout(PATIENCE, served).await.unwrap().unwrap().unwrap_err();
-        assert!(matches!(error, TransferError::Protocol(_)), "{what}: {error}");
+        assert!(matches!(error, SessionError::Protocol(_)), "{what}: {error}");
     }
 }
 
@@ -188,5 +184,5 @@ async fn a_peer_that_is_gone_is_an_error_and_not_an_end() {
     there.flush().await.unwrap();
     drop(there);
     let error = timeout(PATIENCE, called).await.unwrap().unwrap().unwrap_err();
-    assert!(matches!(error, TransferError::Connection(_) | TransferError::PeerClosed), "{error}");
+    assert!(matches!(error, SessionError::Connection(_) | SessionError::PeerClosed), "{error}");
 }

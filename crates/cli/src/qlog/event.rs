@@ -168,7 +168,7 @@ fn dropped(datagram: Option<&Datagram>, bytes: u64, why: &Dropped) -> Value {
 
 fn keys_agreed(identity: &Identity) -> Value {
     let peer = identity.peer.as_ref().map(PublicKey::fingerprint).as_ref().map(Fingerprint::to_string);
-    json!({ "pattern": identity.pattern.name(), "cipher": crate::seal::cipher_name(identity.cipher), "peer": peer })
+    json!({ "pattern": identity.pattern.name(), "cipher": dfcp_files::cipher_name(identity.cipher), "peer": peer })
 }
 
 fn milliseconds(duration: Duration) -> f64 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::ensure;
-use dfcp_framing::frame::Service;
+use dfcp_files::{Receiver, Target, TransferError};
 
 use crate::args::ReceiveArgs;
 use crate::net;
@@ -12,9 +12,6 @@ use crate::output;
 use crate::progress::Display;
 use crate::retry::{self, Account, Failed};
 use crate::stop::{Interrupted, Stop};
-use crate::transfer::error::TransferError;
-use crate::transfer::receive::receive_over;
-use crate::transfer::target::Target;
 
 /// Calls the sender at `from`, and receives what it sends into `target`.
 pub(super) async fn run(args: &ReceiveArgs, from: &str, target: Target, stop: Stop) -> anyhow::Result<()> {
@@ -30,9 +27,10 @@ pub(super) async fn run(args: &ReceiveArgs, from: &str, target: Target, stop: St
     let account = Account::new(Display::new(&output::bars(), &first.peer, args.json, true), !limit.is_zero());
     // The reader of standard output must learn that a file came.
     let stored_min = u64::from(matches!(target, Target::Stream(_)));
+    let receiver = Receiver::new(target).from_called().observer(Arc::clone(&account) as _);
     let session = |Answered { stream, peer }| {
         net::announce_peer(&stream, &peer, args.json);
-        receive_over(stream, Service::FilesToCaller, target.clone(), Arc::clone(&account) as _, stop.clone())
+        receiver.receive(stream).finish_unless(stop.requested())
     };
     match retry::run(first, &redial, limit, &*account, &stop, session).await {
         Ok(report) => {

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::Context;
+use dfcp_files::{Found, Partials};
 use dfcp_framing::{printable_bytes, printable_path};
 use serde_json::json;
 
 use crate::output;
-use crate::transfer::store::{Found, Partials};
 use crate::units::human_bytes;
 
 /// Lists the unfinished files of all senders.

@@ -4,15 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dfcp_files::{EntryOutcome, Observer, Report, Skipped, Snapshot, TransferError};
 use tokio::time::Instant;
 
 use super::Watch;
 use crate::limits::CONFIRMED_KNOWN_MAX;
 use crate::outage::OutageFigures;
 use crate::progress::Display;
-use crate::transfer::error::TransferError;
-use crate::transfer::silence::Silence;
-use crate::transfer::{EntryOutcome, Observer, Report, Skipped, Snapshot};
+use crate::silence::Silence;
 
 /// Counts what was confirmed once, in whichever session, and shows all sessions as one transfer. Each session meets every entry again, so what
 /// failed or was skipped is told by the last one.

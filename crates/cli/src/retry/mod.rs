@@ -4,7 +4,7 @@
 //!
 //! A session may come back to life after a silence, so the peer is called *beside* it: the first of the two that hears from the peer goes
 //! on, and an outage that is shorter than the idle timeout costs nothing. Errors that another session would meet as well end the transfer
-//! (`causes.rs`).
+//! ([`TransferError::may_be_resumed`]).
 
 mod account;
 mod calls;
@@ -15,19 +15,19 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use dfcp_files::limits::REPORT_INTERVAL;
+use dfcp_files::{Report, TransferError};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 pub use self::account::Account;
 use self::calls::Calls;
 pub use self::calls::{CallFailure, Caller};
-pub use self::causes::{is_transient_call, is_transient_loss};
+pub use self::causes::is_transient_call;
 use self::schedule::Schedule;
-use crate::limits::{REPORT_INTERVAL, SESSION_SILENCE_MAX, SESSION_SILENCE_MORE};
+use crate::limits::{SESSION_SILENCE_MAX, SESSION_SILENCE_MORE};
 use crate::outage::OutageFigures;
 use crate::output::human_seconds;
 use crate::stop::Stop;
-use crate::transfer::Report;
-use crate::transfer::error::TransferError;
 
 /// Follows the sessions of a transfer, and shows the time between them.
 pub trait Watch: Send + Sync {
@@ -93,7 +93,7 @@ impl Failed {
         explain: impl FnOnce(anyhow::Error) -> anyhow::Error,
     ) -> anyhow::Error {
         match self {
-            Self::Session(error) => match why_not_again.filter(|_| is_transient_loss(&error)) {
+            Self::Session(error) => match why_not_again.filter(|_| error.may_be_resumed()) {
                 Some(why) => anyhow::anyhow!("{error}; {why}"),
                 None => explain(error.into()),
             },
@@ -212,7 +212,7 @@ impl<C: Caller> Outages<'_, C> {
     /// lost.
     fn goes_on_after(&self, error: &TransferError) -> bool {
         let is_refused = self.is_first && matches!(error, TransferError::Refused(_)) && !self.watch.has_progressed();
-        !self.limit.is_zero() && is_transient_loss(error) && !is_refused
+        !self.limit.is_zero() && error.may_be_resumed() && !is_refused
     }
 
     fn begin(&mut self) -> Outage<C::Connection> {

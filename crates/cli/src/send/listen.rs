@@ -5,6 +5,8 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use anyhow::ensure;
+use dfcp_files::transport::{Acceptor, Transport};
+use dfcp_files::{Root, SendOptions, Sender, TransferError, refuse};
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::frame::Service;
 use serde_json::Value;
@@ -21,11 +23,6 @@ use crate::serving::observer::SessionObserver;
 use crate::serving::{Serving, ServingEnd, serve};
 use crate::stats::StatsLine;
 use crate::stop::{Interrupted, Stop};
-use crate::transfer::error::TransferError;
-use crate::transfer::receive::refuse;
-use crate::transfer::source::Root;
-use crate::transfer::{SendOptions, send};
-use crate::transport::{Acceptor, Transport};
 use crate::{listening, net, output};
 
 /// Service spoken on the connections.
@@ -116,8 +113,8 @@ async fn session<T: Transport>(
     let mut opening = Opening::new(connection);
     let outcome = match greet(&mut opening).await {
         Ok(()) => {
-            let options = SendOptions { service: SERVICE, ..options };
-            observer.watch(send::send(opening, roots, options, Arc::clone(&observer) as _)).await
+            let sender = Sender::from(options).to_caller().observer(Arc::clone(&observer) as _);
+            observer.watch(sender.send(opening, roots).finish()).await
         }
         Err(error) => {
             refuse(opening, SERVICE, Failure::new(FailureCode::Unsuited, error.to_string())).await;

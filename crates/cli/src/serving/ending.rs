@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use dfcp::{ConnectionError, PublicKey};
+use dfcp_files::TransferError;
 
 use crate::admission::By;
 use crate::limits::RETURNS_SOON;
-use crate::retry::is_transient_loss;
-use crate::transfer::error::TransferError;
 
 /// The end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +34,7 @@ impl SessionEnd {
         match error {
             TransferError::Displaced => Self::Left,
             TransferError::Connection(error) if is_silence(error) => Self::Lost,
-            error if is_transient_loss(error) => Self::Left,
+            error if error.may_be_resumed() => Self::Left,
             _ => Self::Incomplete,
         }
     }

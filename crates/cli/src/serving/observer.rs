@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dfcp_files::{EntryOutcome, Observer, Report, Skipped, Snapshot, TransferError};
 use indicatif::MultiProgress;
 use serde_json::json;
 
@@ -9,8 +10,6 @@ use super::ending::SessionEnd;
 use crate::monitor::{self, Outcome};
 use crate::output;
 use crate::progress::Display;
-use crate::transfer::error::TransferError;
-use crate::transfer::{EntryOutcome, Observer, Report, Skipped, Snapshot};
 
 /// Shows a session, counts it and writes it down.
 #[derive(Debug)]

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use dfcp_files::Seal;
+use dfcp_files::reading::{read_frame, read_preamble};
 use dfcp_framing::files::ToSender;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::sync::{Notify, mpsc};
@@ -19,8 +21,6 @@ use crate::audit::tests::Disk;
 use crate::identity::{AuthorizedList, ConfigDir};
 use crate::limits::{OPENING_MAX, PAIRING_WRONG_MAX, SESSION_SILENCE_MAX, UNADMITTED_MAX};
 use crate::pairing::{Code, pair_as_sender};
-use crate::seal::Seal;
-use crate::transfer::reading::{read_frame, read_preamble};
 
 /// A connection in memory from an address.
 pub(crate) struct From(Sealed, IpAddr);

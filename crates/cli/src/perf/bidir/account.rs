@@ -4,17 +4,18 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dfcp_files::limits::RECEIVER_SILENCE_MAX;
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::perf::{Count, Request, Stage};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Both;
-use crate::limits::{PERF_OVERTIME_MAX, RECEIVER_SILENCE_MAX};
+use crate::limits::PERF_OVERTIME_MAX;
 use crate::perf::sink::Shared;
 use crate::perf::source::Progress;
 use crate::perf::{Measured, Side};
-use crate::transport::{Handle, Transport};
 
 /// Knowledge of this side about both directions.
 pub(super) struct Account<'a, T> {
@@ -123,6 +124,6 @@ impl<'a, T: Transport> Account<'a, T> {
     }
 }
 
-fn measured(count: &Count, path: Option<crate::transport::PathSample>) -> Measured {
+fn measured(count: &Count, path: Option<dfcp_files::transport::PathSample>) -> Measured {
     Measured { bytes: count.bytes, seconds: count.seconds(), path, ..Measured::default() }
 }

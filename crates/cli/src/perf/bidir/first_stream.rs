@@ -2,6 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use dfcp_files::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
+use dfcp_files::reading::read_frame;
+use dfcp_files::transport::{Handle, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::{kind, with_header};
 use dfcp_framing::perf::{Count, Stage};
@@ -10,12 +13,9 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::Both;
 use super::account::Account;
-use crate::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
 use crate::path_frame::{decode_path, encode_path};
 use crate::perf::{Side, unexpected};
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::read_frame;
-use crate::transport::{Handle, Transport};
+use crate::session_error::SessionError;
 
 /// Takes in what the peer tells, up to the end of its direction.
 ///
@@ -24,8 +24,8 @@ use crate::transport::{Handle, Transport};
 pub(super) async fn hear<T: Transport>(
     account: &Account<'_, T>,
     mut reader: BufReader<Handle<T>>,
-) -> Result<(), TransferError> {
-    let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
+) -> Result<(), SessionError> {
+    let silent = |_| SessionError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
     let (mut is_counted, mut is_ended) = (false, false);
     let mut body = Vec::new();
     while !(is_counted && is_ended) {
@@ -33,7 +33,7 @@ pub(super) async fn hear<T: Transport>(
         // Behind its last count, a peer may have nothing to say until its data ends. Silence is noticed where the data is.
         let frame =
             if is_counted { next.await } else { timeout_at(account.count_due(), next).await.map_err(silent)? };
-        match frame?.ok_or(TransferError::PeerClosed)? {
+        match frame?.ok_or(SessionError::PeerClosed)? {
             kind::PERF_REPORT if !is_counted => is_counted = account.hear(Count::decode(&body)?)?,
             kind::PERF_PATH if !is_ended && account.side == Side::Client => {
                 account.tally.lock().path = Some(decode_path(&body)?);
@@ -49,7 +49,7 @@ pub(super) async fn hear<T: Transport>(
             other => return Err(unexpected(other, &body)),
         }
     }
-    tokio::io::copy(&mut reader, &mut tokio::io::sink()).await.map_err(TransferError::Connection)?;
+    tokio::io::copy(&mut reader, &mut tokio::io::sink()).await.map_err(SessionError::Connection)?;
     Ok(())
 }
 
@@ -61,8 +61,8 @@ pub(super) async fn hear<T: Transport>(
 pub(super) async fn tell<T: Transport>(
     account: &Account<'_, T>,
     mut on_counts: impl FnMut(&Both),
-) -> Result<(), TransferError> {
-    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+) -> Result<(), SessionError> {
+    let silent = |_| SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     let mut writer = account.handle.clone();
     let (mut is_counted, mut is_ended) = (false, false);
     let mut bytes = Vec::new();
@@ -90,7 +90,7 @@ pub(super) async fn tell<T: Transport>(
             writer.write_all(&bytes).await?;
             writer.flush().await
         };
-        timeout(SENDER_SILENCE_MAX, write).await.map_err(silent)?.map_err(TransferError::Connection)?;
+        timeout(SENDER_SILENCE_MAX, write).await.map_err(silent)?.map_err(SessionError::Connection)?;
         if let Some(count) = count.filter(|count| count.stage != Stage::Running) {
             is_counted = true;
             account.told(count);

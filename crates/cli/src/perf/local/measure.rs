@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use dfcp::{Cipher, Ciphers, Config, Credentials, Listener, PeerKey, Rate, Stream};
+use dfcp_files::limits::REPORT_INTERVAL;
+use dfcp_files::transport::{PathSample, Transport};
 use dfcp_framing::limits::DATA_BYTES_MAX;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::limits::{PERF_LOCAL_OVERTIME_MAX, REPORT_INTERVAL};
+use crate::limits::PERF_LOCAL_OVERTIME_MAX;
 use crate::perf::Measured;
-use crate::transport::{PathSample, Transport};
 use crate::units::{human_bytes, human_rate};
 
 /// Longest run of a connection before it is measured: until both ends have their buffers and the rate is steady. A short

@@ -1,13 +1,13 @@
 use std::time::Duration;
 
 use dfcp::Cipher;
+use dfcp_files::transport::{DataDatagrams, PathSample, Wasted};
 use serde_json::Value;
 
 use super::measure::{Figures, Protection};
 use super::{protections, table};
 use crate::args::PerfLocalArgs;
 use crate::perf::Measured;
-use crate::transport::{DataDatagrams, PathSample, Wasted};
 
 const SEALED: Protection = Protection::Sealed(Cipher::Aes128Gcm);
 

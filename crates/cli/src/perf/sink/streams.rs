@@ -3,6 +3,9 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use dfcp_files::limits::SENDER_SILENCE_MAX;
+use dfcp_files::reading::read_frame;
+use dfcp_files::transport::{Handle, RecvStream, Streams, Transport};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::frame::kind;
 use dfcp_framing::limits::DATA_BYTES_MAX;
@@ -11,12 +14,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::Shared;
-use crate::limits::SENDER_SILENCE_MAX;
 use crate::path_frame::decode_path;
 use crate::perf::unexpected;
-use crate::transfer::error::TransferError;
-use crate::transfer::reading::read_frame;
-use crate::transport::{Handle, RecvStream, Streams, Transport};
+use crate::session_error::SessionError;
 
 /// Counts what comes over these streams until each has ended, and takes the frames of the first one up to END.
 pub(super) async fn absorb<T: Transport>(
@@ -24,7 +24,7 @@ pub(super) async fn absorb<T: Transport>(
     beside: &dyn Streams,
     streams: u16,
     tally: &Arc<Shared>,
-) -> Result<(), TransferError> {
+) -> Result<(), SessionError> {
     let mut told = pin!(take_frames(reader, tally));
     let mut counted = pin!(count_all(beside, streams, tally));
     tokio::select! {
@@ -43,10 +43,10 @@ pub(super) async fn absorb<T: Transport>(
     Ok(())
 }
 
-async fn take_frames<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared) -> Result<(), TransferError> {
+async fn take_frames<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared) -> Result<(), SessionError> {
     let mut body = Vec::new();
     loop {
-        match read_frame(reader, &mut body).await?.ok_or(TransferError::PeerClosed)? {
+        match read_frame(reader, &mut body).await?.ok_or(SessionError::PeerClosed)? {
             kind::PERF_PATH => tally.lock().path = Some(decode_path(&body)?),
             kind::END => return Ok(()),
             other => return Err(unexpected(other, &body)),
@@ -62,19 +62,19 @@ pub(in crate::perf) async fn count_all(
     beside: &dyn Streams,
     streams: u16,
     tally: &Arc<Shared>,
-) -> Result<(), TransferError> {
+) -> Result<(), SessionError> {
     // Dropped with this future, they read no more.
     let mut counting = JoinSet::new();
     for _ in 0..streams {
         let stream = timeout(SENDER_SILENCE_MAX, beside.accept()).await.map_err(silent)?;
-        counting.spawn(count(stream.ok_or(TransferError::PeerClosed)?, Arc::clone(tally)));
+        counting.spawn(count(stream.ok_or(SessionError::PeerClosed)?, Arc::clone(tally)));
     }
     let mut surplus = pin!(beside.accept());
     let mut is_open = true;
     loop {
         tokio::select! {
             counted = counting.join_next() => match counted {
-                Some(counted) => counted.map_err(|error| TransferError::Connection(error.into()))??,
+                Some(counted) => counted.map_err(|error| SessionError::Connection(error.into()))??,
                 None => return Ok(()),
             },
             stream = &mut surplus, if is_open => match stream {
@@ -86,17 +86,17 @@ pub(in crate::perf) async fn count_all(
 }
 
 /// All bytes of the stream are data.
-async fn count(mut stream: RecvStream, tally: Arc<Shared>) -> Result<(), TransferError> {
+async fn count(mut stream: RecvStream, tally: Arc<Shared>) -> Result<(), SessionError> {
     let mut buffer = vec![0; DATA_BYTES_MAX];
     loop {
         let read = timeout(SENDER_SILENCE_MAX, stream.read(&mut buffer)).await.map_err(silent)?;
-        match read.map_err(TransferError::Connection)? {
+        match read.map_err(SessionError::Connection)? {
             0 => return Ok(()),
             bytes => tally.lock().add(Instant::now(), bytes as u64),
         }
     }
 }
 
-fn silent(_: tokio::time::error::Elapsed) -> TransferError {
-    TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() }
+fn silent(_: tokio::time::error::Elapsed) -> SessionError {
+    SessionError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() }
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dfcp::StreamError;
+use dfcp_files::limits::{RECEIVER_SILENCE_MAX, REPORT_INTERVAL};
+use dfcp_files::transport::{Handle, SendStream, Streams, Transport};
 use dfcp_framing::perf::Request;
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use super::{FRAME_BYTES, LOOK_INTERVAL, Progress, data_frame, end, is_far_ahead, write_path};
-use crate::limits::{RECEIVER_SILENCE_MAX, REPORT_INTERVAL};
-use crate::transport::{Handle, SendStream, Streams, Transport};
 
 /// Least that is written to a stream at once, bytes: with many streams, they are late by little together.
 const PIECE_BYTES_MIN: usize = 4 << 10;

@@ -2,24 +2,26 @@
 
 use std::time::Duration;
 
+use dfcp_files::limits::{RECEIVER_SILENCE_MAX, SENDER_SILENCE_MAX};
+use dfcp_files::transport::Streams;
+use dfcp_files::transport::memory::{self, Memory};
 use dfcp_framing::error::ProtocolError;
 use dfcp_framing::limits::{DATA_BYTES_MAX, PERF_STREAMS_MAX};
 use tokio::time::{Instant, sleep};
 
 use super::streams::connection;
 use super::*;
-use crate::limits::{PERF_OVERTIME_MAX, PERF_TAIL_MAX, RECEIVER_SILENCE_MAX, SENDER_SILENCE_MAX};
+use crate::limits::{PERF_OVERTIME_MAX, PERF_TAIL_MAX};
 use crate::perf::Side;
 use crate::perf::bidir::Both;
 use crate::perf::bidir::shown::{self, BothIntervals};
-use crate::transport::Streams;
-use crate::transport::memory::{self, Memory};
+use crate::session_error::SessionError;
 
 fn both(streams: u16, bytes: u64) -> Request {
     Request { direction: Direction::Both, streams, ..request(false, bytes) }
 }
 
-async fn serve_both<T: Transport>(connection: T) -> Result<Both, TransferError> {
+async fn serve_both<T: Transport>(connection: T) -> Result<Both, SessionError> {
     let served = server::session(connection, &Parameters::default()).await?;
     let Outcome::Both(_, both) = served else { panic!("{served:?}") };
     Ok(*both)
@@ -111,7 +113,7 @@ fn a_connection_without_streams_cannot_have_both_directions() {
         (client, serve_both(there).await)
     });
     assert!(client.unwrap_err().to_string().contains("leave --bidir away"));
-    assert!(matches!(server, Err(TransferError::Unsuited(_))), "{server:?}");
+    assert!(matches!(server, Err(SessionError::Unsuited(_))), "{server:?}");
 }
 
 #[test]
@@ -120,7 +122,7 @@ fn a_busy_server_says_so_before_any_data() {
     let busy = refuse(there, Service::Perf, Failure::new(FailureCode::Busy, "busy"));
     let request = both(1, 1000);
     let (client, ()) = run(async { tokio::join!(client::both_session(here, &request, |_| {}), busy) });
-    assert!(matches!(&client, Err(TransferError::Refused(why)) if why.sentence == "busy"), "{client:?}");
+    assert!(matches!(&client, Err(SessionError::Refused(why)) if why.sentence == "busy"), "{client:?}");
 }
 
 const END: [u8; 9] = [kind::END, 0, 0, 0, 4, 0, 0, 0, 0];
@@ -175,7 +177,7 @@ fn attacked(
     side: Side,
     request: Request,
     attack: impl AsyncFnOnce(&mut Peer),
-) -> (Result<Both, TransferError>, Duration) {
+) -> (Result<Both, SessionError>, Duration) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let (here, there) = memory::connection_both_ways(4, 100_000);
@@ -224,7 +226,7 @@ fn a_peer_that_counts_what_cannot_be_is_not_believed() {
                 }
                 peer.stay().await;
             });
-            let is_found = matches!(victim, Err(TransferError::Protocol(ProtocolError::Summary)));
+            let is_found = matches!(victim, Err(SessionError::Protocol(ProtocolError::Summary)));
             assert!(is_found, "{what}, {side:?}: {victim:?}");
         }
     }
@@ -240,7 +242,7 @@ fn an_end_is_not_counted_before_it() {
             peer.count(Count { stage: Stage::Ended, bytes: 131_072, elapsed_us: 1 }).await;
             peer.stay().await;
         });
-        assert!(matches!(victim, Err(TransferError::Protocol(ProtocolError::Summary))), "{side:?}: {victim:?}");
+        assert!(matches!(victim, Err(SessionError::Protocol(ProtocolError::Summary))), "{side:?}: {victim:?}");
     }
 }
 
@@ -270,7 +272,7 @@ fn frames_where_none_are_allowed_are_refused() {
                 peer.say(&says).await;
                 peer.stay().await;
             });
-            assert!(matches!(victim, Err(TransferError::Protocol(_))), "{what}, {side:?}: {victim:?}");
+            assert!(matches!(victim, Err(SessionError::Protocol(_))), "{what}, {side:?}: {victim:?}");
             // At once, or after the time in which the peer may give a reason.
             assert!(took <= Duration::from_secs(3), "{what}, {side:?}: {took:?}");
         }
@@ -287,7 +289,7 @@ fn a_peer_that_opens_more_streams_than_agreed_is_refused() {
             }
             peer.stay().await;
         });
-        let is_found = matches!(victim, Err(TransferError::Protocol(ProtocolError::TooManyStreams)));
+        let is_found = matches!(victim, Err(SessionError::Protocol(ProtocolError::TooManyStreams)));
         assert!(is_found, "{side:?}: {victim:?}");
     }
 }
@@ -309,7 +311,7 @@ fn a_peer_without_data_is_not_waited_for_for_ever() {
             };
             endless.await;
         });
-        assert!(matches!(victim, Err(TransferError::Silent { .. })), "{side:?} {opens} {counts}: {victim:?}");
+        assert!(matches!(victim, Err(SessionError::Silent { .. })), "{side:?} {opens} {counts}: {victim:?}");
         let most = request.duration + PERF_OVERTIME_MAX + RECEIVER_SILENCE_MAX + Duration::from_secs(3);
         assert!(took <= most, "{side:?} {opens} {counts}: {took:?}");
     }
@@ -329,7 +331,7 @@ fn a_peer_that_has_counted_all_and_sends_nothing_is_not_waited_for_for_ever() {
             peer.count(Count { stage: Stage::TimeUp, bytes: 1000, elapsed_us: 1 }).await;
             peer.stay().await;
         });
-        assert!(matches!(victim, Err(TransferError::Silent { .. })), "{side:?}: {victim:?}");
+        assert!(matches!(victim, Err(SessionError::Silent { .. })), "{side:?}: {victim:?}");
         assert!(took <= SENDER_SILENCE_MAX + Duration::from_secs(3), "{side:?}: {took:?}");
     }
 }
@@ -384,7 +386,7 @@ fn a_peer_that_stops_half_way_is_an_error() {
                     _ => {}
                 }
             });
-            let is_broken = matches!(victim, Err(TransferError::PeerClosed | TransferError::Connection(_)));
+            let is_broken = matches!(victim, Err(SessionError::PeerClosed | SessionError::Connection(_)));
             assert!(is_broken, "{stop}, {side:?}: {victim:?}");
             assert!(took <= Duration::from_secs(3), "{stop}, {side:?}: {took:?}");
         }
@@ -401,7 +403,7 @@ fn a_peer_that_says_why_it_stops_is_heard() {
         sleep(Duration::from_millis(1)).await;
         peer.say(&refusal).await;
     });
-    assert!(matches!(&victim, Err(TransferError::Refused(why)) if why.sentence == "stopped"), "{victim:?}");
+    assert!(matches!(&victim, Err(SessionError::Refused(why)) if why.sentence == "stopped"), "{victim:?}");
 }
 
 fn at(seconds: f64, bytes: u64) -> Measured {

@@ -7,6 +7,7 @@ use super::*;
 use crate::messages::loopback::pair;
 use crate::messages::{Figures, Incoming};
 use crate::perf::server::Outcome;
+use crate::session_error::SessionError;
 
 fn request(reverse: bool, bytes: u32) -> Request {
     let worth = Worth { within: Duration::from_secs(10), target_ppm: 999_000 };
@@ -77,7 +78,7 @@ fn a_receiver_is_not_told_what_came_of_messages_that_it_does_not_send() {
         Sent { is_final: true, ..Sent::default() }.encode(&mut frames);
         tokio::spawn(lie(there, frames));
         let error = client::messages_session(here, &request(false, 1), |_| {}).await.unwrap_err();
-        assert!(matches!(error, TransferError::Protocol(_)), "{error}");
+        assert!(matches!(error, SessionError::Protocol(_)), "{error}");
     });
 }
 
@@ -96,7 +97,7 @@ fn a_peer_without_messages_is_an_error_and_no_measurement_of_nothing() {
     let (client, server) = run(async {
         tokio::join!(client::messages_session(here, &asked, |_| {}), server::session(there, &parameters))
     });
-    assert!(matches!(client, Err(TransferError::Unsuited(_))) && matches!(server, Err(TransferError::Unsuited(_))));
+    assert!(matches!(client, Err(SessionError::Unsuited(_))) && matches!(server, Err(SessionError::Unsuited(_))));
 }
 
 #[test]

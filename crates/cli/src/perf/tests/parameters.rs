@@ -3,6 +3,7 @@
 use clap::Parser;
 use dfcp::Stream;
 use dfcp::classic::ParameterError;
+use dfcp_files::transport::{Acceptor, Handle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -11,9 +12,9 @@ use crate::admission::opening::Opening;
 use crate::args::{PerfClientArgs, PerfServerArgs, PerfSide};
 use crate::cli::{Cli, Command};
 use crate::net;
-use crate::transport::{Acceptor, Handle};
+use crate::session_error::SessionError;
 
-type Outcome<T> = Result<T, TransferError>;
+type Outcome<T> = Result<T, SessionError>;
 
 fn perf(arguments: &[&str]) -> PerfSide {
     let cli = Cli::try_parse_from([&["dfcp", "perf"], arguments].concat()).unwrap();
@@ -105,10 +106,10 @@ fn a_server_without_its_codec_tells_clients_what_to_give() {
         let case = format!("server {server:?}, client {client:?}");
         let (client, server) = run(measure(server, &[&["--bytes", "300000"], client].concat()));
         assert!(
-            matches!(&client, Err(TransferError::Refused(why)) if why.sentence.contains(advice)),
+            matches!(&client, Err(SessionError::Refused(why)) if why.sentence.contains(advice)),
             "{case}: {client:?}"
         );
-        assert!(matches!(&server, Err(TransferError::Unsuited(why)) if why.contains(advice)), "{case}: {server:?}");
+        assert!(matches!(&server, Err(SessionError::Unsuited(why)) if why.contains(advice)), "{case}: {server:?}");
     }
 }
 
@@ -211,6 +212,6 @@ fn no_data_is_sent_before_the_other_side_says_that_it_does_not_decode() {
             assert_eq!(data.len(), 100_000);
         };
         let (client, ()) = tokio::join!(client::session(here, &request, |_| {}), respond);
-        assert!(matches!(client, Err(TransferError::PeerClosed)), "{client:?}");
+        assert!(matches!(client, Err(SessionError::PeerClosed)), "{client:?}");
     });
 }

@@ -10,7 +10,7 @@ use dfcp_framing::perf::{Count, Request, Stage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 use super::{client, request, run, serve};
-use crate::transfer::error::TransferError;
+use crate::session_error::SessionError;
 
 /// Both ends of a connection on which each may open as many streams as a measurement can have.
 pub(super) async fn connection() -> (Stream, Stream) {
@@ -69,8 +69,8 @@ fn a_connection_without_streams_is_told_so() {
         here.write_all(&opening).await.unwrap();
         (client, serve(there).await)
     });
-    assert!(matches!(client, Err(TransferError::Unsuited(_))), "{client:?}");
-    assert!(matches!(server, Err(TransferError::Unsuited(_))), "{server:?}");
+    assert!(matches!(client, Err(SessionError::Unsuited(_))), "{client:?}");
+    assert!(matches!(server, Err(SessionError::Unsuited(_))), "{server:?}");
 }
 
 /// Data on the first stream, a stream that is reset, one that never comes, and one too many.
@@ -116,7 +116,7 @@ fn a_client_that_does_not_keep_to_its_streams_is_an_error() {
             tokio::join!(serve(there), client).0
         });
         assert!(server.is_err(), "{misdeed}: {server:?}");
-        let is_surplus = matches!(server, Err(TransferError::Protocol(ProtocolError::TooManyStreams)));
+        let is_surplus = matches!(server, Err(SessionError::Protocol(ProtocolError::TooManyStreams)));
         assert_eq!(is_surplus, misdeed == "more", "{misdeed}: {server:?}");
     }
 }
@@ -135,5 +135,5 @@ fn a_server_that_counts_more_than_all_streams_have_is_not_believed() {
         };
         tokio::join!(client::session(here, &asked, |_| {}), server).0
     });
-    assert!(matches!(client, Err(TransferError::Protocol(_))), "{client:?}");
+    assert!(matches!(client, Err(SessionError::Protocol(_))), "{client:?}");
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
+use dfcp_files::reading::{read_frame, read_preamble};
+use dfcp_files::{Receiver, Store, StoreOptions};
 use dfcp_framing::files::{Hello, ToSender};
 use indicatif::MultiProgress;
 use serde_json::json;
@@ -16,9 +18,6 @@ use crate::audit::tests::Disk;
 use crate::identity::AuthorizedList;
 use crate::limits::{PAIRING_GUESSES_MAX, PAIRING_WRONG_MAX, UNADMITTED_MAX};
 use crate::serving::tests::{Street, last_code, settle};
-use crate::transfer::reading::{read_frame, read_preamble};
-use crate::transfer::receive::receive_over;
-use crate::transfer::store::{Store, StoreOptions};
 
 /// Name and content of the secret file.
 const SECRET: &str = "of-nobody-else";
@@ -83,10 +82,9 @@ async fn is_served(it: Listening) {
     let friend = it.street.connect(9, 1);
     let output = it.folder.path().join("output");
     let store = Arc::new(Store::open(&output, StoreOptions::default()).unwrap());
-    let (ask, stop) = Stop::new();
     let shown = Arc::new(crate::progress::Display::new(&MultiProgress::new(), "it", true, false));
-    let received = receive_over(friend, SERVICE, store, shown, stop).await.unwrap();
-    drop(ask);
+    let receiver = Receiver::new(store).from_called().observer(shown);
+    let received = receiver.receive(friend).finish().await.unwrap();
     assert_eq!((received.stored, received.failed), (1, 0));
     assert_eq!(fs::read_to_string(output.join(SECRET)).unwrap(), SECRET);
     it.sender.await.unwrap().unwrap();

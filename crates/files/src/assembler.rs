@@ -1,0 +1,519 @@
+//! Handling of each frame by a receiver: the state between frames, and the answers. Blocking file work, no network.
+
+mod allowance;
+mod bases;
+mod current;
+mod links;
+mod listings;
+mod offers;
+mod prefix;
+mod storing;
+mod tree;
+mod unstored;
+
+use std::fmt;
+use std::sync::Arc;
+
+use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
+use dfcp_framing::files::{Confirmed, Entry, HASH_BYTES, ToReceiver, ToSender};
+use dfcp_framing::names::RelativeName;
+use dfcp_framing::{printable, printable_bytes};
+
+use self::allowance::Allowance;
+use self::bases::{Bases, Offer, Older};
+use self::current::{Current, Receiving};
+use self::links::Links;
+use self::listings::Deletions;
+pub(super) use self::listings::staying;
+pub(crate) use self::prefix::{Poke, Ready};
+use self::storing::{Checkpoints, Storing};
+use self::tree::{OpenDirectory, Tree};
+use super::basis::Alive;
+use super::error::TransferError;
+use super::owner::Owner;
+use super::scope::{NO_REPLACING, Scope};
+use super::store::{Beginning, Changed, Over, Readings, Unpublished};
+use super::target::Target;
+use super::{EntryKind, EntryOutcome, Skipped};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, FILE_STREAMS_MAX};
+
+/// Turns frames into files and verdicts.
+pub(crate) struct Assembler {
+    target: Target,
+    /// The sender, if it can be known again.
+    owner: Option<Owner>,
+    /// The names that it may store.
+    scope: Arc<Scope>,
+    /// Told when more of a beginning was read from the disk.
+    poke: Poke,
+    checkpoints: Checkpoints,
+    stored: u32,
+    failed: u32,
+    allowance: Allowance,
+    /// State of each stream, that of the first one first.
+    streams: Vec<Current>,
+    tree: Tree,
+    /// Directory frames so far.
+    directories: u32,
+    /// Of a sender that has directories to list.
+    deletions: Option<Deletions>,
+    links: Links,
+    /// Every stream has ended, and the account is closed.
+    is_finished: bool,
+    bases: Bases,
+    /// Reads of files that exist, which are limited.
+    readings: Readings,
+    /// Of these, directories which are not open any more, since this was asked for last.
+    closed_directories: usize,
+    /// Number of entries, once the sender has told.
+    entries: Option<u32>,
+    /// Complete entries that wait to become durable together with those that follow, in the order of the verdicts.
+    batch: Vec<(Receipt, Unpublished)>,
+    batch_bytes: u64,
+    /// Directories that have to be durable before anything in them is confirmed.
+    changed: Changed,
+    answers: Vec<ToSender>,
+    outcomes: Vec<EntryOutcome>,
+    /// Names that are kept on purpose, with the reason.
+    skips: Vec<(String, Skipped)>,
+}
+
+/// Data for an entry's outcome, once it is stored.
+#[derive(Debug)]
+struct Receipt {
+    index: u32,
+    name: RelativeName,
+    kind: EntryKind,
+    /// Of a file.
+    content: Option<Content>,
+    confirmed: Confirmed,
+}
+
+/// Content of a stored file.
+#[derive(Debug, Clone, Copy)]
+struct Content {
+    bytes: u64,
+    /// `None` if it was not read.
+    hash: Option<blake3::Hash>,
+    /// Bytes that an earlier session had stored.
+    resumed_bytes: u64,
+    /// Bytes that were copied from the version that it replaces.
+    copied_bytes: u64,
+}
+
+impl Content {
+    fn new(bytes: u64, hash: &[u8; HASH_BYTES]) -> Self {
+        Self { bytes, hash: Some(blake3::Hash::from_bytes(*hash)), resumed_bytes: 0, copied_bytes: 0 }
+    }
+}
+
+impl Assembler {
+    /// For one session of `owner`, if that is known. `poke` is called, from other threads, with the number of a stream for which
+    /// [`Assembler::ready`] has something to do.
+    pub(crate) fn new(target: impl Into<Target>, owner: Option<Owner>, poke: Poke) -> Self {
+        let target = target.into();
+        Self {
+            owner,
+            scope: Arc::new(Scope::everything()),
+            poke,
+            checkpoints: Checkpoints::new(),
+            stored: 0,
+            failed: 0,
+            allowance: Allowance::new(target.session_bytes_max()),
+            streams: (0..=FILE_STREAMS_MAX).map(|_| Current::Nothing).collect(),
+            tree: Tree::default(),
+            directories: 0,
+            deletions: None,
+            links: Links::default(),
+            is_finished: false,
+            bases: Bases::default(),
+            readings: Readings::default(),
+            closed_directories: 0,
+            entries: None,
+            batch: Vec::new(),
+            batch_bytes: 0,
+            changed: Changed::default(),
+            answers: Vec::new(),
+            outcomes: Vec::new(),
+            skips: Vec::new(),
+            target,
+        }
+    }
+
+    /// The same for a sender that may store this.
+    #[must_use]
+    pub(crate) fn within(mut self, scope: Arc<Scope>) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Takes the next frame of a stream: 0 is the first one, and those beside it have numbers up to [`FILE_STREAMS_MAX`]. A failed file is
+    /// an answer, not an error. Complete entries may wait for more to become durable with, until [`Assembler::publish`].
+    ///
+    /// # Errors
+    /// The sender broke the protocol, or the stored names cannot be flushed; the session is over then.
+    pub(crate) fn handle(&mut self, stream: usize, frame: &ToReceiver) -> Result<(), TransferError> {
+        let current = self.streams.get_mut(stream).map(std::mem::take).ok_or(ProtocolError::TooManyStreams)?;
+        let is_first = stream == 0;
+        let next = match (frame, current) {
+            (ToReceiver::Directory(entry), Current::Nothing) if is_first => self.directory(entry)?,
+            (ToReceiver::End { entries, .. }, Current::Nothing) if is_first => {
+                self.entries = Some(*entries);
+                Current::Ended
+            }
+            (ToReceiver::File(entry), Current::Nothing) => self.file(stream, entry, Beginning::New)?,
+            (ToReceiver::File(entry), current) if current.is_inside_of(entry) => self.anew(stream, entry, current)?,
+            (ToReceiver::Resume { offset, entry }, Current::Nothing) => {
+                self.file(stream, entry, Beginning::At(*offset))?
+            }
+            (ToReceiver::Offer { hash, asks_only, takes_basis, entry }, Current::Nothing) if is_first => {
+                if self.bases.has(entry.index) {
+                    return Err(ProtocolError::Ordinal { index: entry.index }.into());
+                }
+                let (entry, hash) = (entry.clone(), *hash);
+                self.offer(&Offer { entry, hash, asks_only: *asks_only, takes_basis: *takes_basis })?;
+                Current::Nothing
+            }
+            (ToReceiver::Delete(delete), Current::Nothing) if is_first => {
+                self.delete(delete)?;
+                Current::Nothing
+            }
+            (ToReceiver::Links { count }, Current::Nothing) if is_first => {
+                self.announce_links(*count)?;
+                Current::Nothing
+            }
+            (ToReceiver::Link(link), Current::Ended) if is_first => {
+                self.link(link)?;
+                Current::Ended
+            }
+            (ToReceiver::Listing(listing), Current::Ended) if is_first => {
+                self.listing(listing)?;
+                Current::Ended
+            }
+            (frame, Current::Storing(storing)) => self.storing(frame, storing)?,
+            (frame, Current::Writing { file, writing, reserved }) => self.writing(frame, file, writing, reserved)?,
+            (frame, Current::Comparing { file, existing, received }) => {
+                self.comparing(frame, file, existing, received)?
+            }
+            (
+                ToReceiver::Data(_) | ToReceiver::Copy { .. } | ToReceiver::Tree(_) | ToReceiver::Again { .. },
+                Current::Draining(index),
+            ) => Current::Draining(index),
+            (ToReceiver::FileEnd { .. } | ToReceiver::FileAbort(_), Current::Draining(_)) => Current::Nothing,
+            (frame, _) => return Err(out_of_place(frame)),
+        };
+        self.streams[stream] = next;
+        self.publish_if_enough()
+    }
+
+    /// Every stream has ended: sets what is left of the directories, confirms what waits, and closes the account unless links follow.
+    ///
+    /// # Errors
+    /// The sender has not said what it has sent, or something else; or the stored names cannot be flushed.
+    pub(crate) fn finish(&mut self) -> Result<(), TransferError> {
+        let entries = self.entries.ok_or(TransferError::PeerClosed)?;
+        let left = self.tree.finish(entries)?;
+        self.leave_directories(left);
+        self.begin_links(entries);
+        if self.awaits_links() { self.publish() } else { self.close_account() }
+    }
+
+    /// True if more follows on the first stream than files: links, or listings.
+    pub(crate) fn awaits_more(&self) -> bool {
+        self.awaits_links() || self.deletions.is_some()
+    }
+
+    /// The first stream has ended behind everything.
+    ///
+    /// # Errors
+    /// It ended before that, or what was deleted cannot be flushed.
+    pub(crate) fn finish_first_stream(&mut self) -> Result<(), TransferError> {
+        if self.awaits_links() { Err(TransferError::PeerClosed) } else { self.finish_listings() }
+    }
+
+    /// The answers since the last call, in order; the summary's progress is for the caller to fill in.
+    pub(crate) fn take_answers(&mut self) -> Vec<ToSender> {
+        std::mem::take(&mut self.answers)
+    }
+
+    /// Outcomes of the entries answered since the last call.
+    pub(crate) fn take_outcomes(&mut self) -> Vec<EntryOutcome> {
+        std::mem::take(&mut self.outcomes)
+    }
+
+    /// Names that were kept on purpose since the last call, with the reason.
+    pub(crate) fn take_skips(&mut self) -> Vec<(String, Skipped)> {
+        std::mem::take(&mut self.skips)
+    }
+
+    /// True if something is complete and not confirmed.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.batch.is_empty()
+    }
+
+    /// Makes durable, and confirms, what is complete.
+    ///
+    /// # Errors
+    /// The stored names cannot be flushed; the session is over then.
+    pub(crate) fn publish(&mut self) -> Result<(), TransferError> {
+        self.batch_bytes = 0;
+        self.leave_link_directory();
+        let (receipts, batch): (Vec<_>, Vec<_>) = std::mem::take(&mut self.batch).into_iter().unzip();
+        let results = self.target.publish(batch, &mut self.changed).map_err(TransferError::Flush)?;
+        for (Receipt { index, name, kind, content, confirmed }, result) in receipts.into_iter().zip(results) {
+            let stored = content.filter(|_| result.is_ok());
+            let outcome = result.map(|()| confirmed);
+            self.answer(index, &name.to_string(), kind, stored, outcome);
+        }
+        Ok(())
+    }
+
+    /// Directories that are complete or were refused, since the last call.
+    pub(crate) fn take_closed_directories(&mut self) -> usize {
+        std::mem::take(&mut self.closed_directories)
+    }
+
+    /// Entries stored and not stored so far.
+    pub(crate) fn totals(&self) -> (u32, u32) {
+        (self.stored, self.failed)
+    }
+
+    fn directory(&mut self, entry: &Entry) -> Result<Current, TransferError> {
+        let index = entry.index;
+        if entry.directories != self.directories || self.is_under_way(index) {
+            return Err(ProtocolError::Ordinal { index }.into());
+        }
+        self.directories += 1;
+        let name = self.name(entry);
+        let complete = self.tree.leave(index, name.as_ref().ok())?;
+        self.leave_directories(complete);
+        if self.deletions.as_ref().is_some_and(|deletions| deletions.asks_only) {
+            return self.directory_asked(entry, name);
+        }
+        let made = name.and_then(|name| Ok((self.target.make_directory(&name, entry, &mut self.changed)?, name)));
+        match made {
+            Ok((made, name)) => {
+                if let Some(deletions) = &mut self.deletions {
+                    deletions.add(&name);
+                }
+                self.tree.enter(index, OpenDirectory { name, entry: entry.clone(), made });
+            }
+            Err(failure) => {
+                self.closed_directories += 1;
+                self.answer(index, &shown(entry), EntryKind::Directory, None, Err(failure));
+                self.settle(index)?;
+            }
+        }
+        Ok(Current::Nothing)
+    }
+
+    fn file(&mut self, stream: usize, entry: &Entry, beginning: Beginning) -> Result<Current, TransferError> {
+        self.check_place(entry)?;
+        let basis = self.bases.take(entry).filter(|_| beginning == Beginning::New);
+        self.take_up_waiting()?;
+        self.begin_or_refuse(stream, entry, beginning, basis)
+    }
+
+    fn begin_or_refuse(
+        &mut self,
+        stream: usize,
+        entry: &Entry,
+        beginning: Beginning,
+        basis: Option<Older>,
+    ) -> Result<Current, TransferError> {
+        self.begin(stream, entry, beginning, basis).or_else(|failure| {
+            self.file_failed(entry.index, &shown(entry), failure)?;
+            Ok(Current::Draining(entry.index))
+        })
+    }
+
+    /// To say that the session is over, so that nothing more is read for it.
+    pub(crate) fn over(&self) -> Over {
+        self.readings.over().clone()
+    }
+
+    /// Counts the older versions that threads are reading, for which a sender has to wait.
+    pub(crate) fn cutting(&self) -> Alive {
+        self.bases.cutting()
+    }
+
+    /// The name of an entry that may be stored.
+    fn name(&self, entry: &Entry) -> Result<RelativeName, Failure> {
+        self.scope.admit(parse(entry)?)
+    }
+
+    /// Checks that a file may come here: its ordinal is new, and its directories have come.
+    fn check_place(&self, entry: &Entry) -> Result<(), ProtocolError> {
+        let index = entry.index;
+        if entry.directories > self.directories || !self.tree.is_new(index) || self.is_under_way(index) {
+            return Err(ProtocolError::Ordinal { index });
+        }
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        stream: usize,
+        entry: &Entry,
+        beginning: Beginning,
+        basis: Option<Older>,
+    ) -> Result<Current, Failure> {
+        let name = self.name(entry)?;
+        // A file that is resumed was begun when that was permitted.
+        if beginning == Beginning::New && self.scope.is_limited() && self.target.would_replace(&name) {
+            return Err(Failure::new(FailureCode::Exists, NO_REPLACING));
+        }
+        if let Target::Stream(one) = &self.target {
+            let reserved = self.allowance.reserve(entry.size_hint_bytes)?;
+            let writing = one.begin(&name).map(Box::new);
+            let file = Receiving { index: entry.index, name };
+            return match writing {
+                Ok(writing) => Ok(Current::Writing { file, writing, reserved }),
+                Err(failure) => {
+                    self.allowance.release(reserved);
+                    Err(failure)
+                }
+            };
+        }
+        match self.target.begin(self.owner.as_ref(), &name, entry, beginning, &mut self.changed) {
+            // Only now: a file that is compared takes nothing of the allowance, and one that cannot begin gives nothing back.
+            Ok((slot, resumed)) => {
+                let file = Receiving { index: entry.index, name };
+                let begun = self.begin_storing(stream, (&file.name, entry), resumed);
+                let (reserved, prefix) = begun.inspect_err(|_| {
+                    // The beginning that an earlier session left outlives this failure.
+                    if beginning != Beginning::New
+                        && let Some(staged) = slot.lock().take()
+                    {
+                        staged.leave();
+                    }
+                })?;
+                let entry = entry.clone();
+                Ok(Current::Storing(Box::new(Storing { file, entry, slot, reserved, prefix, basis, copied_bytes: 0 })))
+            }
+            // Only a whole file can be compared.
+            Err(failure) if failure.code == FailureCode::Exists && beginning == Beginning::New => {
+                let existing = self.target.existing(self.owner.as_ref(), &name, entry, &mut self.changed);
+                let existing = Box::new(existing.ok_or(failure)?);
+                Ok(Current::Comparing { file: Receiving { index: entry.index, name }, existing, received: 0 })
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn given_up(&mut self, file: &Receiving, sentence: &str) -> Result<(), TransferError> {
+        let shown = printable(sentence);
+        let failure = Failure::new(FailureCode::GivenUp, format!("the sender gave it up: {shown}"));
+        self.file_failed(file.index, &file.name.to_string(), failure)
+    }
+
+    /// Confirms a file together with others.
+    fn await_disk(&mut self, receipt: Receipt, file: Unpublished) -> Result<(), TransferError> {
+        let index = receipt.index;
+        self.batch_bytes = self.batch_bytes.saturating_add(file.bytes());
+        self.batch.push((receipt, file));
+        self.settle(index)
+    }
+
+    /// An entry needs nothing more of the sender. Behind it in the batch go the directories which it has completed.
+    fn settle(&mut self, index: u32) -> Result<(), TransferError> {
+        let complete = self.tree.settle(index)?;
+        self.leave_directories(complete);
+        Ok(())
+    }
+
+    fn leave_directories(&mut self, directories: Vec<(u32, OpenDirectory)>) {
+        self.closed_directories += directories.len();
+        for (index, OpenDirectory { name, entry, made }) in directories {
+            let kind = EntryKind::Directory;
+            let receipt = Receipt { index, name: name.clone(), kind, content: None, confirmed: Confirmed::Stored };
+            self.batch.push((receipt, Unpublished::Directory { name, made, entry }));
+        }
+    }
+
+    /// True if a stream is inside of this file.
+    fn is_under_way(&self, index: u32) -> bool {
+        self.streams.iter().any(|current| current.index() == Some(index))
+    }
+
+    fn publish_if_enough(&mut self) -> Result<(), TransferError> {
+        let is_enough = self.batch.len() >= BATCH_ENTRIES_MAX
+            || self.batch_bytes >= BATCH_BYTES_MAX
+            || ((self.is_waiting() || self.changed.is_waiting()) && self.target.is_crowded());
+        if is_enough { self.publish() } else { Ok(()) }
+    }
+
+    fn file_failed(&mut self, index: u32, shown: &str, failure: Failure) -> Result<(), TransferError> {
+        self.answer(index, shown, EntryKind::File, None, Err(failure));
+        self.settle(index)
+    }
+
+    fn answer(
+        &mut self,
+        index: u32,
+        shown: &str,
+        kind: EntryKind,
+        content: Option<Content>,
+        outcome: Result<Confirmed, Failure>,
+    ) {
+        *(if outcome.is_ok() { &mut self.stored } else { &mut self.failed }) += 1;
+        let failure = outcome.as_ref().err().map(ToString::to_string);
+        let is_unchanged = matches!(outcome, Ok(Confirmed::Unchanged));
+        self.outcomes.push(EntryOutcome {
+            name: shown.to_owned(),
+            kind,
+            is_unchanged,
+            is_deleted: false,
+            is_wanted: false,
+            bytes: content.map_or(0, |content| content.bytes),
+            resumed_bytes: content.map_or(0, |content| content.resumed_bytes),
+            copied_bytes: content.map_or(0, |content| content.copied_bytes),
+            hash: content.and_then(|content| content.hash),
+            failure,
+        });
+        self.answers.push(ToSender::Verdict { index, outcome });
+    }
+}
+
+fn out_of_place(frame: &ToReceiver) -> TransferError {
+    ProtocolError::OutOfPlace { frame: frame.name() }.into()
+}
+
+fn parse(entry: &Entry) -> Result<RelativeName, Failure> {
+    RelativeName::parse(&entry.name)
+        .map_err(|error| Failure::new(FailureCode::Name, format!("the receiver refuses the name: {error}")))
+}
+
+/// A name that may be anything, for a message.
+fn shown(entry: &Entry) -> String {
+    printable_bytes(&entry.name)
+}
+
+impl fmt::Debug for Assembler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Assembler").field("owner", &self.owner).field("streams", &self.streams).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Assembler {
+    fn drop(&mut self) {
+        self.leave_unfinished();
+    }
+}
+
+#[cfg(test)]
+mod folding_tests;
+#[cfg(test)]
+mod foreign_tests;
+#[cfg(test)]
+mod link_tests;
+#[cfg(test)]
+mod listing_tests;
+#[cfg(test)]
+mod resume_tests;
+#[cfg(test)]
+mod scope_tests;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod unfinished_tests;

@@ -1,0 +1,224 @@
+//! Older versions of files that a sender replaces by what has changed.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dfcp_framing::error::{Failure, ProtocolError};
+use dfcp_framing::files::{Basis, CHUNKS_PER_FRAME, ChunkName, Entry, HASH_BYTES, ToSender};
+use dfcp_framing::limits::DATA_BYTES_MAX;
+
+use super::{Assembler, Poke, Ready};
+use crate::basis::{Alive, Cut, name};
+use crate::error::TransferError;
+use crate::limits::{BASES_MAX, BASES_WAITING_MAX, BASIS_CHUNKS_MAX, COPY_BYTES_MAX};
+use crate::store::{Existing, Readings};
+
+/// Those of a session, by the ordinals of their entries.
+#[derive(Debug, Default)]
+pub(super) struct Bases {
+    open: BTreeMap<u32, Older>,
+    /// Offers that wait until one of these is done with.
+    waiting: BTreeMap<u32, Offer>,
+    /// Those which a thread is reading.
+    cutting: Alive,
+}
+
+/// A file that a sender has.
+#[derive(Debug, Clone)]
+pub(super) struct Offer {
+    pub(super) entry: Entry,
+    pub(super) hash: Option<[u8; HASH_BYTES]>,
+    pub(super) asks_only: bool,
+    pub(super) takes_basis: bool,
+}
+
+/// An older version.
+#[derive(Debug)]
+pub(super) struct Older {
+    /// Of the file, as it was offered.
+    name: Vec<u8>,
+    file: File,
+    cut: Cut,
+    found: Arc<Found>,
+    /// Positions at which the chunks that the sender was told of begin and end, bytes.
+    cuts: Vec<u64>,
+}
+
+/// Chunks that a thread finds in it.
+#[derive(Debug, Default)]
+struct Found {
+    /// None if it cannot be read.
+    chunks: Mutex<Option<Vec<ChunkName>>>,
+    /// Nobody waits for it any more.
+    is_over: AtomicBool,
+}
+
+impl Bases {
+    /// Begins to find out of which chunks `older` consists, or keeps the offer until that can be done. False if it cannot be
+    /// had, or was read too often: then the new version is sent as a whole.
+    pub(super) fn begin(&mut self, offer: &Offer, older: &Existing, readings: &mut Readings, poke: &Poke) -> bool {
+        let Entry { index, name, .. } = &offer.entry;
+        // A thread whose file was given up may need a moment to notice.
+        if self.open.len().max(self.cutting.count()) >= BASES_MAX {
+            let has_room = self.waiting.len() < BASES_WAITING_MAX;
+            if has_room {
+                self.waiting.insert(*index, offer.clone());
+            }
+            return has_room;
+        }
+        if !readings.may_read(older.key()) {
+            return false;
+        }
+        let (Ok(read), Ok(kept)) = (older.file().try_clone(), older.file().try_clone()) else { return false };
+        let (index, len) = (*index, older.len());
+        let (cut, found) = (Cut::of(len), Arc::new(Found::default()));
+        let cutting = {
+            let (found, poke, counted) = (Arc::clone(&found), Arc::clone(poke), self.cutting.begin());
+            std::thread::Builder::new().name("cut".to_owned()).spawn(move || {
+                let chunks = chunks(read, len, cut, BASIS_CHUNKS_MAX, &found.is_over);
+                *found.chunks.lock().unwrap_or_else(PoisonError::into_inner) = chunks.ok();
+                drop(counted);
+                poke(Ready::Basis(index));
+            })
+        };
+        if cutting.is_err() {
+            return false;
+        }
+        self.open.insert(index, Older { name: name.clone(), file: kept, cut, found, cuts: Vec::new() });
+        true
+    }
+
+    /// True if an offer of this ordinal has no answer yet, or its file has not come.
+    pub(super) fn has(&self, index: u32) -> bool {
+        self.open.contains_key(&index) || self.waiting.contains_key(&index)
+    }
+
+    /// The older version of a file that comes now, to be copied from.
+    pub(super) fn take(&mut self, entry: &Entry) -> Option<Older> {
+        self.waiting.remove(&entry.index);
+        self.open.remove(&entry.index).filter(|older| older.name == entry.name)
+    }
+
+    /// Of those that are being read.
+    pub(super) fn cutting(&self) -> Alive {
+        self.cutting.clone()
+    }
+
+    /// The next offer that has waited long enough.
+    fn next(&mut self) -> Option<Offer> {
+        if self.open.len().max(self.cutting.count()) >= BASES_MAX {
+            return None;
+        }
+        Some(self.waiting.pop_first()?.1)
+    }
+}
+
+impl Drop for Older {
+    fn drop(&mut self) {
+        self.found.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Older {
+    /// Hands on `len` bytes from `start` on: whole chunks which the sender knows, so that it cannot find out one byte after the
+    /// other by asking for the hash of what it gets.
+    ///
+    /// # Errors
+    /// Others than these; inside, it cannot be read, or is shorter by now.
+    pub(super) fn copy(
+        &mut self,
+        start: u64,
+        len: u32,
+        mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<Result<(), Failure>, ProtocolError> {
+        let is_cut = |at: Option<u64>| at.is_some_and(|at| self.cuts.binary_search(&at).is_ok());
+        if len > COPY_BYTES_MAX || !is_cut(Some(start)) || !is_cut(start.checked_add(len.into())) {
+            return Err(ProtocolError::Malformed { frame: "copy" });
+        }
+        let mut copy = || {
+            let failed = |error| Failure::from_io("read the file that it replaces", &error);
+            self.file.seek(SeekFrom::Start(start)).map_err(failed)?;
+            let mut left = len as usize;
+            let mut buffer = vec![0; DATA_BYTES_MAX.min(left)];
+            while left > 0 {
+                let now = left.min(buffer.len());
+                self.file.read_exact(&mut buffer[..now]).map_err(failed)?;
+                take(&buffer[..now])?;
+                left -= now;
+            }
+            Ok(())
+        };
+        Ok(copy())
+    }
+}
+
+/// The chunks of the first `len` bytes of a file. The last one is left out if it is shorter than the others may be: what is in it could be guessed.
+fn chunks(mut file: File, len: u64, cut: Cut, max: usize, is_over: &AtomicBool) -> io::Result<Vec<ChunkName>> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut chunks = Vec::new();
+    for chunk in cut.chunks(file.take(len)) {
+        let data = chunk.map_err(io::Error::from)?.data;
+        // Short chunks all through, as of a pattern that repeats itself: there is no end of them.
+        if is_over.load(Ordering::Relaxed) || chunks.len() == max {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        if data.len() >= cut.least_bytes() {
+            chunks.push(name(&data));
+        }
+    }
+    Ok(chunks)
+}
+
+impl Assembler {
+    /// It is known of what an older version consists: its sender is told, and may send.
+    pub(super) fn based(&mut self, index: u32) {
+        let Some(older) = self.bases.open.get_mut(&index) else { return };
+        let chunks = older.found.chunks.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+        let average_bytes = older.cut.average_bytes();
+        let ends = chunks.iter().scan(0, |end, chunk| {
+            *end += u64::from(chunk.len);
+            Some(*end)
+        });
+        older.cuts = std::iter::once(0).chain(ends).collect();
+        for some in chunks.chunks(CHUNKS_PER_FRAME) {
+            self.answers.push(ToSender::Basis(Basis { index, average_bytes, chunks: some.to_vec() }));
+        }
+        self.answers.push(ToSender::Want { index });
+    }
+
+    /// Takes up offers that have waited for others, as far as there is room for them now.
+    pub(super) fn take_up_waiting(&mut self) -> Result<(), TransferError> {
+        while let Some(offer) = self.bases.next() {
+            self.offer(&offer)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// Of a pattern that repeats itself all chunks may be short; and a file may grow.
+    #[test]
+    fn an_older_version_of_too_many_chunks_is_not_told_of() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![7; 1 << 20]).unwrap();
+        let named = |len, max| {
+            let named = chunks(file.try_clone().unwrap(), len, Cut::of(0), max, &AtomicBool::new(false));
+            named.map(|chunks| chunks.len()).ok()
+        };
+        // They are the longest that may be: 64 KiB.
+        assert_eq!(named(1 << 20, 16), Some(16));
+        assert_eq!(named(1 << 20, 15), None);
+        assert_eq!(named(1 << 19, 15), Some(8));
+        // The rest is too short to be named.
+        assert_eq!(named((1 << 19) + 4095, 15), Some(8));
+        assert_eq!(named((1 << 19) + 4096, 15), Some(9));
+    }
+}

@@ -1,0 +1,110 @@
+//! Links, which come once all else of the session has ended.
+
+use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
+use dfcp_framing::files::{Confirmed, Link, LinkKind, Progress, ToSender};
+use dfcp_framing::names::RelativeName;
+use dfcp_framing::printable_bytes;
+
+use super::{Assembler, Receipt};
+use crate::EntryKind;
+use crate::error::TransferError;
+use crate::scope::NO_REPLACING;
+use crate::store::{LinkDirectory, Unpublished};
+
+/// State of the links of a session.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    /// Number of links that follow; those which have come do not count.
+    left: u32,
+    /// The ordinal of the next one, once all streams have ended.
+    next: Option<u32>,
+    /// The directory in which the last one was made.
+    within: Option<LinkDirectory>,
+}
+
+impl Assembler {
+    /// The sender has told how many links will follow.
+    pub(super) fn announce_links(&mut self, count: u32) -> Result<(), TransferError> {
+        // HELLO says of both that no links are made.
+        if self.links.left > 0 || !self.target.keeps_links() {
+            return Err(ProtocolError::OutOfPlace { frame: "links" }.into());
+        }
+        self.links.left = count;
+        Ok(())
+    }
+
+    /// All streams have ended. If links follow, the account is closed behind them.
+    pub(super) fn begin_links(&mut self, entries: u32) {
+        self.links.next = Some(entries);
+    }
+
+    /// Takes the next link, which is made at once: a stored file cannot come any more, so none comes through it.
+    pub(super) fn link(&mut self, link: &Link) -> Result<(), TransferError> {
+        let index = link.index;
+        let next = self.links.next.filter(|_| self.links.left > 0);
+        let next = next.ok_or(ProtocolError::OutOfPlace { frame: "link" })?;
+        let behind = index.checked_add(1).filter(|_| next == index).ok_or(ProtocolError::Ordinal { index })?;
+        self.links.next = Some(behind);
+        self.links.left -= 1;
+        match self.take_link(link) {
+            Ok(None) => self.answers.push(ToSender::Want { index }),
+            Ok(Some((name, confirmed))) => {
+                let receipt = Receipt { index, name, kind: EntryKind::Link, content: None, confirmed };
+                self.batch.push((receipt, Unpublished::Link));
+            }
+            Err(failure) => self.answer(index, &printable_bytes(&link.name), EntryKind::Link, None, Err(failure)),
+        }
+        if self.links.left == 0 { self.close_account() } else { Ok(()) }
+    }
+
+    /// True if links are still to come.
+    pub(super) fn awaits_links(&self) -> bool {
+        self.links.left > 0
+    }
+
+    /// Makes a link, or finds out whether it is there. Nothing if it would be made.
+    fn take_link(&mut self, link: &Link) -> Result<Option<(RelativeName, Confirmed)>, Failure> {
+        let parse = |bytes: &[u8]| {
+            RelativeName::parse(bytes)
+                .map_err(|error| Failure::new(FailureCode::Name, format!("the receiver refuses the name: {error}")))
+        };
+        let name = self.scope.admit(parse(&link.name)?)?;
+        let first = if link.kind == LinkKind::Hard { Some(parse(&link.target)?) } else { None };
+        let may_replace = !self.scope.is_limited() || !self.target.would_replace(&name);
+        if link.asks_only || !may_replace {
+            let owner = self.owner.as_ref();
+            let is_there = self.target.store()?.would_link((&name, link), first.as_ref(), owner, &mut self.changed)?;
+            if !is_there && !may_replace {
+                return Err(Failure::new(FailureCode::Exists, NO_REPLACING));
+            }
+            return Ok(is_there.then_some((name, Confirmed::Unchanged)));
+        }
+        if first.is_none() {
+            // Its text takes room on the disk, and counts as content.
+            let mut reserved = self.allowance.reserve(link.target.len() as u64)?;
+            let taken = self.allowance.take(&mut reserved, link.target.len() as u64);
+            self.allowance.release(reserved);
+            taken?;
+        }
+        let (store, within, changed) = (self.target.store()?, &mut self.links.within, &mut self.changed);
+        let confirmed = match &first {
+            Some(first) => store.make_hard_link((&name, first), within, changed)?,
+            None => store.make_symbolic_link((&name, link), within, changed)?,
+        };
+        Ok(Some((name, confirmed)))
+    }
+
+    /// The directory in which links were made last gets its time and its mode, before its names are flushed.
+    pub(super) fn leave_link_directory(&mut self) {
+        self.links.within = None;
+    }
+
+    /// Confirms what waits, and says what has come of everything.
+    pub(super) fn close_account(&mut self) -> Result<(), TransferError> {
+        self.publish()?;
+        let (stored, failed) = self.totals();
+        self.answers.push(ToSender::Summary { stored, failed, progress: Progress::default() });
+        self.is_finished = true;
+        Ok(())
+    }
+}

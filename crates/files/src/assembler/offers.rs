@@ -1,0 +1,92 @@
+//! Answers of a receiver about the files that it has.
+
+use dfcp_framing::error::ProtocolError;
+use dfcp_framing::files::{Confirmed, Hello, ToSender};
+use dfcp_framing::names::RelativeName;
+
+use super::bases::Offer;
+use super::{Assembler, Content, Receipt, shown};
+use crate::EntryKind;
+use crate::error::TransferError;
+use crate::limits::BASIS_BYTES_MIN;
+use crate::store::{Existing, Offered, Unpublished};
+
+impl Assembler {
+    /// Begins to cut the older version into chunks, or queues that. False if it is too short or cannot be read: then
+    /// the file is sent as a whole.
+    fn begin_basis(&mut self, offer: &Offer, older: &Existing) -> bool {
+        offer.takes_basis
+            && !offer.asks_only
+            && older.len().min(offer.entry.len.unwrap_or_default()) >= BASIS_BYTES_MIN
+            && self.bases.begin(offer, older, &mut self.readings, &self.poke)
+    }
+
+    /// True if this sender may have deleted what it does not have.
+    pub(super) fn deletes(&self) -> bool {
+        self.target.deletes() && !self.scope.is_limited()
+    }
+
+    /// The first answers: what it can do for this sender, and what it has of its files.
+    pub(crate) fn greet(&mut self) {
+        let Some(owner) = &self.owner else {
+            let keeps_links = self.target.keeps_links();
+            self.answers.push(ToSender::Hello(Hello { keeps_links, ..Hello::default() }));
+            return;
+        };
+        let unfinished = self.target.unfinished(owner);
+        for found in &unfinished {
+            self.allowance.hold(&found.file.name, found.bytes);
+        }
+        let is_permitted = |name: &[u8]| RelativeName::parse(name).is_ok_and(|name| self.scope.permits(&name));
+        let unfinished = unfinished.into_iter().filter(|found| is_permitted(&found.file.name)).collect();
+        let partials = self.target.resumable(unfinished);
+        let hello = Hello {
+            takes_offers: self.target.takes_offers(),
+            deletes: self.deletes(),
+            keeps_links: self.target.keeps_links(),
+            partials: u32::try_from(partials.len()).unwrap_or(u32::MAX),
+        };
+        self.answers.push(ToSender::Hello(hello));
+        self.answers.extend(partials.into_iter().map(ToSender::Partial));
+    }
+
+    /// Tells if an offered file is wanted.
+    pub(super) fn offer(&mut self, offer: &Offer) -> Result<(), TransferError> {
+        let Offer { entry, hash, asks_only, .. } = offer;
+        let (index, hash, asks_only) = (entry.index, hash.as_ref(), *asks_only);
+        self.check_place(entry)?;
+        if self.readings.over().is_set() {
+            // Nobody waits for the answer.
+            return Ok(());
+        }
+        let owner = self.owner.clone().ok_or(ProtocolError::OutOfPlace { frame: "offer" })?;
+        let named = self.name(entry).and_then(|name| {
+            let how = (hash, asks_only);
+            let offered = self.target.offered(&owner, &name, entry, how, &mut self.readings, &mut self.changed)?;
+            if asks_only && !matches!(offered, Offered::Unchanged(_)) {
+                self.target.store()?.would_store(&name, false)?;
+            }
+            Ok((offered, name))
+        });
+        if named.is_err() && self.readings.over().is_set() {
+            return Ok(());
+        }
+        match named {
+            Ok((Offered::Replaces(older), _)) if self.begin_basis(offer, &older) => {}
+            Ok((Offered::Wanted | Offered::Replaces(_), _)) => {
+                self.answers.push(ToSender::Want { index });
+                if asks_only {
+                    self.settle(index)?;
+                }
+            }
+            Ok((Offered::Unchanged(existing), name)) => {
+                let hash = hash.copied().map(blake3::Hash::from_bytes);
+                let content = Some(Content { bytes: existing.len(), hash, resumed_bytes: 0, copied_bytes: 0 });
+                let receipt = Receipt { index, name, kind: EntryKind::File, content, confirmed: Confirmed::Unchanged };
+                self.await_disk(receipt, Unpublished::Unchanged(existing))?;
+            }
+            Err(failure) => self.file_failed(index, &shown(entry), failure)?,
+        }
+        Ok(())
+    }
+}

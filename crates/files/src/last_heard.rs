@@ -1,0 +1,48 @@
+//! Times at which a peer was last heard.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Times of the peer's last frame and last datagram.
+#[derive(Debug)]
+pub(crate) struct LastHeard {
+    frame: Mutex<Instant>,
+    datagrams: Mutex<DatagramsHeard>,
+}
+
+/// The number of datagrams when that was asked last, and the time at which there were more than before.
+#[derive(Debug)]
+struct DatagramsHeard {
+    count: u64,
+    at: Instant,
+}
+
+impl LastHeard {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { frame: Mutex::new(now), datagrams: Mutex::new(DatagramsHeard { count: 0, at: now }) }
+    }
+
+    pub(crate) fn now(&self) {
+        *self.frame() = Instant::now();
+    }
+
+    pub(crate) fn silence(&self) -> Duration {
+        self.frame().elapsed()
+    }
+
+    /// Since the number of datagrams was another one, as far as it was asked for.
+    pub(crate) fn unheard(&self, datagrams: Option<u64>) -> Duration {
+        let Some(count) = datagrams else { return Duration::ZERO };
+        let mut last = self.datagrams.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.count != count {
+            *last = DatagramsHeard { count, at: Instant::now() };
+        }
+        last.at.elapsed()
+    }
+
+    fn frame(&self) -> MutexGuard<'_, Instant> {
+        self.frame.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,87 @@
+//! Files and directories over a session of [`dfcp`], as specified in `spec/file-transfer.md`: sent, verified by their BLAKE3 hashes, resumed.
+//!
+//! A [`Sender`] sends [`Root`]s, a [`Receiver`] stores them in a [`Store`]. Both give a [`Transfer`]: a stream of [`Event`]s with a [`Report`] at
+//! its end, which can be cancelled. Without options nothing is overwritten, deleted or followed; a [`Permission`] says yes, to all or by a callback.
+//! Any [`transport::Transport`] will do, a [`dfcp::Stream`] is one.
+//!
+//! ```text
+//! sender    walk ─► read, hash, encode ─► connection       verdicts ◄─ connection
+//!           (thread)     (thread)          (async)           (async)
+//! receiver  connection ─► decode ─► assemble, hash, write ─► verdicts ─► connection
+//!            (async)      (async)         (thread)            (async)
+//! ```
+//!
+//! Files follow each other without waiting for verdicts, so many small ones cost no round trip each. The frames are those of [`dfcp_framing`].
+
+#![forbid(unsafe_code)]
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod assembler;
+mod basis;
+mod beneath;
+mod descriptors;
+mod entry;
+mod error;
+mod event;
+mod exclude;
+mod hash_tree;
+mod hashed;
+mod known_directories;
+mod last_heard;
+pub mod limits;
+mod observer;
+mod options;
+mod owner;
+mod permission;
+pub mod reading;
+mod receive;
+mod receiver;
+mod report;
+mod scope;
+mod seal;
+mod send;
+mod sender;
+mod skipped;
+mod snapshot;
+mod source;
+mod store;
+mod target;
+mod transfer;
+pub mod transport;
+
+use dfcp::{Config, StreamLimits};
+
+pub use descriptors::raise_limit;
+pub use entry::{EntryKind, EntryOutcome};
+pub use error::{TransferError, is_transient_connection};
+pub use event::Event;
+pub use exclude::Exclude;
+pub use hashed::Hashed;
+pub use observer::Observer;
+pub use options::SendOptions;
+pub use owner::Owner;
+pub use permission::Permission;
+pub use receive::refuse;
+pub use receiver::Receiver;
+pub use report::Report;
+pub use scope::{Note, Scope};
+pub use seal::{Seal, cipher_name, pattern_name};
+pub use sender::Sender;
+pub use skipped::Skipped;
+pub use snapshot::{Bottleneck, Snapshot};
+pub use source::{Root, RootError, STANDARD_STREAM};
+pub use store::{Found, OTHERS_WRITE, Partials, Store, StoreOptions, UnfinishedFile};
+pub use target::{OneFile, Target};
+pub use transfer::{Canceller, Transfer};
+
+/// `config` for a receiver: its peer may open the streams over which files come at once. Without them all go over the first one.
+#[must_use]
+pub fn receiving(config: Config) -> Config {
+    config.with_streams(StreamLimits { bidirectional: 0, one_way: limits::FILE_STREAMS_MAX.into() })
+}
+
+#[cfg(test)]
+mod tests;

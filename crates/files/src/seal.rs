@@ -1,0 +1,70 @@
+//! Protection of a connection, for display and for programs.
+
+use dfcp::{Cipher, Fingerprint, Pattern, PublicKey};
+
+/// Outcome of an encrypted connection's handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seal {
+    /// Handshake pattern: the way in which the two ends knew each other.
+    pub pattern: Pattern,
+    /// The static key which the peer has proven; `None` with a pre-shared key.
+    pub peer: Option<PublicKey>,
+    /// Fingerprint of the pre-shared key; `None` without one.
+    pub pre_shared: Option<Fingerprint>,
+    /// The same at both ends of this connection, and of no other.
+    pub handshake_hash: [u8; 32],
+    /// Cipher of the datagrams.
+    pub cipher: Cipher,
+}
+
+impl Seal {
+    /// `encrypted with AES-128-GCM, peer SHA256:...`
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let cipher = cipher_name(self.cipher);
+        match &self.peer {
+            Some(key) => format!("encrypted with {cipher}, peer {}", key.fingerprint()),
+            None => format!("encrypted with {cipher}, peer has the pre-shared key"),
+        }
+    }
+}
+
+/// As RFCs write it.
+#[must_use]
+pub const fn cipher_name(cipher: Cipher) -> &'static str {
+    match cipher {
+        Cipher::Aes128Gcm => "AES-128-GCM",
+        Cipher::Aes256Gcm => "AES-256-GCM",
+        Cipher::ChaCha20Poly1305 => "ChaCha20-Poly1305",
+    }
+}
+
+/// As Noise writes it.
+#[must_use]
+pub const fn pattern_name(pattern: Pattern) -> &'static str {
+    match pattern {
+        Pattern::FirstContact => "XX",
+        Pattern::Pinned => "IK",
+        Pattern::PreShared => "NNpsk0",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_named_by_its_key_or_by_the_secret_that_it_shares() {
+        let key = dfcp::StaticKey::from_seed(&[1; 32]).public();
+        let seal = Seal {
+            pattern: Pattern::Pinned,
+            peer: Some(key),
+            pre_shared: None,
+            handshake_hash: [0; 32],
+            cipher: Cipher::ChaCha20Poly1305,
+        };
+        assert_eq!(seal.describe(), format!("encrypted with ChaCha20-Poly1305, peer {}", key.fingerprint()));
+        let pre_shared = Seal { pattern: Pattern::PreShared, peer: None, ..seal };
+        assert_eq!(pre_shared.describe(), "encrypted with ChaCha20-Poly1305, peer has the pre-shared key");
+    }
+}

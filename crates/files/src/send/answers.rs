@@ -1,0 +1,300 @@
+//! Answers of the receiver, and the outcomes of entries that follow from them.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
+use dfcp_framing::files::{Basis, Confirmed};
+use dfcp_framing::{printable, printable_bytes};
+use tokio::sync::mpsc;
+
+use crate::assembler::staying;
+use crate::basis::{self, Cut};
+use crate::error::TransferError;
+use crate::limits::{BASES_MAX, FILE_STREAMS_MAX};
+use crate::skipped::SKIPPED_AFTER_FAILURE;
+use crate::source::{Event, Shared};
+use crate::{EntryKind, EntryOutcome, Observer, SendOptions, Skipped};
+
+/// Brings verdicts and entries together.
+pub(super) struct Answers<'a> {
+    events: mpsc::Receiver<Event>,
+    pending: BTreeMap<u32, Pending>,
+    shared: &'a Shared,
+    observer: &'a dyn Observer,
+    /// Nothing is sent: what is wanted needs no verdict.
+    is_dry: bool,
+    /// True if the receiver was asked to delete.
+    deletes: bool,
+    /// True if it was asked to make links.
+    keeps_links: bool,
+    /// True if only changes are sent.
+    has_delta: bool,
+    /// Chunks of older versions, until the new ones are wanted.
+    bases: BTreeMap<u32, basis::Known>,
+    alive: basis::Alive,
+    /// Names of which the receiver has told that it deleted them, or why not.
+    told: u32,
+    /// Nothing more will be sent.
+    is_all_begun: bool,
+}
+
+struct Pending {
+    name: String,
+    kind: EntryKind,
+    /// Length, and hash if it was read.
+    sent: Option<(u64, Option<blake3::Hash>)>,
+    copied_bytes: u64,
+    resumed_bytes: u64,
+    has_grown: bool,
+    gave_up: Option<String>,
+}
+
+impl Drop for Answers<'_> {
+    /// Nothing more is answered, for which the source might wait.
+    fn drop(&mut self) {
+        self.shared.close();
+        while let Ok(event) = self.events.try_recv() {
+            self.note(event);
+        }
+        for pending in self.pending.values().filter(|pending| pending.sent.is_some()) {
+            self.observer.unanswered(&pending.name);
+        }
+    }
+}
+
+impl<'a> Answers<'a> {
+    /// Those of a session with these options, about what `events` tells.
+    pub(super) fn new(
+        events: mpsc::Receiver<Event>,
+        shared: &'a Shared,
+        observer: &'a dyn Observer,
+        options: &SendOptions,
+    ) -> Self {
+        Self {
+            events,
+            pending: BTreeMap::new(),
+            shared,
+            observer,
+            is_dry: options.dry_run,
+            deletes: options.delete,
+            keeps_links: options.links,
+            has_delta: options.delta,
+            bases: BTreeMap::new(),
+            alive: basis::Alive::default(),
+            told: 0,
+            is_all_begun: false,
+        }
+    }
+
+    /// True if all that the observer was told is on record, as far as it has to be.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.observer.is_recorded()
+    }
+
+    /// True if the receiver was asked to delete.
+    pub(super) fn wants_deletion(&self) -> bool {
+        self.deletes
+    }
+
+    /// True if the receiver was asked to make links.
+    pub(super) fn wants_links(&self) -> bool {
+        self.keeps_links
+    }
+
+    pub(super) fn verdict(&mut self, index: u32, verdict: Result<Confirmed, Failure>) -> Result<(), TransferError> {
+        let stray = ProtocolError::StrayVerdict { index };
+        let offered = self.shared.answer_offer(index);
+        if let Some((bytes, _)) = offered {
+            self.shared.spare(bytes);
+            if verdict == Ok(Confirmed::Stored) {
+                return Err(stray.into());
+            }
+        }
+        let is_dry = self.is_dry;
+        let is_answerable = |pending: &Pending| match &verdict {
+            // Of a link that is only asked about the receiver wants more, or has it.
+            Ok(Confirmed::Stored) if pending.kind == EntryKind::Link => !is_dry,
+            Ok(Confirmed::Stored) => pending.kind == EntryKind::Directory || pending.sent.is_some(),
+            // A directory that is only asked about could be made, or is there.
+            Ok(Confirmed::Unchanged) => match pending.kind {
+                EntryKind::File => pending.sent.is_some() || offered.is_some(),
+                EntryKind::Directory => is_dry,
+                EntryKind::Link => true,
+            },
+            // Given up by us, which we noted before; the rest may come at any time.
+            Err(failure) if failure.code == FailureCode::GivenUp => pending.gave_up.is_some(),
+            Err(_) => true,
+        };
+        while !self.pending.get(&index).is_some_and(is_answerable) {
+            let event = self.events.try_recv().map_err(|_| stray)?;
+            self.note(event);
+        }
+        let pending = self.pending.remove(&index).ok_or(stray)?;
+        let Pending { name, kind, resumed_bytes, copied_bytes, has_grown, sent, gave_up } = pending;
+        if is_dry && kind == EntryKind::Directory && verdict.is_ok() {
+            self.shared.answered();
+            return Ok(());
+        }
+        let outcome = match verdict {
+            Ok(confirmed) => {
+                let (bytes, hash) = sent.or(offered).unwrap_or_default();
+                let is_unchanged = confirmed == Confirmed::Unchanged;
+                if has_grown {
+                    self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).skip(Skipped::Growth);
+                    self.observer.skipped(&name, Skipped::Growth);
+                }
+                EntryOutcome {
+                    name,
+                    kind,
+                    is_unchanged,
+                    bytes,
+                    resumed_bytes,
+                    copied_bytes,
+                    hash,
+                    ..EntryOutcome::default()
+                }
+            }
+            Err(failure) => {
+                self.shared.refuse(index);
+                let sentence = gave_up.unwrap_or_else(|| printable(&failure.sentence));
+                EntryOutcome { name, kind, failure: Some(sentence), ..EntryOutcome::default() }
+            }
+        };
+        self.settle(&outcome);
+        Ok(())
+    }
+
+    /// The receiver wants a file that was offered.
+    pub(super) fn want(&mut self, index: u32) -> Result<(), ProtocolError> {
+        let stray = ProtocolError::StrayVerdict { index };
+        if !self.is_dry {
+            let known = self.bases.remove(&index);
+            return if self.shared.want(index, known) { Ok(()) } else { Err(stray) };
+        }
+        let offered = self.shared.answer_offer(index);
+        while !self.pending.contains_key(&index) {
+            let event = self.events.try_recv().map_err(|_| stray)?;
+            self.note(event);
+        }
+        let Pending { name, kind, .. } = self.pending.remove(&index).ok_or(stray)?;
+        let (bytes, hash) = match kind {
+            EntryKind::Link => (0, None),
+            EntryKind::File | EntryKind::Directory => offered.ok_or(stray)?,
+        };
+        self.shared.spare(bytes);
+        self.settle(&EntryOutcome { name, kind, is_wanted: true, bytes, hash, ..EntryOutcome::default() });
+        Ok(())
+    }
+
+    /// The receiver says of what an older version of an offered file consists.
+    pub(super) fn basis(&mut self, Basis { index, average_bytes, chunks }: Basis) -> Result<(), ProtocolError> {
+        if !self.has_delta || !self.shared.is_offered(index) {
+            return Err(ProtocolError::StrayVerdict { index });
+        }
+        let cut = Cut::from_peer(average_bytes)?;
+        // One which is sent from leaves its place at the receiver when its file begins, and here when that ends.
+        let is_new = !self.bases.contains_key(&index);
+        if is_new && self.alive.count() > BASES_MAX + usize::from(FILE_STREAMS_MAX) {
+            return Err(ProtocolError::OutOfPlace { frame: "basis" });
+        }
+        let known = self.bases.entry(index).or_insert_with(|| basis::Known::new(cut, &self.alive));
+        if known.cut() != cut {
+            return Err(ProtocolError::Malformed { frame: "basis" });
+        }
+        known.add(&chunks)
+    }
+
+    /// Everything is stored, or is not: whether the receiver may delete what is not here. After any failure it may not: what has
+    /// failed may be there under a name that is not here any more.
+    pub(super) fn allows_deletion(&self) -> bool {
+        let mut report = self.shared.report.lock().unwrap_or_else(PoisonError::into_inner);
+        if report.failed > 0 {
+            report.deletion_skipped = Some(SKIPPED_AFTER_FAILURE);
+        }
+        report.failed == 0
+    }
+
+    /// All listings are done with, about which so much was told.
+    pub(super) fn swept(&self, told: u32, unnamed: u32) -> Result<(), ProtocolError> {
+        self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).unnamed += u64::from(unnamed);
+        if told == self.told { Ok(()) } else { Err(ProtocolError::Summary) }
+    }
+
+    /// Something was deleted, or could not be.
+    pub(super) fn deleted(&mut self, failure: Option<FailureCode>, name: &[u8]) {
+        self.told = self.told.wrapping_add(1);
+        if let Some(what) = failure.and_then(staying) {
+            self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).skip(what);
+            self.observer.skipped(&printable_bytes(name), what);
+            return;
+        }
+        let failure = failure.map(|code| match code {
+            FailureCode::Permission => "the receiver may not delete it".to_owned(),
+            _ => "the receiver could not delete it; see its messages".to_owned(),
+        });
+        let is_deleted = failure.is_none();
+        let outcome = EntryOutcome { name: printable_bytes(name), is_deleted, failure, ..EntryOutcome::default() };
+        self.shared.count(&outcome);
+        self.observer.entry(&outcome);
+    }
+
+    fn settle(&self, outcome: &EntryOutcome) {
+        self.shared.answered();
+        self.shared.count(outcome);
+        self.observer.entry(outcome);
+    }
+
+    /// The receiver has compared what it has of a file. One that was sent or given up meanwhile is nobody's fault.
+    pub(super) fn checked(&mut self, index: u32, end: u64, differ: &[u64]) -> Result<(), ProtocolError> {
+        if self.shared.checked(index, end, differ)? {
+            return Ok(());
+        }
+        while let Ok(event) = self.events.try_recv() {
+            self.note(event);
+        }
+        let is_over = |pending: &Pending| pending.sent.is_some() || pending.gave_up.is_some();
+        let known = self.pending.get(&index).is_some_and(is_over);
+        if known { Ok(()) } else { Err(ProtocolError::StrayVerdict { index }) }
+    }
+
+    /// There are at most as many entries as may be unanswered.
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Entry { index, name, kind } => {
+                let (copied_bytes, resumed_bytes, has_grown) = (0, 0, false);
+                let (sent, gave_up) = (None, None);
+                let pending = Pending { name, kind, sent, copied_bytes, resumed_bytes, has_grown, gave_up };
+                self.pending.insert(index, pending);
+            }
+            // An entry that is no longer there was refused before its end.
+            Event::Sent { index, bytes, copied_bytes, resumed_bytes, hash, has_grown } => {
+                if let Some(pending) = self.pending.get_mut(&index) {
+                    (pending.copied_bytes, pending.resumed_bytes) = (copied_bytes, resumed_bytes);
+                    pending.has_grown = has_grown;
+                    pending.sent = Some((bytes, Some(hash)));
+                }
+            }
+            Event::GaveUp { index, sentence } => {
+                if let Some(pending) = self.pending.get_mut(&index) {
+                    pending.gave_up = Some(sentence);
+                }
+            }
+            Event::AllBegun => self.is_all_begun = true,
+        }
+    }
+
+    /// True if everything that was sent has its verdict, and nothing more will be sent.
+    pub(super) async fn is_complete(&mut self) -> bool {
+        // The producer may still be on its way out after its last frame; it says so, or its leaving closes the channel.
+        while !self.is_all_begun
+            && let Some(event) = self.events.recv().await
+        {
+            if matches!(event, Event::Entry { .. }) {
+                return false;
+            }
+            self.is_all_begun = matches!(event, Event::AllBegun);
+        }
+        self.pending.is_empty()
+    }
+}

@@ -1,0 +1,236 @@
+//! The sender's file trees: found by one thread, opened and numbered by another, and read, hashed and encoded for each stream by one of its
+//! own.
+
+mod beside;
+mod delta;
+mod encoder;
+mod jobs;
+mod links;
+mod listings;
+mod producer;
+mod reading;
+mod resume;
+mod root;
+mod search;
+mod steady;
+mod tree;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use dfcp_framing::error::ProtocolError;
+use dfcp_framing::files::{Entry, HAS_MORE_NAMES};
+use dfcp_framing::printable_path;
+use tokio::sync::{Semaphore, mpsc};
+
+pub(super) use self::beside::{Known, Opener};
+use self::jobs::Jobs;
+pub(super) use self::producer::{Deletion, produce};
+use self::reading::ReadingFiles;
+pub use self::root::{Root, RootError, STANDARD_STREAM};
+use super::beneath::{Kind, Status};
+use super::{EntryKind, EntryOutcome, Observer, Report, Skipped, basis};
+use crate::limits::{FILE_STREAMS_MAX, UNANSWERED_MAX};
+
+/// State that the threads and the connection's tasks share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Content of the files found so far, bytes.
+    pub total_bytes: AtomicU64,
+    /// True once the search is over.
+    pub total_is_final: AtomicBool,
+    /// Time spent reading and hashing for each stream, µs.
+    disk_us: [AtomicU64; FILE_STREAMS_MAX as usize + 1],
+    /// The session's counts so far.
+    pub report: Mutex<Report>,
+    /// Entries that may be begun before others are answered.
+    unanswered: Semaphore,
+    /// Files that are being read.
+    reading: ReadingFiles,
+    /// Files that wait to be.
+    jobs: Jobs,
+}
+
+impl Shared {
+    /// Nothing happened yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            total_bytes: AtomicU64::new(0),
+            total_is_final: AtomicBool::new(false),
+            disk_us: std::array::from_fn(|_| AtomicU64::new(0)),
+            report: Mutex::default(),
+            unanswered: Semaphore::new(UNANSWERED_MAX),
+            reading: ReadingFiles::default(),
+            jobs: Jobs::default(),
+        }
+    }
+
+    /// The receiver does not want the rest of this entry.
+    pub(crate) fn refuse(&self, index: u32) {
+        self.reading.refuse(index);
+    }
+
+    /// The receiver wants an offered file, of which it has an older version if `known` has its chunks. True if it was offered.
+    pub(super) fn want(&self, index: u32, known: Option<basis::Known>) -> bool {
+        self.jobs.want(index, known)
+    }
+
+    /// True if a file is offered, and not answered yet.
+    pub(super) fn is_offered(&self, index: u32) -> bool {
+        self.jobs.is_offered(index)
+    }
+
+    /// The receiver has answered an offered file; its length and hash, if it was offered and not wanted before.
+    pub(super) fn answer_offer(&self, index: u32) -> Option<(u64, Option<blake3::Hash>)> {
+        self.jobs.answer(index)
+    }
+
+    /// The receiver has compared what it has of a file. True if that file is being read.
+    ///
+    /// # Errors
+    /// It cannot have.
+    pub(super) fn checked(&self, index: u32, end: u64, differ: &[u64]) -> Result<bool, ProtocolError> {
+        self.reading.checked(index, end, differ)
+    }
+
+    /// Content that need not be sent.
+    pub(super) fn spare(&self, bytes: u64) {
+        self.total_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// An entry has its verdict, so that another one may be begun.
+    pub(crate) fn answered(&self) {
+        self.unanswered.add_permits(1);
+    }
+
+    #[cfg(test)]
+    pub(super) fn take_place(&self) {
+        self.unanswered.try_acquire().expect("there is room").forget();
+    }
+
+    /// Nobody hears verdicts any more.
+    pub(crate) fn close(&self) {
+        self.unanswered.close();
+        self.reading.close();
+        self.jobs.close();
+    }
+
+    /// Counts one entry's end.
+    pub(crate) fn count(&self, outcome: &EntryOutcome) {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).add(outcome);
+    }
+
+    /// Longest time that the disk has kept one stream busy: streams wait for it at the same time.
+    pub(crate) fn disk_time(&self) -> Duration {
+        let longest_us = self.disk_us.iter().map(|spent| spent.load(Ordering::Relaxed)).max();
+        Duration::from_micros(longest_us.unwrap_or_default())
+    }
+
+    fn spent(&self, stream: usize, time: Duration) {
+        let spent_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.disk_us[stream].fetch_add(spent_us, Ordering::Relaxed);
+    }
+
+    fn found(&self, bytes: u64) {
+        self.total_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Steps of the reading threads, for each entry in order; each precedes its frames on the way.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The entry's first frame was encoded.
+    Entry {
+        /// Its ordinal.
+        index: u32,
+        /// For messages.
+        name: String,
+        /// Its kind.
+        kind: EntryKind,
+    },
+    /// The file was sent in full.
+    Sent {
+        /// Its ordinal.
+        index: u32,
+        /// Its size as sent.
+        bytes: u64,
+        /// Bytes of that which the receiver copies from its older version.
+        copied_bytes: u64,
+        /// Bytes of that which it has had from an earlier session.
+        resumed_bytes: u64,
+        /// BLAKE3 of what was sent.
+        hash: blake3::Hash,
+        /// True if the file was longer by then than the content that was sent.
+        has_grown: bool,
+    },
+    /// There are no more entries.
+    AllBegun,
+    /// The file was given up.
+    GaveUp {
+        /// Its ordinal.
+        index: u32,
+        /// Why.
+        sentence: String,
+    },
+}
+
+/// Whole frames for the connection.
+#[derive(Debug, Default)]
+pub(crate) struct Chunk {
+    /// The frames.
+    pub bytes: Vec<u8>,
+    /// True if they end inside a file of which more may take long to come.
+    pub is_live: bool,
+}
+
+/// Source of the chunks of one stream.
+#[derive(Debug)]
+pub(super) struct Feed {
+    /// The chunks.
+    pub chunks: mpsc::Receiver<Chunk>,
+    /// Takes their memory back.
+    pub spare: std::sync::mpsc::Sender<Vec<u8>>,
+}
+
+/// The other side went away; what it has to say about that counts, not this.
+struct Stopped;
+
+fn fail(shared: &Shared, observer: &dyn Observer, path: &Path, sentence: String) {
+    let name = printable_path(path);
+    let outcome = EntryOutcome { name, failure: Some(sentence), ..EntryOutcome::default() };
+    shared.count(&outcome);
+    observer.entry(&outcome);
+}
+
+fn skip(shared: &Shared, observer: &dyn Observer, path: &Path, what: Skipped) {
+    shared.report.lock().unwrap_or_else(PoisonError::into_inner).skip(what);
+    observer.skipped(&printable_path(path), what);
+}
+
+/// With the metadata that it has now.
+fn entry_of(entry: &Entry, status: &Status) -> Entry {
+    let is_directory = status.kind == Kind::Directory;
+    Entry {
+        mode: (entry.mode & HAS_MORE_NAMES) | (status.mode & 0o777),
+        mtime_s: status.mtime_s,
+        mtime_ns: status.mtime_ns,
+        // A receiver needs room for these bytes only: holes take none.
+        size_hint_bytes: if is_directory { 0 } else { status.len.min(status.allocated_bytes) },
+        // Files which the system makes as they are read seem to be empty.
+        len: Some(status.len).filter(|len| !is_directory && *len > 0),
+        ..entry.clone()
+    }
+}
+
+#[cfg(test)]
+mod changing_tests;
+#[cfg(test)]
+mod tests;

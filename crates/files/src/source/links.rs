@@ -1,0 +1,188 @@
+//! Links of the trees: which files have several names that are sent, and what is told of links once all files are.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use dfcp_framing::files::{Link, LinkKind, ToReceiver};
+use dfcp_framing::limits::{LINK_TARGET_BYTES_MAX, LINKS_MAX};
+use dfcp_framing::names::RelativeName;
+
+use super::producer::Producer;
+use super::{Event, Stopped, skip};
+use crate::beneath::{Identity, Status};
+use crate::limits::{HARD_LINKED_FILES_MAX, LINK_BYTES_MAX};
+use crate::{EntryKind, Skipped};
+
+/// Files with more than one name, by their numbers, each with the first of its names that was found.
+#[derive(Debug, Default)]
+pub(super) struct FirstNames {
+    names: BTreeMap<Identity, RelativeName>,
+    bytes: usize,
+}
+
+/// Role of a name among the names of its file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    /// Its only one, as far as anything is sent.
+    Only,
+    /// The first one of several, or of one that has others elsewhere.
+    First,
+    /// Another one of the file that is sent under this name.
+    Further(RelativeName),
+    /// Nobody knows, as there are too many.
+    Unknown,
+}
+
+impl FirstNames {
+    /// Notes a name of a file.
+    pub(super) fn add(&mut self, name: &RelativeName, status: &Status) -> Named {
+        if status.names < 2 {
+            return Named::Only;
+        }
+        if let Some(first) = self.names.get(&status.identity) {
+            return Named::Further(first.clone());
+        }
+        let bytes = self.bytes.saturating_add(name.as_bytes().len());
+        let is_too_much = self.names.len() >= HARD_LINKED_FILES_MAX || bytes > LINK_BYTES_MAX;
+        // A longer name fits into no frame beside another one.
+        if is_too_much || name.as_bytes().len() > LINK_TARGET_BYTES_MAX {
+            return Named::Unknown;
+        }
+        self.bytes = bytes;
+        self.names.insert(status.identity, name.clone());
+        Named::First
+    }
+}
+
+/// A link which waits until all files are sent.
+#[derive(Debug)]
+pub(super) struct FoundLink {
+    /// Path at which it was found, for messages.
+    pub(super) path: PathBuf,
+    pub(super) name: RelativeName,
+    pub(super) kind: LinkKind,
+    /// As in a frame.
+    pub(super) target: Vec<u8>,
+    pub(super) mtime: (i64, u32),
+}
+
+/// The links which wait.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    links: Vec<FoundLink>,
+    bytes: usize,
+}
+
+impl Waiting {
+    /// Keeps another one; false if there is no room.
+    fn push(&mut self, link: FoundLink) -> bool {
+        let bytes = self.bytes.saturating_add(link.name.as_bytes().len() + link.target.len());
+        let has_room = self.links.len() < LINKS_MAX as usize && bytes <= LINK_BYTES_MAX;
+        if has_room {
+            self.bytes = bytes;
+            self.links.push(link);
+        }
+        has_room
+    }
+}
+
+impl Producer {
+    /// Keeps a link until all files are sent.
+    pub(super) fn found_link(&mut self, mut link: FoundLink) {
+        // The path is only shown if the link cannot be kept.
+        let path = std::mem::take(&mut link.path);
+        if !self.links.push(link) {
+            skip(&self.shared, &*self.observer, &path, Skipped::LinkBeyond);
+        }
+    }
+
+    /// Says how many links will follow behind the end frame.
+    pub(super) fn announce_links(&mut self) {
+        // There are no more than this.
+        let count = u32::try_from(self.links.links.len()).unwrap_or(LINKS_MAX);
+        if count > 0 {
+            ToReceiver::Links { count }.encode(&mut self.first.chunk.bytes);
+        }
+    }
+
+    /// Sends the links, those of a directory together. Their ordinals are behind those of all other entries.
+    pub(super) fn send_links(&mut self) -> Result<(), Stopped> {
+        let mut links = std::mem::take(&mut self.links).links;
+        // The receiver opens a directory once for all of its links.
+        links.sort_by(|a, b| a.name.path().parent().cmp(&b.name.path().parent()));
+        for link in links {
+            let FoundLink { name, kind, target, mtime: (mtime_s, mtime_ns), .. } = link;
+            let index = self.entries;
+            self.entries = index.checked_add(1).ok_or(Stopped)?;
+            self.await_answers()?;
+            self.first.event(Event::Entry { index, name: name.to_string(), kind: EntryKind::Link })?;
+            let (asks_only, name) = (self.options.dry_run, name.as_bytes().to_vec());
+            ToReceiver::Link(Link { index, kind, asks_only, mtime_s, mtime_ns, target, name })
+                .encode(&mut self.first.chunk.bytes);
+            self.first.flush_if_full()?;
+        }
+        self.first.flush()
+    }
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::beneath::{status_of, status_of_named};
+
+    fn name(text: &str) -> RelativeName {
+        RelativeName::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_file_with_several_names_is_known_by_the_first() {
+        let here = tempfile::tempdir().unwrap();
+        let [one, two, alone] = ["one", "two", "alone"].map(|name| here.path().join(name));
+        fs::write(&one, "x").unwrap();
+        fs::hard_link(&one, &two).unwrap();
+        fs::write(&alone, "x").unwrap();
+        let mut names = FirstNames::default();
+        let status = |path: &std::path::Path| status_of_named(path).unwrap();
+        assert_eq!(names.add(&name("t/alone"), &status(&alone)), Named::Only);
+        assert_eq!(names.add(&name("t/one"), &status(&one)), Named::First);
+        assert_eq!(names.add(&name("t/two"), &status(&two)), Named::Further(name("t/one")));
+    }
+
+    #[test]
+    fn only_so_many_files_with_several_names_are_remembered() {
+        let status = status_of(&tempfile::tempfile().unwrap()).unwrap();
+        let mut names = FirstNames::default();
+        let number = |number: usize| Status { names: 2, identity: Identity::numbered(number as u64), ..status };
+        for one in 0..HARD_LINKED_FILES_MAX {
+            assert_eq!(names.add(&name("f"), &number(one)), Named::First);
+        }
+        assert_eq!(names.add(&name("f"), &number(HARD_LINKED_FILES_MAX)), Named::Unknown);
+        assert_eq!(names.add(&name("g"), &number(0)), Named::Further(name("f")));
+        let mut names = FirstNames::default();
+        let long = name(&vec!["x".repeat(200); 20].join("/"));
+        assert!(long.as_bytes().len() > LINK_TARGET_BYTES_MAX);
+        assert_eq!(names.add(&long, &number(0)), Named::Unknown);
+    }
+
+    #[test]
+    fn links_which_wait_are_bounded_in_bytes_and_number() {
+        let link = |target_bytes| FoundLink {
+            path: PathBuf::new(),
+            name: name("l"),
+            kind: LinkKind::Symbolic,
+            target: vec![b'x'; target_bytes],
+            mtime: (0, 0),
+        };
+        let mut waiting = Waiting::default();
+        assert!(waiting.push(link(LINK_BYTES_MAX - 2)) && waiting.push(link(0)));
+        assert!(!waiting.push(link(0)), "one byte too many");
+        let mut waiting = Waiting::default();
+        for _ in 0..LINKS_MAX {
+            assert!(waiting.push(link(1)));
+        }
+        assert!(!waiting.push(link(1)));
+    }
+}

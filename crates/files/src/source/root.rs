@@ -1,0 +1,208 @@
+//! The arguments of `send`, and the names under which they are stored.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use dfcp_framing::names::{NameError, RelativeName};
+use dfcp_framing::printable_path;
+
+use crate::beneath::Resolution;
+
+/// A file or directory named on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    pub(super) path: PathBuf,
+    /// Name that it is stored as: its last component, unless another one has the same.
+    pub(super) name: PathBuf,
+    pub(super) resolution: Resolution,
+    pub(super) is_standard_input: bool,
+}
+
+/// Path that stands for standard input and standard output.
+pub const STANDARD_STREAM: &str = "-";
+
+/// Reason why an argument cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum RootError {
+    /// Missing or not readable.
+    #[error("cannot send {path}: {error}; check the path")]
+    Missing {
+        /// As given, fit for a terminal.
+        path: String,
+        /// Of the system.
+        error: io::Error,
+    },
+    /// A pipe, socket or device, which has no length, time or second reading.
+    #[error(
+        "cannot send {path}: it is {kind}, not a file; send what comes out of it as standard input: {} | dfcp send - --name NAME HOST",
+        if *.is_command { "COMMAND".to_owned() } else { format!("cat {path}") }
+    )]
+    Special {
+        /// As given, fit for a terminal.
+        path: String,
+        /// In words.
+        kind: &'static str,
+        /// The shell has made it for the output of a command.
+        is_command: bool,
+    },
+    /// A root without a name.
+    #[error("cannot send {0}: it has no name; send what is in it, such as {0}*")]
+    NoName(String),
+    /// A symbolic link, where none is followed.
+    #[error("cannot send {0}: it is a symbolic link; give the path that it leads to")]
+    Link(String),
+    /// Two arguments would be stored under one name.
+    #[error("two of the files would both be stored as {0}; send them one by one")]
+    Twice(String),
+    /// `-` without a name.
+    #[error("standard input has no name: give it one with --name")]
+    Unnamed,
+    /// `-` more than once.
+    #[error("standard input can be sent only once: give - once")]
+    InputTwice,
+    /// A name, and no `-`.
+    #[error("--name is the name of standard input: give - as one of the files, or leave --name out")]
+    NameOfNothing,
+    /// A name of several components.
+    #[error("the name of standard input is that of one file, without directories; give another --name")]
+    NameOfSeveral,
+    /// A name that no receiver takes.
+    #[error("{0}; give another --name")]
+    Name(NameError),
+}
+
+impl Root {
+    /// Files and directories to be sent, each under the last component of its path, or under its path if another one has the same.
+    ///
+    /// # Errors
+    /// The first that cannot be sent: it is missing, neither a file nor a directory, or has no name. Symbolic links are not followed.
+    pub fn from_paths<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<Self>, RootError> {
+        let mut roots = Vec::new();
+        for path in paths {
+            let path = path.as_ref();
+            let shown = || printable_path(path);
+            if path.symlink_metadata().map_err(|error| RootError::Missing { path: shown(), error })?.is_symlink() {
+                return Err(RootError::Link(shown()));
+            }
+            roots.push(Self::of(path)?);
+        }
+        Self::tell_apart(&mut roots)?;
+        Ok(roots)
+    }
+
+    /// Checks the arguments of the command line, before anything is sent. Links among them are followed. One of them may be `-`, for standard input, which is
+    /// sent as the file `input_name`.
+    ///
+    /// # Errors
+    /// The first that cannot be sent.
+    pub fn from_arguments(paths: &[PathBuf], input_name: Option<&OsStr>) -> Result<Vec<Self>, RootError> {
+        let mut roots: Vec<Self> = Vec::with_capacity(paths.len());
+        let resolution = Resolution::of_system();
+        for path in paths {
+            if path.as_os_str() == STANDARD_STREAM {
+                if roots.iter().any(|root| root.is_standard_input) {
+                    return Err(RootError::InputTwice);
+                }
+                let name = input_name.ok_or(RootError::Unnamed)?;
+                if RelativeName::from_components([name]).map_err(RootError::Name)?.components().count() > 1 {
+                    return Err(RootError::NameOfSeveral);
+                }
+                roots.push(Self { path: path.clone(), name: name.into(), resolution, is_standard_input: true });
+                continue;
+            }
+            roots.push(Self::of(path)?);
+        }
+        if input_name.is_some() && !roots.iter().any(|root| root.is_standard_input) {
+            return Err(RootError::NameOfNothing);
+        }
+        Self::tell_apart(&mut roots)?;
+        Ok(roots)
+    }
+
+    /// A file or directory, or one that a link leads to.
+    fn of(path: &Path) -> Result<Self, RootError> {
+        let shown = || printable_path(path);
+        let missing = |error| RootError::Missing { path: shown(), error };
+        let metadata = path.metadata().map_err(missing)?;
+        let name = match path.file_name() {
+            Some(name) => name.to_owned(),
+            // `.`, `..` and their like have a name only once they are resolved.
+            None => {
+                let resolved = path.canonicalize().map_err(missing)?;
+                resolved.file_name().ok_or_else(|| RootError::NoName(shown()))?.to_owned()
+            }
+        };
+        if !metadata.is_file() && !metadata.is_dir() {
+            return Err(RootError::Special {
+                path: shown(),
+                kind: kind(&metadata),
+                is_command: path.starts_with("/dev/fd") || path.starts_with("/proc"),
+            });
+        }
+        let resolution = Resolution::of_system();
+        Ok(Self { path: path.to_owned(), name: name.into(), resolution, is_standard_input: false })
+    }
+
+    /// Gives those which share a name the paths by which they were given.
+    fn tell_apart(roots: &mut [Self]) -> Result<(), RootError> {
+        let mut sharing: BTreeMap<PathBuf, u64> = BTreeMap::new();
+        for root in &*roots {
+            *sharing.entry(root.name.clone()).or_default() += 1;
+        }
+        for root in &mut *roots {
+            if !root.is_standard_input
+                && sharing.get(&root.name).is_some_and(|count| *count > 1)
+                && let Some(given) = relative(&root.path)
+            {
+                root.name = given;
+            }
+        }
+        // Roots that share directories follow each other, so that these are complete when they get their times.
+        roots.sort_by_cached_key(|root| {
+            root.name.parent().filter(|parent| !parent.as_os_str().is_empty()).map(|_| root.name.clone())
+        });
+        let mut names = BTreeSet::new();
+        for root in &*roots {
+            if !names.insert(&root.name) {
+                return Err(RootError::Twice(printable_path(&root.name)));
+            }
+        }
+        // One which is to be in the place of another one's directory.
+        let inside =
+            roots.iter().find(|root| root.name.ancestors().skip(1).any(|above| names.contains(&above.to_owned())));
+        inside.map_or(Ok(()), |root| Err(RootError::Twice(printable_path(&root.name))))
+    }
+}
+
+/// The kind of something that is neither a file nor a directory, in words.
+#[cfg(unix)]
+fn kind(metadata: &std::fs::Metadata) -> &'static str {
+    use std::os::unix::fs::FileTypeExt;
+    match metadata.file_type() {
+        it if it.is_fifo() => "a pipe",
+        it if it.is_socket() => "a socket",
+        _ => "a device",
+    }
+}
+
+#[cfg(not(unix))]
+fn kind(_: &std::fs::Metadata) -> &'static str {
+    "something else"
+}
+
+/// `path` as a name below any directory: without what leads to a root or out of the directory. None if nothing is left, or
+/// if it begins with a drive.
+fn relative(path: &Path) -> Option<PathBuf> {
+    let mut name = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::Prefix(_) => return None,
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir => name.clear(),
+            Component::Normal(component) => name.push(component),
+        }
+    }
+    (!name.as_os_str().is_empty()).then_some(name)
+}

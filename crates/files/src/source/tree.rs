@@ -1,0 +1,103 @@
+//! A tree that is being read.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dfcp_framing::printable_path;
+
+use super::root::Root;
+use super::search::Place;
+use crate::beneath::{Directory, Identity, Kind, Status, is_link, open_named, status_of};
+
+/// Told of a file that was one when the search found it.
+const BECAME_LINK: &str = "a symbolic link has its place, or that of one of its directories, and links are not followed: \
+                           send it again";
+
+/// The directory on the command line, held open. There is one at a time, however many were found ahead.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    origin: Option<Arc<Origin>>,
+    directory: Option<Directory>,
+}
+
+/// The root that was searched, with the identity that it had then.
+#[derive(Debug)]
+pub(super) struct Origin {
+    root: Root,
+    identity: Identity,
+}
+
+/// Place at which a file was found, to be opened later.
+#[derive(Debug)]
+pub(super) struct Found {
+    origin: Option<Arc<Origin>>,
+    place: Place,
+    identity: Identity,
+}
+
+impl Tree {
+    /// Opens what was searched. If something else has its path by now, there is no directory to read from.
+    pub(super) fn open(root: Root, identity: Identity) -> Self {
+        Self::of(Arc::new(Origin { root, identity }))
+    }
+
+    fn of(origin: Arc<Origin>) -> Self {
+        let Origin { root, identity } = &*origin;
+        let opened =
+            Directory::open(&root.path, root.resolution).and_then(|directory| Ok((directory.own_status()?, directory)));
+        let directory = opened.ok().and_then(|(status, directory)| (status.identity == *identity).then_some(directory));
+        Self { origin: Some(origin), directory }
+    }
+
+    fn path(&self) -> &Path {
+        self.origin.as_ref().map_or_else(|| Path::new(""), |origin| &origin.root.path)
+    }
+
+    /// Opens the file which the search found, or says in a sentence why it cannot be sent.
+    pub(super) fn open_file(&self, place: &Place, identity: Identity) -> Result<(File, Status), String> {
+        let opened = match place {
+            Place::Named(path) => open_named(path),
+            Place::Below(path) => {
+                let Some(directory) = &self.directory else {
+                    let root = printable_path(self.path());
+                    return Err(format!("{root} is no longer the directory that was searched: send it again"));
+                };
+                directory.file(path)
+            }
+        };
+        let (status, file) = opened.and_then(|file| Ok((status_of(&file)?, file))).map_err(|error| {
+            if is_link(&error) { BECAME_LINK.to_owned() } else { format!("it cannot be opened: {error}") }
+        })?;
+        if status.kind != Kind::File {
+            return Err("it is no regular file any more: send it again".to_owned());
+        }
+        if status.identity != identity {
+            return Err("another file has its name now: send it again".to_owned());
+        }
+        Ok((file, status))
+    }
+
+    pub(super) fn path_of(&self, place: &Place) -> PathBuf {
+        match place {
+            Place::Named(path) => path.clone(),
+            Place::Below(path) => self.path().join(path),
+        }
+    }
+
+    /// Place of a file, to open it later, when this tree may be closed.
+    pub(super) fn found(&self, place: Place, identity: Identity) -> Found {
+        Found { origin: self.origin.clone(), place, identity }
+    }
+}
+
+impl Found {
+    /// As [`Tree::open_file`].
+    pub(super) fn open(&self) -> Result<(File, Status), String> {
+        let tree = match (&self.place, &self.origin) {
+            (Place::Below(_), Some(origin)) => Tree::of(Arc::clone(origin)),
+            _ => Tree::default(),
+        };
+        tree.open_file(&self.place, self.identity)
+    }
+}

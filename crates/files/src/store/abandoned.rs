@@ -1,0 +1,71 @@
+//! Unfinished files that no receiver will finish: what a program leaves behind that is killed, or a machine that loses
+//! power.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use dfcp_framing::limits::DEPTH_MAX;
+use dfcp_framing::names::is_own_temporary;
+
+use super::Store;
+use crate::beneath::{Directory, Kind, Status, status_of};
+use crate::limits::{ABANDONED_AGE, ABANDONED_SEARCH_MAX};
+
+impl Store {
+    /// Removes the unfinished files below the output directory which no receiver holds open and which nothing has changed
+    /// for [`ABANDONED_AGE`] before `now`; returns how many. Looks at [`ABANDONED_SEARCH_MAX`] names and not further.
+    pub fn remove_abandoned(&self, now: SystemTime) -> usize {
+        self.remove_abandoned_among(now, ABANDONED_SEARCH_MAX)
+    }
+
+    pub(super) fn remove_abandoned_among(&self, now: SystemTime, names_max: usize) -> usize {
+        let (mut looked_at, mut removed) = (0, 0);
+        let mut waiting = vec![(PathBuf::new(), 0)];
+        while let Some((path, depth)) = waiting.pop() {
+            // A directory that cannot be opened is not ours, or is gone by now.
+            let Ok(directory) = self.root.directory(&path) else { continue };
+            let Ok(names) = directory.names() else { continue };
+            for name in names.map_while(Result::ok) {
+                looked_at += 1;
+                if looked_at > names_max {
+                    tracing::debug!("the search for abandoned files ends before the end of the tree");
+                    return removed;
+                }
+                let Ok(status) = directory.status(&name) else { continue };
+                match status.kind {
+                    Kind::Directory if depth < DEPTH_MAX => waiting.push((path.join(&name), depth + 1)),
+                    Kind::File if is_own_temporary(&name) && is_old(&status, now) => {
+                        match remove_if_abandoned(&directory, &name, &status) {
+                            Ok(()) => removed += 1,
+                            Err(error) => tracing::debug!(%error, "an unfinished file is left alone"),
+                        }
+                    }
+                    // A link under a temporary name: its receiver was killed while it replaced another one by it.
+                    Kind::Link if is_own_temporary(&name) && is_old(&status, now) => {
+                        removed += usize::from(directory.remove_file(&name).is_ok());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        removed
+    }
+}
+
+/// By the time of the last change, which no program can set: a file's own time may be the sender's already.
+fn is_old(status: &Status, now: SystemTime) -> bool {
+    now.duration_since(status.changed).is_ok_and(|age| age >= ABANDONED_AGE)
+}
+
+/// A receiver that is alive holds the lock of its file.
+fn remove_if_abandoned(directory: &Directory, name: &OsStr, found: &Status) -> io::Result<()> {
+    let file = directory.file(Path::new(name))?;
+    let status = status_of(&file)?;
+    if status.kind != Kind::File || status.identity != found.identity {
+        return Err(io::Error::other("another file has its name now"));
+    }
+    file.try_lock()?;
+    directory.remove_file(name)
+}

@@ -1,0 +1,39 @@
+//! Obstacles to an entry, as far as they can be known without storing it.
+
+use std::io;
+use std::path::Path;
+
+use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::names::RelativeName;
+
+use super::{Store, through_link};
+use crate::beneath::{Kind, is_link};
+
+impl Store {
+    /// Checks that nothing of another kind is in the place of a file or directory, or of a directory on the way to it.
+    ///
+    /// # Errors
+    /// The failure that storing it would end with.
+    pub(crate) fn would_store(&self, name: &RelativeName, is_directory: bool) -> Result<(), Failure> {
+        let exists = |sentence| Err(Failure::new(FailureCode::Exists, sentence));
+        let path = name.path();
+        let parent = match self.root.directory(path.parent().unwrap_or_else(|| Path::new(""))) {
+            Ok(parent) => parent,
+            // It would be made.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if is_link(&error) => return Err(through_link()),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return exists("a file is in the place of one of its directories");
+            }
+            Err(error) => return Err(Failure::from_io("find its directory", &error)),
+        };
+        match parent.status(path.file_name().unwrap_or_default()).map(|status| status.kind) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(Failure::from_io("look it up", &error)),
+            Ok(Kind::Directory) if !is_directory => exists("a directory of that name exists at the receiver"),
+            Ok(Kind::Link) if is_directory => Err(through_link()),
+            Ok(Kind::File | Kind::Other) if is_directory => exists("a file of that name is in the directory's place"),
+            Ok(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Files which a sender begins, resumes, or asks about, by its key.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use dfcp_framing::error::{EXISTS, Failure, FailureCode};
+use dfcp_framing::files::{Entry, HASH_BYTES, Partial};
+use dfcp_framing::names::{RelativeName, is_temporary};
+
+use super::changed::Changed;
+use super::existing::Existing;
+use super::partial::{Found, Id, Keep, UnfinishedFile};
+use super::readings::{FileKey, Readings, key};
+use super::staged::{Staged, Temporary};
+use super::{Slot, Store};
+use crate::beneath::status_of;
+use crate::hash_tree::{ChainingValue, Shape, TreeHasher};
+use crate::owner::Owner;
+
+/// Part of a file that is to be stored anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// All of it.
+    New,
+    /// The content behind this byte.
+    At(u64),
+}
+
+/// Beginning of a file that is resumed.
+#[derive(Debug)]
+pub(crate) struct Resumed {
+    /// Division of the file.
+    pub shape: Shape,
+    /// Length of that beginning, bytes.
+    pub offset: u64,
+    /// The chaining values of its parts of the largest size, as they were written down when they came.
+    pub spans: Vec<Option<ChainingValue>>,
+    /// To read it.
+    pub file: std::fs::File,
+}
+
+impl Resumed {
+    /// Key of the file, which is to have this name.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(crate) fn key(&self, name: &RelativeName) -> io::Result<FileKey> {
+        Ok(key(&status_of(&self.file)?, name))
+    }
+}
+
+/// Decision of a receiver about an offered file.
+#[derive(Debug)]
+pub(crate) enum Offered {
+    /// It takes it.
+    Wanted,
+    /// It takes it in place of this one.
+    Replaces(Box<Existing>),
+    /// It has it already.
+    Unchanged(Box<Existing>),
+}
+
+impl Store {
+    /// The unfinished files of `owner`.
+    pub(crate) fn unfinished(&self, owner: &Owner) -> Vec<Found> {
+        if !self.options.keep_unfinished {
+            return Vec::new();
+        }
+        let found = self.partials.list(Some(owner), SystemTime::now());
+        found.unwrap_or_else(|error| {
+            tracing::warn!(%error, "unfinished files cannot be found, and are sent again");
+            Vec::new()
+        })
+    }
+
+    /// Those among its unfinished files which a sender may resume.
+    pub(crate) fn resumable(&self, unfinished: Vec<Found>) -> Vec<Partial> {
+        let free = unfinished.into_iter();
+        let free = free.filter(|found| found.is_free && found.offset > 0 && self.may_store(&found.file.name));
+        free.map(|Found { file, offset, .. }| {
+            let UnfinishedFile { name, len, mtime_s, mtime_ns, .. } = file;
+            Partial { offset, len, mtime_s, mtime_ns, name }
+        })
+        .collect()
+    }
+
+    /// True if a file of this name may be stored, as there is none or it may be replaced. Else its beginning is of no use.
+    fn may_store(&self, name: &[u8]) -> bool {
+        let replace = &self.options.replace;
+        let is_free = |name: RelativeName| !self.has(&name) || replace.permits(name.path());
+        replace.is_always() || RelativeName::parse(name).map_or(true, is_free)
+    }
+
+    /// True if something of this name is there, and may be replaced.
+    pub(crate) fn would_replace(&self, name: &RelativeName) -> bool {
+        self.options.replace.is_possible() && self.has(name)
+    }
+
+    fn has(&self, name: &RelativeName) -> bool {
+        self.parent(name).is_ok_and(|(directory, last)| directory.status(last).is_ok())
+    }
+
+    /// True if this sender may ask about files: there is nothing to tell about an empty directory.
+    pub(crate) fn takes_offers(&self) -> bool {
+        self.root.names().is_ok_and(|mut names| names.any(|name| name.is_ok_and(|name| !is_temporary(&name))))
+    }
+
+    /// True if every sender may learn which files are here, not only those that it has stored.
+    pub(crate) fn tells_of_all(&self) -> bool {
+        self.options.allow_update
+    }
+
+    /// As [`Store::begin`], for a file of `owner`, which may resume it later; or which resumes it now.
+    ///
+    /// # Errors
+    /// Why it could not be stored even if all its bytes came.
+    pub(crate) fn begin_of(
+        &self,
+        owner: &Owner,
+        name: &RelativeName,
+        entry: &Entry,
+        beginning: Beginning,
+        changed: &mut Changed,
+    ) -> Result<(Arc<Slot>, Option<Resumed>), Failure> {
+        let begun_bytes = if let Beginning::At(offset) = beginning { offset } else { 0 };
+        let (place, destination) = self.check(name, entry.size_hint_bytes.saturating_sub(begun_bytes), changed)?;
+        let id = Id::of(owner, name.as_bytes());
+        if let Some(earlier) = self.partials.take_over(&id)
+            && beginning != Beginning::New
+        {
+            earlier.leave();
+        }
+        let shape = entry.len.and_then(Shape::of).filter(|_| self.options.keep_unfinished);
+        let (staged, resumed) = match (beginning, shape) {
+            (Beginning::At(offset), Some(shape)) => {
+                let (file, temporary, keep, resumed) = self.reopen(id, owner, name, entry, (shape, offset), &place)?;
+                let tree = TreeHasher::new(shape, offset);
+                (Staged::kept(file, temporary, destination, keep, tree), Some(resumed))
+            }
+            (Beginning::At(_), None) => return Err(not_there()),
+            (Beginning::New, Some(shape)) => {
+                let before = self.partials.claim(owner, &id, entry.size_hint_bytes)?;
+                match Temporary::create_kept(&place, &id) {
+                    Ok((file, temporary)) => {
+                        let identity = identity(owner, name, entry, shape);
+                        let keep = Keep::new(Arc::clone(&self.partials), id, identity, entry.size_hint_bytes);
+                        (Staged::kept(file, temporary, destination, keep, TreeHasher::new(shape, 0)), None)
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "a file cannot be gone on with if it breaks off");
+                        self.partials.disclaim(&id, before);
+                        (self.unkept(&place, destination)?, None)
+                    }
+                }
+            }
+            (Beginning::New, None) => (self.unkept(&place, destination)?, None),
+        };
+        let mut staged = staged;
+        staged.sender = Some(owner.clone());
+        Ok((self.partials.register(staged), resumed))
+    }
+
+    /// As [`Store::begin`], for a sender that cannot be known again.
+    ///
+    /// # Errors
+    /// As there; and there is nothing to resume.
+    pub(crate) fn begin_once(
+        &self,
+        name: &RelativeName,
+        entry: &Entry,
+        beginning: Beginning,
+        changed: &mut Changed,
+    ) -> Result<Arc<Slot>, Failure> {
+        if beginning != Beginning::New {
+            return Err(not_there());
+        }
+        Ok(self.partials.register(self.begin(name, entry.size_hint_bytes, changed)?))
+    }
+
+    fn unkept(&self, place: &Arc<super::Place>, destination: &std::ffi::OsStr) -> Result<Staged, Failure> {
+        Staged::new(place, destination).map_err(|error| Failure::from_io("create the file", &error))
+    }
+
+    fn reopen(
+        &self,
+        id: Id,
+        owner: &Owner,
+        name: &RelativeName,
+        entry: &Entry,
+        (shape, offset): (Shape, u64),
+        place: &Arc<super::Place>,
+    ) -> Result<(std::fs::File, Temporary, Keep, Resumed), Failure> {
+        let failed = |error| Failure::from_io("open the unfinished file", &error);
+        let opened = self.partials.open(&id, place).map_err(failed)?.ok_or_else(not_there)?;
+        let identity = identity(owner, name, entry, shape);
+        if opened.identity != identity || offset > opened.offset || shape.floor(offset) != offset || offset == 0 {
+            return Err(not_there());
+        }
+        let claimed_bytes = entry.size_hint_bytes.max(offset);
+        let before = self.partials.claim(owner, &id, claimed_bytes)?;
+        // Content behind that was not written down, and holes could not be left in it.
+        let truncated = opened.file.set_len(offset);
+        match truncated.and_then(|()| place.directory().file(Path::new(&id.file_name()))) {
+            Ok(file) => {
+                let temporary = Temporary::adopt(place, id.file_name());
+                let resumed = Resumed { shape, offset, spans: opened.spans, file };
+                let keep = Keep::resumed(Arc::clone(&self.partials), id, identity, offset, claimed_bytes);
+                Ok((opened.file, temporary, keep, resumed))
+            }
+            Err(error) => {
+                self.partials.disclaim(&id, before);
+                Err(failed(error))
+            }
+        }
+    }
+
+    /// Decides about a file which `owner` offers, or only asks about, which changes nothing. For a file that `owner` may not know, the
+    /// answer depends on its name alone.
+    ///
+    /// # Errors
+    /// It cannot be stored.
+    pub(crate) fn offered(
+        &self,
+        owner: &Owner,
+        name: &RelativeName,
+        entry: &Entry,
+        (hash, asks_only): (Option<&[u8; HASH_BYTES]>, bool),
+        readings: &mut Readings,
+        changed: &mut Changed,
+    ) -> Result<Offered, Failure> {
+        let Some(existing) = self.regular(name, changed).filter(|existing| self.is_known(existing, Some(owner))) else {
+            return match self.check(name, 0, changed) {
+                Err(failure) if failure.code == FailureCode::Exists => Err(failure),
+                // Its directory may come before it.
+                _ => Ok(Offered::Wanted),
+            };
+        };
+        let existing = existing.for_entry(Some(owner), entry);
+        let len = entry.len.unwrap_or_default();
+        let failed = |error| Failure::from_io("read the file that exists", &error);
+        let is_same = match hash {
+            _ if existing.len() != len => false,
+            Some(hash) => match readings.hash(&existing).map_err(failed)? {
+                Some(found) => found == *hash,
+                None => return Ok(Offered::Wanted),
+            },
+            None => existing.has_mtime(entry).map_err(failed)?,
+        };
+        // Nobody is asked about what is the same.
+        let replace = &self.options.replace;
+        let replaces = if is_same { replace.is_always() } else { replace.permits(name.path()) };
+        match (is_same, replaces) {
+            (true, false) => Ok(Offered::Unchanged(Box::new(existing))),
+            (true, true) if asks_only || self.has_metadata_of(&existing, entry)? => {
+                readings.renew(&existing).map_err(failed)?;
+                Ok(Offered::Unchanged(Box::new(existing)))
+            }
+            (_, true) => Ok(Offered::Replaces(Box::new(existing))),
+            // Of another time only, it may turn out to be the same once it has come.
+            (false, false) if hash.is_none() && existing.len() == len => Ok(Offered::Wanted),
+            (false, false) => Err(Failure::new(FailureCode::Exists, EXISTS)),
+        }
+    }
+}
+
+fn identity(owner: &Owner, name: &RelativeName, entry: &Entry, shape: Shape) -> UnfinishedFile {
+    UnfinishedFile {
+        owner: owner.clone(),
+        name: name.as_bytes().to_vec(),
+        len: shape.file_bytes(),
+        mtime_s: entry.mtime_s,
+        mtime_ns: entry.mtime_ns,
+    }
+}
+
+fn not_there() -> Failure {
+    Failure::new(FailureCode::FileSystem, "the receiver does not have its beginning any more: send it again")
+}

@@ -1,0 +1,219 @@
+//! Target of a receiver: a directory, or its standard output, for one file.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::files::{Entry, HASH_BYTES, Partial};
+use dfcp_framing::names::RelativeName;
+
+use super::owner::Owner;
+use super::store::{
+    Beginning, Changed, Completed, Existing, Found, Made, Offered, Over, Readings, Resumed, Slot, Staged, Store,
+    Unpublished, mismatch,
+};
+
+/// Target of the files of a session.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// Below an output directory.
+    Directory(Arc<Store>),
+    /// To a stream, which takes one file.
+    Stream(Arc<OneFile>),
+}
+
+/// A stream for one file of one sender.
+pub struct OneFile {
+    /// Until a file has come.
+    writer: Mutex<Option<Box<dyn Write + Send>>>,
+    bytes_max: Option<u64>,
+}
+
+/// A file on its way to the stream. Bytes written cannot be taken back.
+pub(crate) struct Writing {
+    writer: Box<dyn Write + Send>,
+    hasher: blake3::Hasher,
+}
+
+impl From<Arc<Store>> for Target {
+    fn from(store: Arc<Store>) -> Self {
+        Self::Directory(store)
+    }
+}
+
+impl Target {
+    /// One file goes to `writer`, of at most `bytes_max` bytes.
+    pub fn stream(writer: impl Write + Send + 'static, bytes_max: Option<u64>) -> Self {
+        Self::Stream(Arc::new(OneFile { writer: Mutex::new(Some(Box::new(writer))), bytes_max }))
+    }
+
+    /// The most that one session may store, bytes of content.
+    pub fn session_bytes_max(&self) -> Option<u64> {
+        match self {
+            Self::Directory(store) => store.session_bytes_max(),
+            Self::Stream(one) => one.bytes_max,
+        }
+    }
+
+    pub(super) fn make_directory(
+        &self,
+        name: &RelativeName,
+        entry: &Entry,
+        changed: &mut Changed,
+    ) -> Result<Made, Failure> {
+        self.store()?.make_directory(name, entry, changed)
+    }
+
+    /// Starts to receive a file, or resumes one.
+    pub(super) fn begin(
+        &self,
+        owner: Option<&Owner>,
+        name: &RelativeName,
+        entry: &Entry,
+        beginning: Beginning,
+        changed: &mut Changed,
+    ) -> Result<(Arc<Slot>, Option<Resumed>), Failure> {
+        let store = self.store()?;
+        match owner {
+            Some(owner) => store.begin_of(owner, name, entry, beginning, changed),
+            None => Ok((store.begin_once(name, entry, beginning, changed)?, None)),
+        }
+    }
+
+    pub(super) fn offered(
+        &self,
+        owner: &Owner,
+        name: &RelativeName,
+        entry: &Entry,
+        how: (Option<&[u8; HASH_BYTES]>, bool),
+        readings: &mut Readings,
+        changed: &mut Changed,
+    ) -> Result<Offered, Failure> {
+        self.store()?.offered(owner, name, entry, how, readings, changed)
+    }
+
+    /// Unfinished files of `owner`.
+    pub(super) fn unfinished(&self, owner: &Owner) -> Vec<Found> {
+        self.store().map_or_else(|_| Vec::new(), |store| store.unfinished(owner))
+    }
+
+    /// Those that it may resume.
+    pub(super) fn resumable(&self, unfinished: Vec<Found>) -> Vec<Partial> {
+        self.store().map_or_else(|_| Vec::new(), |store| store.resumable(unfinished))
+    }
+
+    /// True if something of this name is there that may be replaced.
+    pub(super) fn would_replace(&self, name: &RelativeName) -> bool {
+        self.store().is_ok_and(|store| store.would_replace(name))
+    }
+
+    /// True if files that the sender does not have may be deleted.
+    pub(super) fn deletes(&self) -> bool {
+        self.store().is_ok_and(Store::deletes)
+    }
+
+    pub(super) fn keeps_links(&self) -> bool {
+        self.store().is_ok_and(Store::keeps_links)
+    }
+
+    pub(super) fn takes_offers(&self) -> bool {
+        self.store().is_ok_and(Store::takes_offers)
+    }
+
+    pub(super) fn flush_names(&self, changed: &mut Changed) -> io::Result<()> {
+        self.store().map_or(Ok(()), |store| store.flush_names(changed))
+    }
+
+    pub(super) fn existing(
+        &self,
+        owner: Option<&Owner>,
+        name: &RelativeName,
+        entry: &Entry,
+        changed: &mut Changed,
+    ) -> Option<Existing> {
+        self.store().ok()?.existing(owner, name, entry, changed)
+    }
+
+    pub(super) fn finish(
+        &self,
+        staged: Staged,
+        what: (&RelativeName, &Entry),
+        content: (u64, &[u8; HASH_BYTES]),
+        over: &Over,
+    ) -> Result<Completed, Failure> {
+        self.store()?.finish(staged, what, content, over)
+    }
+
+    pub(super) fn is_crowded(&self) -> bool {
+        self.store().is_ok_and(Store::is_crowded)
+    }
+
+    pub(super) fn publish(
+        &self,
+        batch: Vec<Unpublished>,
+        changed: &mut Changed,
+    ) -> io::Result<Vec<Result<(), Failure>>> {
+        self.store().map_or_else(|_| Ok(Vec::new()), |store| store.publish(batch, changed))
+    }
+
+    /// The output directory, if there is one.
+    pub(super) fn store(&self) -> Result<&Store, Failure> {
+        match self {
+            Self::Directory(store) => Ok(store),
+            Self::Stream(_) => Err(one_only()),
+        }
+    }
+}
+
+impl OneFile {
+    /// Starts the file `name`.
+    ///
+    /// # Errors
+    /// It is not the first, or in a directory.
+    pub(super) fn begin(&self, name: &RelativeName) -> Result<Writing, Failure> {
+        if name.components().count() > 1 {
+            return Err(one_only());
+        }
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(one_only)?;
+        Ok(Writing { writer, hasher: blake3::Hasher::new() })
+    }
+}
+
+impl Writing {
+    /// Appends `data`.
+    ///
+    /// # Errors
+    /// Why it could not be written.
+    pub(super) fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
+        self.hasher.update(data);
+        self.writer.write_all(data).map_err(|error| Failure::from_io("write to its standard output", &error))
+    }
+
+    /// Verifies what was written.
+    ///
+    /// # Errors
+    /// It is not what was sent, or could not be written.
+    pub(super) fn finish(mut self, len: u64, hash: &[u8; HASH_BYTES]) -> Result<(), Failure> {
+        self.writer.flush().map_err(|error| Failure::from_io("write to its standard output", &error))?;
+        let received = self.hasher.count();
+        if received == len && self.hasher.finalize() == *hash { Ok(()) } else { Err(mismatch(received, len)) }
+    }
+}
+
+fn one_only() -> Failure {
+    let sentence = "the receiver writes one file to its standard output: send one file, and no directory";
+    Failure::new(FailureCode::Name, sentence)
+}
+
+impl fmt::Debug for OneFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OneFile").field("bytes_max", &self.bytes_max).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Writing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writing").field("bytes", &self.hasher.count()).finish_non_exhaustive()
+    }
+}

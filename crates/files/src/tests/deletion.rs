@@ -1,0 +1,405 @@
+//! Sessions that delete what the sender does not have: after failures, from the middle of everything, and at random.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::Ordering;
+
+use dfcp::{Cipher, Pattern, StaticKey};
+use dfcp_framing::names::is_temporary;
+
+use super::*;
+use crate::exclude::Exclude;
+use crate::seal::Seal;
+use crate::skipped::SKIPPED_AFTER_FAILURE;
+use crate::transport::memory::{Memory, connection};
+
+/// Runs something without the right to override permissions, which root has.
+pub(crate) fn without_override<T>(run: impl FnOnce() -> T) -> T {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    let before = capabilities(None).unwrap();
+    let mut fewer = before;
+    fewer.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+    set_capabilities(None, fewer).unwrap();
+    let done = catch_unwind(AssertUnwindSafe(run));
+    set_capabilities(None, before).unwrap();
+    done.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Something mounted, until it is dropped.
+pub(crate) struct Mount(PathBuf);
+
+impl Mount {
+    /// Mounts a directory again, or a new file system, at `path`; none if this user may not.
+    pub(crate) fn new(source: Option<&Path>, path: &Path) -> Option<Self> {
+        fs::create_dir_all(path).unwrap();
+        // Without a process of their own, which would hold other tests' locks for a moment.
+        let mounted = match source {
+            Some(source) => rustix::mount::mount_bind(source, path),
+            None => rustix::mount::mount("none", path, "tmpfs", rustix::mount::MountFlags::empty(), None),
+        };
+        mounted.is_ok().then(|| Self(path.to_owned()))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let unmounted = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+        assert!(unmounted.is_ok() || std::thread::panicking());
+    }
+}
+
+/// A connection whose receiver knows the key of its sender.
+pub(super) fn known() -> (Memory, Memory) {
+    let (near, mut far) = connection(8, 100_000);
+    far.seal = Some(Seal {
+        pattern: Pattern::Pinned,
+        peer: Some(StaticKey::from_seed(&[1; 32]).public()),
+        pre_shared: None,
+        handshake_hash: [0; 32],
+        cipher: Cipher::ChaCha20Poly1305,
+    });
+    (near, far)
+}
+
+/// Two sides, each with a tree `t`.
+struct Sides {
+    here: tempfile::TempDir,
+    there: tempfile::TempDir,
+}
+
+/// End of a session, and the outcomes that were told.
+struct Done {
+    sent: Result<Report, TransferError>,
+    received: Result<Report, TransferError>,
+    log: Arc<Log>,
+}
+
+impl Sides {
+    fn new() -> Self {
+        Self { here: tempfile::tempdir().unwrap(), there: tempfile::tempdir().unwrap() }
+    }
+
+    fn write(&self, is_here: bool, name: &str) -> PathBuf {
+        let path = (if is_here { &self.here } else { &self.there }).path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, name).unwrap();
+        path
+    }
+
+    fn options(patterns: &[&str]) -> SendOptions {
+        let patterns: Vec<_> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+        SendOptions { delete: true, exclude: Arc::new(Exclude::new(&patterns).unwrap()), ..SendOptions::default() }
+    }
+
+    /// Sends the tree. Every stream beside the first one is dead after `path_bytes`.
+    fn send(&self, options: SendOptions, replace: bool, path_bytes: Option<usize>) -> Option<Done> {
+        let store_options = StoreOptions {
+            allow_delete: true.into(),
+            allow_update: true,
+            replace: replace.into(),
+            keep_unfinished: true,
+            ..StoreOptions::default()
+        };
+        let store = Arc::new(Store::open(self.there.path(), store_options).unwrap());
+        let log = Arc::new(Log::default());
+        run(async {
+            let (near, far) = known();
+            let left = Arc::clone(&near.beside.path_bytes);
+            left.store(path_bytes.unwrap_or(usize::MAX), Ordering::SeqCst);
+            let both = async {
+                tokio::join!(
+                    send(near, roots(&[self.here.path().join("t")]), options, Arc::clone(&log) as _),
+                    receive(far, store, Arc::new(Log::default()) as _, std::future::pending())
+                )
+            };
+            let dead = async {
+                while left.load(Ordering::SeqCst) > 0 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            tokio::select! {
+                (sent, received) = both => Some(Done { sent, received, log: Arc::clone(&log) }),
+                () = dead => None,
+            }
+        })
+    }
+
+    /// Everything at the receiver, directories with a slash behind them. Not what is mounted there.
+    fn there(&self) -> BTreeSet<String> {
+        names(self.there.path())
+    }
+}
+
+fn names(root: &Path) -> BTreeSet<String> {
+    let all = walkdir::WalkDir::new(root).min_depth(1).into_iter().map(Result::unwrap);
+    all.map(|found| {
+        let name = found.path().strip_prefix(root).unwrap().to_string_lossy().into_owned();
+        if found.file_type().is_dir() { name + "/" } else { name }
+    })
+    .collect()
+}
+
+impl Done {
+    /// Names that were deleted, or would have been, as the sender was told.
+    fn deleted(&self) -> BTreeSet<String> {
+        let all = self.log.0.lock().unwrap();
+        all.iter().filter(|outcome| outcome.is_deleted).map(|outcome| outcome.name.clone()).collect()
+    }
+}
+
+#[test]
+fn both_sides_are_the_same_afterwards_with_their_times() {
+    let sides = Sides::new();
+    for name in ["t/a", "t/d/b", "t/d/e/c"] {
+        sides.write(true, name);
+    }
+    for name in ["t/old", "t/d/old/x", "t/d/e/old", "u/stays"] {
+        sides.write(false, name);
+    }
+    let time = filetime::FileTime::from_unix_time(1_000_000, 0);
+    filetime::set_file_mtime(sides.here.path().join("t/d"), time).unwrap();
+    let done = sides.send(Sides::options(&[]), true, None).unwrap();
+    let (sent, received) = (done.sent.unwrap(), done.received.unwrap());
+    assert_eq!((sent.deleted, sent.failed, sent.deletion_skipped), (4, 0, None));
+    assert_eq!((received.deleted, received.failed), (4, 0));
+    assert_eq!(names(&sides.there.path().join("t")), names(&sides.here.path().join("t")));
+    assert!(sides.there.path().join("u/stays").exists());
+    let metadata = fs::metadata(sides.there.path().join("t/d")).unwrap();
+    assert_eq!(filetime::FileTime::from_last_modification_time(&metadata), time);
+}
+
+/// Third review: of a file that had been renamed and could not be read, the only copy was deleted.
+#[test]
+fn nothing_is_deleted_after_a_failure_on_either_side() {
+    use std::os::unix::fs::PermissionsExt;
+    let forbid = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
+    for what in [
+        "a file here",
+        "a directory here",
+        "a name here",
+        "a file for a directory",
+        "a directory for a file",
+        "the right",
+    ] {
+        let sides = Sides::new();
+        for name in ["t/a", "t/d/b", "t/z"] {
+            sides.write(true, name);
+        }
+        for name in ["t/old", "t/d/old"] {
+            sides.write(false, name);
+        }
+        match what {
+            "a file here" => forbid(&sides.write(true, "t/new")),
+            "a directory here" => forbid(sides.write(true, "t/new/x").parent().unwrap()),
+            "a name here" => drop(sides.write(true, &format!("t{}", "/x".repeat(70)))),
+            "a file for a directory" => {
+                sides.write(true, "t/e/c");
+                sides.write(false, "t/e");
+            }
+            "a directory for a file" => drop(sides.write(false, "t/z/x")),
+            _ => {
+                let forbidden = sides.write(false, "t/e/old");
+                sides.write(true, "t/e/new");
+                std::os::unix::fs::chown(forbidden.parent().unwrap(), Some(65534), Some(65534)).unwrap();
+            }
+        }
+        let before = sides.there();
+        // A dry run tells the same, except for what only trying shows.
+        let dry = SendOptions { dry_run: true, ..Sides::options(&[]) };
+        let done = without_override(|| sides.send(dry, true, None)).unwrap();
+        let (sent, _) = (done.sent.unwrap(), done.received.unwrap());
+        if !matches!(what, "the right") {
+            assert_eq!((sent.deleted, sent.deletion_skipped), (0, Some(SKIPPED_AFTER_FAILURE)), "{what}");
+        }
+        let done = without_override(|| sides.send(Sides::options(&[]), true, None)).unwrap();
+        assert_eq!(done.deleted(), BTreeSet::new(), "{what}");
+        let (sent, received) = (done.sent.unwrap(), done.received.unwrap());
+        assert!(sent.failed > 0, "{what}");
+        assert_eq!(sent.deletion_skipped, Some(SKIPPED_AFTER_FAILURE), "{what}: {:?}", sent.failures);
+        // An entry that fails at the sender before it has an ordinal is unknown to the receiver, which is then asked for nothing.
+        assert_eq!(received.deleted, 0, "{what}");
+        let after = sides.there();
+        assert!(before.is_subset(&after), "{what}: {before:?} {after:?}");
+        assert!(after.contains("t/a") && after.contains("t/d/b"), "{what}: the rest is stored");
+    }
+}
+
+/// A source of numbers that follow from a seed.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, end: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.below(from.len() as u64) as usize]
+    }
+}
+
+const COMPONENTS: [&str; 6] = ["a", "b", "c.o", "d", "e", "cache"];
+
+/// A random tree below `root`; of two names of which one would have to be a file and a directory, the first one counts.
+fn grow(root: &Path, draws: &mut Draws) {
+    fs::create_dir_all(root).unwrap();
+    for _ in 0..draws.below(14) {
+        let depth = 1 + draws.below(3);
+        let name: Vec<_> = (0..depth).map(|_| draws.pick(&COMPONENTS)).collect();
+        let path = root.join(name.join("/"));
+        if draws.below(6) == 0 {
+            let _ = fs::create_dir_all(path);
+        } else if fs::create_dir_all(path.parent().unwrap()).is_ok() && !path.is_dir() {
+            fs::write(path, name.join("/")).unwrap();
+        }
+    }
+}
+
+/// Names that must not be deleted, whatever else happens.
+struct Protected {
+    exclude: Exclude,
+    /// Names at the sender.
+    here: BTreeSet<String>,
+    /// Names of locked temporaries, and below what another file system is mounted.
+    others: Vec<String>,
+}
+
+impl Protected {
+    /// True if a pattern leaves this name out, or a directory that it is in.
+    fn is_excluded(&self, name: &str) -> bool {
+        let path = Path::new(name.trim_end_matches('/'));
+        path.ancestors()
+            .filter(|above| !above.as_os_str().is_empty())
+            .any(|above| self.exclude.matches(above, above != path || name.ends_with('/')))
+    }
+
+    fn is_other(&self, name: &str) -> bool {
+        self.others.iter().any(|other| name.trim_end_matches('/') == other || name.starts_with(&format!("{other}/")))
+    }
+
+    fn is_here(&self, name: &str) -> bool {
+        let name = name.trim_end_matches('/');
+        self.here.contains(name) || self.here.contains(&format!("{name}/"))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    failed: u32,
+    vanished: u32,
+    complete: u32,
+    deleted: usize,
+}
+
+/// Random trees, patterns, failures, unfinished files and mount points: nothing is deleted that has a counterpart at the sender, is left
+/// out, is under way or is on another file system; nothing at all after a failure; and else both sides are the same afterwards.
+#[test]
+fn deleting_keeps_its_promises_for_random_trees_and_failures() {
+    let mut tally = Tally::default();
+    for seed in 0..150 {
+        let caught = catch_unwind(AssertUnwindSafe(|| random_session(seed, &mut tally)));
+        if let Err(panic) = caught {
+            eprintln!("seed {seed}");
+            resume_unwind(panic);
+        }
+    }
+    // Each case is among them.
+    assert!(tally.failed > 10 && tally.vanished > 3 && tally.complete > 40 && tally.deleted > 100, "{tally:?}");
+}
+
+fn random_session(seed: u64, tally: &mut Tally) {
+    use std::os::unix::fs::PermissionsExt;
+    let mut draws = Draws(seed);
+    let sides = Sides::new();
+    grow(&sides.here.path().join("t"), &mut draws);
+    grow(&sides.there.path().join("t"), &mut draws);
+    let patterns: &[&str] = match draws.below(4) {
+        0 => &["*.o"],
+        1 => &["cache/", "/t/a/**"],
+        _ => &[],
+    };
+    let replace = draws.below(3) > 0;
+    let exclude = Exclude::new(&patterns.iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>()).unwrap();
+    let mut protected = Protected { exclude, here: names(sides.here.path()), others: Vec::new() };
+    // A file that another program is receiving.
+    let mut locked = Vec::new();
+    let directories: Vec<String> = sides.there().into_iter().filter(|name| name.ends_with('/')).collect();
+    let any = |draws: &mut Draws| directories[draws.below(directories.len() as u64) as usize].clone();
+    if draws.below(3) == 0 {
+        let name = any(&mut draws) + ".dfcp-0123456789abcdef.part";
+        let file = fs::File::create(sides.there.path().join(&name)).unwrap();
+        file.lock().unwrap();
+        locked.push(file);
+        protected.others.push(name);
+    }
+    // Another file system in the tree.
+    let mut mounts = Vec::new();
+    if draws.below(6) == 0 {
+        let name = any(&mut draws) + "mounted";
+        mounts.extend(Mount::new(None, &sides.there.path().join(&name)));
+        protected.others.push(name.clone());
+        fs::write(sides.there.path().join(&name).join("x"), "x").unwrap();
+    }
+    // Something that cannot be read.
+    if draws.below(5) == 0 {
+        let all: Vec<_> = protected.here.iter().filter(|name| !protected.is_excluded(name)).collect();
+        let name = all[draws.below(all.len() as u64) as usize];
+        fs::set_permissions(sides.here.path().join(name), fs::Permissions::from_mode(0o000)).unwrap();
+    }
+    let path_bytes = (draws.below(8) == 0).then(|| draws.below(300) as usize);
+    let before = sides.there();
+
+    let options = || Sides::options(patterns);
+    let dry = without_override(|| sides.send(SendOptions { dry_run: true, ..options() }, replace, None)).unwrap();
+    assert_eq!(sides.there(), before, "a dry run changes nothing");
+    let done = without_override(|| sides.send(options(), replace, path_bytes));
+    let after = sides.there();
+    let gone: BTreeSet<_> = before.difference(&after).cloned().collect();
+    for name in &gone {
+        assert!(!protected.is_here(name), "{name} is at the sender");
+        assert!(!protected.is_excluded(name), "{name} is left out");
+        assert!(!protected.is_other(name), "{name} is another's");
+    }
+    let Some(done) = done else {
+        tally.vanished += 1;
+        return assert_eq!(gone, BTreeSet::new(), "the sender has vanished");
+    };
+    let sent = done.sent.as_ref().unwrap();
+    done.received.as_ref().unwrap();
+    if sent.failed > 0 {
+        tally.failed += 1;
+        assert_eq!(sent.deletion_skipped, Some(SKIPPED_AFTER_FAILURE), "{:?}", sent.failures);
+        return assert_eq!(gone, BTreeSet::new(), "{:?}", sent.failures);
+    }
+    tally.complete += 1;
+    tally.deleted += gone.len();
+    assert_eq!(done.deleted(), gone.iter().map(|name| name.trim_end_matches('/').to_owned()).collect());
+    assert_eq!(dry.sent.as_ref().unwrap().deletion_skipped, None);
+    assert_eq!(dry.deleted(), done.deleted(), "a dry run tells the same");
+    // Both sides are the same, except for what is protected and what that is in.
+    let stays: BTreeSet<_> =
+        before.iter().filter(|name| protected.is_excluded(name) || protected.is_other(name)).cloned().collect();
+    for name in &after {
+        let holds = name.ends_with('/') && stays.iter().any(|stays| stays.starts_with(name.as_str()));
+        // A file with the name of a directory that is left out there.
+        let has_name = protected.is_here(name) && protected.is_excluded(&format!("{name}/"));
+        let is_right = protected.here.contains(name) || stays.contains(name) || holds || has_name;
+        assert!(is_right, "{name} is left of {before:?}, with {:?} here", protected.here);
+    }
+    let missing = protected.here.difference(&after).find(|name| !protected.is_excluded(name));
+    assert_eq!(missing, None);
+    let told: BTreeSet<_> = done.log.1.lock().unwrap().iter().cloned().collect();
+    for mount in &mounts {
+        // It is named, or in a directory which the sender has no directory for, or leaves out.
+        let name = mount.path().strip_prefix(sides.there.path()).unwrap().to_str().unwrap();
+        assert!(told.contains(name) || protected.is_excluded(name), "{name}: {told:?}");
+    }
+    assert!(after.iter().all(|name| !is_temporary(Path::new(name).file_name().unwrap()) || protected.is_other(name)));
+}
