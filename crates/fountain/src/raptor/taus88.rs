@@ -1,15 +1,8 @@
 //! The Tausworthe generator of Linux 2.6.26 (`lib/random32.c`), which is L'Ecuyer's taus88 (1996).
 
-use super::state::State;
+use super::state::{COMPONENT_MASK, COMPONENT_MIN, State};
 
-/// Least valid value of each component. A component below its least value has only bits that its recurrence masks
-/// out, so it would stay at zero for ever.
-pub(super) const COMPONENT_MIN: [u32; 3] = [2, 8, 16];
-
-/// The bits of each component that its recurrence uses (the constants C of the paper).
-pub(super) const COMPONENT_MASK: [u32; 3] = [0xffff_fffe, 0xffff_fff8, 0xffff_fff0];
-
-/// SeekableRng after seeding, as in the kernel, so that similar seeds diverge.
+/// Draws after seeding, as in the kernel, so that similar seeds diverge.
 const WARM_UP_DRAWS: usize = 6;
 
 /// A maximally equidistributed combined Tausworthe generator of 32-bit numbers, period about 2⁸⁸.
