@@ -3,7 +3,7 @@
 use std::fs;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let page = dfcp_lab::experiments_page(&dfcp_lab::plan::builtin()?);
+    let page = dfcp_lab::experiments_page(&dfcp_lab::reading::builtin()?);
     fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/experiments.md"), page)?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 #[test]
 fn the_page_of_experiments_is_that_of_the_plans() {
     let written = include_str!("../../../docs/experiments.md");
-    let page = dfcp_lab::experiments_page(&dfcp_lab::plan::builtin().unwrap());
+    let page = dfcp_lab::experiments_page(&dfcp_lab::reading::builtin().unwrap());
     assert!(
         written == page,
         "docs/experiments.md is old; write it anew: cargo run -p dfcp-lab --example experiments_page"
@@ -13,7 +13,7 @@ fn the_page_of_experiments_is_that_of_the_plans() {
 /// Keys of documents and numbers of traps have a row in the page's tables.
 #[test]
 fn the_page_of_experiments_explains_its_abbreviations() {
-    let sources = dfcp_lab::plan::builtin().unwrap();
+    let sources = dfcp_lab::reading::builtin().unwrap();
     let page = dfcp_lab::experiments_page(&sources);
     let words = |text: &str| text.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect::<Vec<_>>();
     let documents = sources
@@ -37,7 +37,7 @@ fn the_page_of_experiments_explains_its_abbreviations() {
 fn the_example_of_the_guide_is_a_plan() {
     let guide = include_str!("../../../docs/plans.md");
     let text = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let source = dfcp_lab::plan::Source::parse("docs/plans.md", text).unwrap();
+    let source = dfcp_lab::reading::parse("docs/plans.md", text).unwrap();
     assert_eq!(source.plan.id, "my-link");
 }
 
@@ -51,7 +51,7 @@ fn the_guide_shows_both_forms_of_a_transport() {
     for form in forms {
         let text = plan.replace("transport = \"modern\"", form);
         assert!(text.contains(form), "{form}");
-        dfcp_lab::plan::Source::parse("docs/plans.md", &text).unwrap();
+        dfcp_lab::reading::parse("docs/plans.md", &text).unwrap();
     }
 }
 

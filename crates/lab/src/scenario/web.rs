@@ -4,8 +4,8 @@ use dfcp_sim::{WebConfig, WebConnection};
 use dfcp_time::Time;
 use serde::{Deserialize, Serialize};
 
+use super::quantity::{ns, positive};
 use super::random::Draw;
-use super::resolve::{ns, positive};
 use crate::plan::{Carrier, Flows};
 
 /// Of more connections a page would be a flood.
