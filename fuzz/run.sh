@@ -36,7 +36,7 @@ binaries=${CARGO_TARGET_DIR:-../target}/$host/fuzz
 # Fuzzes one target; its exit status goes to artifacts/TARGET/status.
 fuzz() {
     local target=$1 status=0
-    # New inputs go to the first folder. A story of the connection may be long, and none may take long or much memory.
+    # New inputs go to the first folder. A scenario of the connection may be long, and none may take long or much memory.
     "$binaries/$target" -max_total_time="$seconds" -max_len=2000 -len_control=50 -timeout=10 -rss_limit_mb=1024 \
         -print_final_stats=1 -artifact_prefix="artifacts/$target/" \
         "corpus/$target" "seeds/$target" >"artifacts/$target/last.log" 2>&1 || status=$?

@@ -20,6 +20,6 @@ fn main() {
         }
     }
     out += &format!("cargo::rustc-env=DFCP_SETTINGS={}\n", settings.join(" "));
-    // Whoever cannot be told has no cargo to build with.
+    // A failed write means that cargo is gone, and the build with it.
     let _ = std::io::stdout().write_all(out.as_bytes());
 }

@@ -1,6 +1,6 @@
 //! Tells the program a hash of the code which decides what a run gives on this platform, for its records.
 
-/// Where the code is which runs in a guest, and what DFCP consists of.
+/// Sources of DFCP and of the code that runs in a guest.
 const GUEST: [&str; 14] = [
     "../time/src",
     "../fountain/src",

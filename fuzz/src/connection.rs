@@ -1,10 +1,10 @@
 //! Two ends of a connection, and an adversary between them who holds, loses, copies, reorders, changes and invents
 //! datagrams while the applications write, read and close (`spec/protocol.md`).
 //!
-//! Whatever happens: nobody panics; what is delivered is a prefix of what was written; no timer is due which nothing
+//! In every scenario: nobody panics; what is delivered is a prefix of what was written; no timer is due which nothing
 //! serves; nobody gets more datagrams than it sent before its address is proven; and when the adversary goes, all that
-//! was written arrives, unless the connection has ended with an error. Profiles without sealing promise nothing about
-//! content once a changed datagram passes its checksum: classic's is weak, modern's CRC would have to be guessed. Sealed
+//! was written arrives, unless the connection has ended with an error. Plaintext profiles promise nothing about
+//! content once a changed datagram passes its checksum: classic's is weak, modern's CRC would have to be guessed. Encrypted
 //! connections promise it always.
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::side::Action;
 use crate::streams::StreamAction;
 
 const OPERATIONS_MAX: usize = 500;
-/// Bytes which an end may write, and datagrams after which a story ends.
+/// Bytes that an end may write, and datagrams after which a scenario ends.
 const MODERN_MAX: (u64, u64) = (400_000, 4_000);
 /// A classic datagram costs a hundred times as much: a graph, and an attempt to decode.
 const CLASSIC_MAX: (u64, u64) = (80_000, 300);
@@ -39,7 +39,7 @@ const STEPS: [Duration; 10] = [
 /// Few, so that credit runs out.
 const STREAMS: StreamLimits = StreamLimits { bidirectional: 4, one_way: 3 };
 
-/// What protects the connections of a story.
+/// Protection and features of a scenario's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Sealed,
@@ -49,31 +49,31 @@ enum Kind {
     Classic,
 }
 
-/// Runs the story which the input tells, of sealed connections.
+/// Runs the scenario that the input describes, with encrypted connections.
 pub fn sealed(data: &[u8]) {
-    tell(Kind::Sealed, data);
+    run(Kind::Sealed, data);
 }
 
-/// The same, with messages.
+/// Runs the scenario with messages.
 pub fn messages(data: &[u8]) {
-    tell(Kind::Messages, data);
+    run(Kind::Messages, data);
 }
 
-/// The same of modern ones without seals.
+/// Runs the scenario with plaintext modern connections.
 pub fn unsealed(data: &[u8]) {
-    tell(Kind::Unsealed, data);
+    run(Kind::Unsealed, data);
 }
 
-/// The same of classic ones.
+/// Runs the scenario with classic connections.
 pub fn classic(data: &[u8]) {
-    tell(Kind::Classic, data);
+    run(Kind::Classic, data);
 }
 
-/// How the two ends know each other.
+/// Ways in which the two ends trust each other.
 const TRUSTS: [Trust; 3] = [Trust::FirstContact, Trust::Pinned, Trust::PreShared];
 
-/// The network as the story leaves it.
-fn tell(kind: Kind, data: &[u8]) -> Network {
+/// The network at the end of the scenario.
+fn run(kind: Kind, data: &[u8]) -> Network {
     let mut input = Input::new(data);
     let profile = if kind == Kind::Classic { Profile::Classic } else { Profile::Modern };
     let (mut client, mut server) = (configuration(&mut input, kind), configuration(&mut input, kind));
@@ -246,7 +246,7 @@ mod tests {
             (Kind::Unsealed, "connection_unsealed", "long", 60_000),
             (Kind::Classic, "connection_classic", "short", 5_000),
         ] {
-            let network = tell(kind, &seed(target, name));
+            let network = run(kind, &seed(target, name));
             let [client, server] = &network.sides;
             assert_eq!((client.written_max, server.read_max), (bytes, bytes), "{target} {name}");
         }
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_undisturbed_story_delivers_messages() {
-        let network = tell(Kind::Messages, &seed("connection_messages", "long"));
+        let network = run(Kind::Messages, &seed("connection_messages", "long"));
         let [client, server] = &network.sides;
         assert!(client.messages.received() > 3 && server.messages.received() > 3);
     }

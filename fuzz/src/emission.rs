@@ -1,4 +1,4 @@
-//! What a modern sender has emitted, against what it may (`spec/protocol.md`, [safe-1]).
+//! A modern sender's datagrams, against the bounds on them (`spec/protocol.md`, [safe-1]).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,10 +16,10 @@ use dfcp_wire::{Flags, StreamId, Unverified};
 const CATCH_UP: Duration = Duration::from_millis(4);
 /// Control segments besides those which time and the peer's segments permit: the early copies of SYN, ACK and FIN.
 const CONTROL_BASE: u64 = 64;
-/// Of this many numbers one is never given to a datagram ([data-5]).
+/// Numbers of which one is never given to a datagram ([data-5]).
 const NUMBERS_PER_SKIPPED: u64 = 128;
 
-/// What a stream may hold beyond the peer's memory: a symbol, and what rounding takes ([window-1]).
+/// Bytes that a stream may have beyond the peer's memory: a symbol, and the rounding ([window-1]).
 const FREE_BYTES_MAX: u64 = 1_472 + 1_023;
 
 /// The longest that a sender may use its rate on credit: eight round trips of those that count ([credit-2]).
@@ -40,7 +40,7 @@ struct Sent {
 #[derive(Debug)]
 pub struct Emission {
     started: Time,
-    /// When the peer's SYNACK came.
+    /// Time of the peer's SYNACK.
     pub opened: Option<Time>,
     own_rate_bps: u64,
     rate_bps: u64,
@@ -51,7 +51,7 @@ pub struct Emission {
     /// The most that the peer has lent to blocks which are not read, and has said to have read.
     memory_bytes: u64,
     read_bytes: u64,
-    /// What all blocks which were sent count as.
+    /// Bytes that all sent blocks count as.
     cut_bytes: u64,
     /// One past the highest block that was sent.
     pub next_block: u32,

@@ -1,7 +1,7 @@
-//! A modern sender whose peer says whatever it likes in well-formed segments: reports, acknowledgements, ends and data
-//! with any values in them (`spec/protocol.md` §5, §6 and §10).
+//! A modern sender with a peer that sends any values in well-formed segments: reports, acknowledgements, ends and data
+//! (`spec/protocol.md` §5, §6 and §10).
 //!
-//! Whatever it says, the sender must not panic, and must not send more than the rate, the credit, the ceiling on symbols per
+//! For every input, the sender must not panic, and must not send more than the rate, the credit, the ceiling on symbols per
 //! block, the window and the repeats of control segments permit.
 
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ const OPERATIONS_MAX: usize = 400;
 const DATAGRAMS_MAX: u64 = 5_000;
 /// Timers served in one run.
 const STEPS_MAX: u32 = 6_000;
-/// What the code id 1 is called in options.
+/// Code id 1 in options: random linear.
 const CODE_RANDOM_LINEAR: u8 = 1;
 
 const PAUSES: [Duration; 8] = [
@@ -37,13 +37,13 @@ const PAUSES: [Duration; 8] = [
     Duration::from_secs(31),
 ];
 
-/// Runs the session which the input tells.
+/// Runs the session that the input describes.
 pub fn run(data: &[u8]) {
-    tell(data);
+    simulate(data);
 }
 
-/// The session as the input leaves it.
-fn tell(data: &[u8]) -> Session {
+/// The session at the end of the input.
+fn simulate(data: &[u8]) -> Session {
     let mut input = Input::new(data);
     let rate_bps = input.pick(&[10_000_000, 1_000, 64_000, 1_000_000, 200_000_000]);
     let config = Config::danger_unsealed()
@@ -63,7 +63,7 @@ fn tell(data: &[u8]) -> Session {
         session.operation(&mut input);
         session.check();
     }
-    // What it still does when nobody speaks any more.
+    // The peer is silent now; the sender's timers go on.
     session.advance(Duration::from_secs(40));
     session.check();
     session
@@ -79,7 +79,7 @@ struct Session {
     id: u32,
     /// The next number of the peer's datagrams.
     number: u32,
-    /// What the peer's honest reports have said so far: the next block needed, and what arrived in vain.
+    /// Contents of the peer's honest reports so far: the next block needed, and the wasted symbols.
     next_needed: u32,
     wasted: Wasted,
     steps: u32,
@@ -253,7 +253,7 @@ impl Session {
         self.send(self.header(Flags::FBK, 0), &[], &payload[..length]);
     }
 
-    /// What arrived in vain: honest counts never fall.
+    /// Counts of wasted symbols: honest ones never fall.
     fn wasted(&mut self, honest: bool, input: &mut Input<'_>) -> Wasted {
         let (dependent, refused) = (input.u8().into(), input.number32());
         if !honest {
@@ -309,7 +309,7 @@ impl Session {
         self.send(Header { s3: number, ..header }, &[], input.short_bytes());
     }
 
-    /// What holds at every moment.
+    /// Checks the invariants of every moment.
     fn check(&self) {
         self.emission.check(self.now);
         let Some((connection, stream)) = self.side.main() else { return };
@@ -340,7 +340,7 @@ mod tests {
     fn an_honest_session_carries_data() {
         let all = seeds::all();
         let seed = all.iter().find(|seed| seed.target == "feedback_session" && seed.name == "honest");
-        let session = tell(&seed.expect("a seed of this name").bytes);
+        let session = simulate(&seed.expect("a seed of this name").bytes);
         assert!(session.emission.data_datagrams() > 45, "{:?}", session.emission);
         assert!(session.emission.next_block > 0 && session.number > 5);
     }

@@ -87,7 +87,7 @@ fn refused(stream: &[u8], error: ProtocolError) {
     assert!(len as usize > max);
 }
 
-/// What decodes is encoded to the same bytes.
+/// Checks that a decoded frame is encoded to the same bytes.
 fn decode(frame_kind: u8, body: &[u8]) {
     let whole = [&[frame_kind][..], &(body.len() as u32).to_be_bytes(), body].concat();
     let mut again = Vec::new();
@@ -147,7 +147,7 @@ fn measurement(body: &[u8]) {
     }
 }
 
-/// So are those beside messages.
+/// Checks the frames beside messages.
 fn messages(body: &[u8]) {
     let mut again = Vec::new();
     if let Ok(request) = messages::Request::decode(body) {
@@ -225,7 +225,7 @@ fn refused_name(bytes: &[u8], error: NameError) {
     assert!(broken || cfg!(windows), "{} was refused: {error}", bytes.escape_ascii());
 }
 
-/// Whether a component is one of the spellings of an unfinished file's name, or of its short name, or is close to one: not by the code under test.
+/// True if a component is a spelling of an unfinished file's name or of its short name, or close to one; written without the code under test.
 /// No letter of these names is the lower case of one outside of ASCII.
 fn may_be_reserved(component: &[u8]) -> bool {
     let ascii: String =

@@ -25,7 +25,7 @@ pub fn run(data: &[u8]) {
     let decoder = Decoder::new(kernel, shape);
     let honest = !input.rarely(8);
     let rank = (shape.k() <= MODEL_K_MAX).then(|| Rank::new(shape.k()));
-    let mut story = Story { block: &block, shape, encoder, decoder, honest, seen: BTreeSet::new(), rank };
+    let mut scenario = Scenario { block: &block, shape, encoder, decoder, honest, seen: BTreeSet::new(), rank };
     let mut esi: u32 = 0;
     for _ in 0..PUSHES_MAX {
         if input.is_empty() {
@@ -37,14 +37,14 @@ pub fn run(data: &[u8]) {
             4 => shape.k() as u32 + u32::from(input.u8()),
             5 => input.number32(),
             6 => {
-                story.push_misshapen(&mut input);
+                scenario.push_misshapen(&mut input);
                 continue;
             }
             _ => esi.wrapping_sub(u32::from(input.u8())),
         };
-        story.push(esi);
+        scenario.push(esi);
     }
-    story.finish();
+    scenario.finish();
 }
 
 /// A shape as the other end names it, by K and length; impossible ones must be refused as documented.
@@ -62,7 +62,7 @@ fn shape(input: &mut Input<'_>) -> Option<BlockShape> {
     shape.ok()
 }
 
-struct Story<'a> {
+struct Scenario<'a> {
     block: &'a [u8],
     shape: BlockShape,
     encoder: Encoder<&'a [u8]>,
@@ -73,7 +73,7 @@ struct Story<'a> {
     rank: Option<Rank>,
 }
 
-impl Story<'_> {
+impl Scenario<'_> {
     fn push(&mut self, esi: u32) {
         let mut symbol = vec![0; self.shape.symbol_size()];
         if self.honest {
@@ -105,7 +105,7 @@ impl Story<'_> {
         self.check_data();
     }
 
-    /// What is known is what was sent, and the head is known without a gap.
+    /// Checks that decoded bytes are those sent, and that the head has no gap.
     fn check_data(&self) {
         let available = self.decoder.available_bytes();
         assert_eq!(self.decoder.data().len(), available);
@@ -161,7 +161,7 @@ impl Rank {
         self.rows.iter().flatten().count()
     }
 
-    /// Whether the symbol is independent of those before it.
+    /// Adds a symbol; true if it is independent of those before it.
     fn add(&mut self, esi: u32) -> bool {
         let mut row = vec![0; self.rows.len()];
         write_coefficients(esi, &mut row);

@@ -3,7 +3,7 @@
 use arbitrary::{Arbitrary, Unstructured};
 
 /// Takes choices off the front of a byte string. Once it is used up, every choice is zero and [`Input::is_empty`] says
-/// so: a short input is a short story, not an error. Each choice takes few whole bytes, so that a mutation of one byte
+/// so: a short input is a short scenario, not an error. Each choice takes few whole bytes, so that a mutation of one byte
 /// changes one choice.
 #[derive(Debug)]
 pub struct Input<'a>(Unstructured<'a>);
@@ -15,7 +15,7 @@ impl<'a> Input<'a> {
         Self(Unstructured::new(data))
     }
 
-    /// Whether all bytes are used up.
+    /// True if all bytes are used up.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -66,7 +66,7 @@ impl<'a> Input<'a> {
         choices[self.below(choices.len())]
     }
 
-    /// At most `n` bytes: what is left of them.
+    /// Up to `n` bytes of the rest.
     pub fn bytes(&mut self, n: usize) -> &'a [u8] {
         self.0.bytes(n.min(self.0.len())).unwrap_or_default()
     }

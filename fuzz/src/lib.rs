@@ -2,7 +2,7 @@
 //! tests, too (`tests/targets.rs`).
 //!
 //! A body panics when the code under test does, or breaks the promise which the body's first lines state. Structured
-//! ones read their bytes as choices ([`input`]): every byte string is a story, and a longer one goes on where a shorter
+//! ones read their bytes as choices ([`input`]): every byte string is a scenario, and a longer one goes on where a shorter
 //! one ended.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What an application does with the messages of a session.
+//! An application's use of the messages of a session.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::input::Input;
 /// Lengths of messages: none, one datagram, and several.
 const LENGTHS: [usize; 6] = [8, 100, 1_300, 2_000, 9_000, 60_000];
 
-/// What one end has sent and got.
+/// Messages that one end has sent and received.
 #[derive(Debug, Default)]
 pub struct SideMessages {
-    /// How many were taken by the connection: the number which each begins with.
+    /// Messages that the connection has accepted. Each begins with its number.
     sent: u64,
-    /// Of the peer's, how long each was that has come.
+    /// Lengths of the peer's messages that have come, by number.
     got: BTreeMap<u64, usize>,
 }
 
@@ -44,7 +44,7 @@ impl SideMessages {
         }
     }
 
-    /// How many messages have come.
+    /// Number of messages received.
     #[must_use]
     pub fn received(&self) -> usize {
         self.got.len()

@@ -18,7 +18,7 @@ const WIRE_DATAGRAMS_MAX: usize = 256;
 const RECORDED_MAX: usize = 64;
 /// One way, once the adversary has gone.
 const LATENCY: Duration = Duration::from_millis(2);
-/// Without a byte delivered for so long, on a network which loses nothing, a connection hangs. Longer than any timer.
+/// Time without a byte delivered, on a network that loses nothing, after which a connection hangs. Longer than any timer.
 const STALLED: Duration = Duration::from_secs(200);
 
 /// A datagram on a wire.
@@ -35,7 +35,7 @@ pub struct Network {
     pub now: Time,
     /// The connecting end and the accepting one.
     pub sides: [Side; 2],
-    /// From each end to the other.
+    /// Datagrams in transit from each end to the other.
     wires: [VecDeque<InTransit>; 2],
     recorded: VecDeque<(usize, Vec<u8>)>,
     third: SocketAddr,
@@ -101,7 +101,7 @@ impl Network {
         }
     }
 
-    /// What holds at every moment.
+    /// Checks the invariants of every moment.
     fn check_bounds(&self) {
         let [client, server] = &self.sides;
         for (reader, writer) in [(client, server), (server, client)] {
@@ -109,7 +109,7 @@ impl Network {
                 assert!(reader.read_max <= writer.written_max, "more was delivered than written");
             }
         }
-        // [open-11]: who has not proven its address gets no more datagrams than it sent.
+        // [open-11]: an end with an unproven address gets no more datagrams than it sent.
         if self.profile == Profile::Modern {
             assert!(self.to_third <= self.from_third, "{} answers to {}", self.to_third, self.from_third);
         }
@@ -253,7 +253,7 @@ impl Network {
     }
 }
 
-/// Whether a datagram in the clear has its checksum or CRC, and is a segment.
+/// True if a plaintext datagram has its checksum or CRC, and is a segment.
 fn is_whole(datagram: &[u8]) -> bool {
     match Unverified::read(datagram) {
         Ok(Unverified::Classic(header)) => header.verify(datagram).is_ok(),

@@ -60,10 +60,10 @@ impl Sender {
 
 /// Pushes the segments which the input names, and decodes now and then.
 pub fn run(data: &[u8]) {
-    SENDER.with_borrow_mut(|sender| story(&mut Input::new(data), sender));
+    SENDER.with_borrow_mut(|sender| scenario(&mut Input::new(data), sender));
 }
 
-fn story(input: &mut Input<'_>, sender: &mut Sender) {
+fn scenario(input: &mut Input<'_>, sender: &mut Sender) {
     // Another initial state has another precode: then the block must not be taken for decoded wrongly, only for noise.
     let mut honest = !input.rarely(8);
     let initial = if honest { sender.initial } else { hostile_state(input).unwrap_or(sender.initial) };
@@ -143,8 +143,8 @@ fn push_misshapen(input: &mut Input<'_>, decoder: &mut Decoder, sender: &mut Sen
     }
 }
 
-/// What is known never becomes less, and a second attempt without news gains nothing. `ordinary`: every segment so far
-/// is the genuine sender's own.
+/// Checks that decoded bytes never become fewer, and that a second attempt without new segments gains nothing. `ordinary`: every segment so
+/// far is the genuine sender's own.
 fn decode(decoder: &mut Decoder, ordinary: bool) {
     let before = decoder.decoded_bytes();
     let complete = decoder.decode();

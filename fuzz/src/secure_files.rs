@@ -1,4 +1,4 @@
-//! What people hand over as text and files, and cookies (`spec/security.md` §1 and §5).
+//! Keys as text and files, and cookies (`spec/security.md` §1 and §5).
 
 use dfcp_secure::{
     CookieJar, Fingerprint, HandshakeError, Initiator, InitiatorKeys, KeyError, MESSAGE_BYTES_MAX,
@@ -48,7 +48,7 @@ fn base64(text: &str) -> Option<[u8; 32]> {
     Some(out)
 }
 
-/// What parses is what the second decoder says, and prints as it was written.
+/// Checks that a parsed key equals the second decoder's, and prints as it was written.
 fn text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let key = text.parse::<PublicKey>();
@@ -62,7 +62,7 @@ fn text(bytes: &[u8]) {
     }
 }
 
-/// What counts of a key file: all of it but one LF or CR LF at its end.
+/// The significant part of a key file: all of it except one LF or CR LF at its end.
 fn line(content: &[u8]) -> &[u8] {
     match content {
         [line @ .., b'\r', b'\n'] | [line @ .., b'\n'] => line,

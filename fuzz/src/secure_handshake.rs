@@ -95,7 +95,7 @@ fn write(input: &mut Input<'_>, mut write: impl FnMut(&[u8], &mut [u8]) -> Resul
     }
 }
 
-/// The same for a writer which can be asked once only; `None` if the payload was too long.
+/// Writes with a writer that can be asked only once; `None` if the payload was too long.
 fn write_once(
     input: &mut Input<'_>,
     write: impl FnOnce(&[u8], &mut [u8]) -> Result<usize, HandshakeError>,

@@ -21,16 +21,16 @@ const HEADER: [u8; 24] = [0xA5; 24];
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let (seal, open) = keys(input.pick(&Cipher::ALL));
-    let mut story =
-        Story { seal, open, window: ReplayWindow::new(), model: Model::default(), next: 0, sent: Vec::new() };
+    let mut scenario =
+        Scenario { seal, open, window: ReplayWindow::new(), model: Model::default(), next: 0, sent: Vec::new() };
     for _ in 0..OPERATIONS_MAX {
         if input.is_empty() {
             return;
         }
         match input.below(8) {
-            0..=2 => story.seal(&mut input),
-            3..=5 => story.deliver_any(&mut input),
-            _ => story.deliver_changed(&mut input),
+            0..=2 => scenario.seal(&mut input),
+            3..=5 => scenario.deliver_any(&mut input),
+            _ => scenario.deliver_changed(&mut input),
         }
     }
 }
@@ -62,7 +62,7 @@ struct Sealed {
     bytes: Vec<u8>,
 }
 
-/// What the receiver should know.
+/// The receiver's expected state.
 #[derive(Default)]
 struct Model {
     opened: BTreeSet<u64>,
@@ -95,7 +95,7 @@ impl Model {
     }
 }
 
-struct Story {
+struct Scenario {
     seal: SealKeys,
     open: OpenKeys,
     window: ReplayWindow,
@@ -105,7 +105,7 @@ struct Story {
     sent: Vec<Sealed>,
 }
 
-impl Story {
+impl Scenario {
     /// Seals a datagram whose number lies at an edge of the window or of an epoch, or anywhere.
     fn seal(&mut self, input: &mut Input<'_>) {
         let to_next_epoch = EPOCH - self.next % EPOCH;

@@ -31,7 +31,7 @@ pub struct Seed {
 /// All seeds, always the same.
 #[must_use]
 pub fn all() -> Vec<Seed> {
-    let named = [wire(), texts(), frames(), names(), stories()].concat();
+    let named = [wire(), texts(), frames(), names(), scenarios()].concat();
     let mut seeds: Vec<Seed> =
         named.into_iter().map(|(target, name, bytes)| Seed { target, name: name.to_owned(), bytes }).collect();
     for (target, lengths) in [
@@ -259,7 +259,7 @@ fn names() -> Vec<Named> {
 }
 
 /// Transfers which go as they should, so that the fuzzer has whole ones to spoil.
-fn stories() -> Vec<Named> {
+fn scenarios() -> Vec<Named> {
     // Both ends' configurations as they are by default, and a settled end; see `connection`.
     let modern = [&[0; 20][..], &[1]].concat();
     let sealed = [&[0; 21][..], &[1]].concat();

@@ -15,13 +15,13 @@ use crate::streams::{SideStreams, StreamAction};
 
 /// Datagrams which an interface takes before it must be asked again a little later: what makes the rate `Line` finite.
 const BURST_MAX: usize = 32;
-/// How much later.
+/// Delay until it is asked again.
 const BURST_PAUSE: Duration = Duration::from_micros(400);
 /// Attempts to serve a timer at one instant, after which it counts as stuck.
 const TIMER_ATTEMPTS_MAX: usize = 8;
 /// Connections which one end has at most, the late copies' attempts included: bounds the driver, not the code under test.
 const CONNECTIONS_MAX: usize = 24;
-/// What an application reads at a time.
+/// Bytes that an application reads at a time.
 const READ_BYTES: usize = 4096;
 
 /// One end.
@@ -45,9 +45,9 @@ pub struct Side {
     pub read_max: u64,
     /// All that its connections have delivered.
     pub read_total: u64,
-    /// Whether what is delivered is compared with what the peer writes.
+    /// Received bytes are compared with those that the peer writes.
     pub is_checked: bool,
-    /// The input has set a rate or a token bucket at which the rest of a story may take for ever.
+    /// The input has set a rate or a token bucket at which the rest of a scenario may take for ever.
     pub is_throttled: bool,
     next_transmit: Time,
 }
@@ -97,13 +97,13 @@ impl Side {
         Some((self.host.connections.get_mut(&handle)?, self.streams.get_mut(&handle)?))
     }
 
-    /// Whether the main connection existed and has ended, in order or not.
+    /// True if the main connection existed and has ended, in order or not.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.main.is_some() && self.main().is_none_or(|(connection, _)| connection.state() == State::Closed)
     }
 
-    /// Whether the main connection's application has read the end of the peer's stream.
+    /// True if the main connection's application has read the end of the peer's stream.
     #[must_use]
     pub fn has_read_all(&self) -> bool {
         self.main().is_some_and(|(_, stream)| stream.is_read())
@@ -164,7 +164,7 @@ impl Side {
         !is_full
     }
 
-    /// When it must be asked again.
+    /// Time at which it must be asked again.
     #[must_use]
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
         self.host.next_timeout(now).map(|at| if at <= now { at.max(self.next_transmit) } else { at })
@@ -208,7 +208,7 @@ impl Side {
         self.read_max = self.read_max.max(stream.read);
     }
 
-    /// What the main connection's application may do besides.
+    /// An action of the main connection's application, besides writing and reading.
     pub fn act(&mut self, now: Time, action: Action) {
         let Some((connection, _)) = self.main_mut() else { return };
         match action {
@@ -218,7 +218,7 @@ impl Side {
         }
     }
 
-    /// What the main connection's application may do with streams besides the first one.
+    /// An action of the main connection's application on streams other than the first.
     pub fn act_on_stream(&mut self, now: Time, action: StreamAction, input: &mut Input<'_>) {
         let Some(handle) = self.main.filter(|_| !self.main_is_over) else { return };
         let Some(connection) = self.host.connections.get_mut(&handle) else { return };
@@ -271,7 +271,7 @@ impl Side {
     }
 }
 
-/// What an application may do besides writing and reading.
+/// Actions of an application besides writing and reading.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     /// Send what has been written.

@@ -1,4 +1,4 @@
-//! What an application does with the streams of a session beside its first one.
+//! An application's use of the streams of a session other than the first.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use dfcp_time::Time;
 
 use crate::input::Input;
 
-/// What happens to a stream.
+/// An action on a stream.
 #[derive(Clone, Copy, Debug)]
 pub enum StreamAction {
     /// One of this kind is opened.
@@ -27,7 +27,7 @@ pub enum StreamAction {
     Accept,
 }
 
-/// How far each stream has been written and read.
+/// Bytes of each stream written and read.
 #[derive(Debug, Default)]
 pub struct SideStreams {
     offsets: BTreeMap<StreamId, (u64, u64)>,

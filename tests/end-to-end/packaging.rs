@@ -1,4 +1,4 @@
-//! What the packaged services share: a port that strangers reach should lead to nothing of the other one. `.ci/package` installs and runs them.
+//! Separation of the packaged services: an exposed port should lead to nothing of the other service. `.ci/package` installs and runs them.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::BTreeSet;

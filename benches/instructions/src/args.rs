@@ -32,7 +32,7 @@ pub(crate) enum Command {
         /// The case, as `list` names it.
         case: String,
     },
-    /// What the program calls itself with.
+    /// The command that the program runs under valgrind.
     #[command(hide = true)]
     Run {
         /// The case.

@@ -26,7 +26,7 @@ pub(crate) struct Valgrind {
     pub(crate) version: String,
 }
 
-/// What was executed inside of [`COUNTED`].
+/// Instructions executed inside of [`COUNTED`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Executed {
     /// Instructions in all.
@@ -157,7 +157,7 @@ fn parse(text: &str, functions: &[&str]) -> Result<(u64, Vec<u64>)> {
     Ok((total, parts))
 }
 
-/// Whether a function's full name, behind which a hash may stand, is that of `function`.
+/// True if a function's full name, which a hash may follow, is that of `function`.
 fn is_named(name: &str, function: &str) -> bool {
     let name = name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(name, |(name, _)| name);
     name.ends_with(function)

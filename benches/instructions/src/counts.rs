@@ -13,7 +13,7 @@ use crate::cases::{self, Case};
 /// The settings of `.ci/run` and of `run.sh`, as the build script tells them.
 const SETTINGS_RECORDED: &str = "profile=release lto=off codegen_units=16";
 
-/// What decides about counts besides the code.
+/// Everything except the code that decides about counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Build {
     /// The compiler.
@@ -37,7 +37,7 @@ impl Build {
         self.settings == SETTINGS_RECORDED
     }
 
-    /// Why counts are not comparable, if whoever builds can help it.
+    /// The reason why counts are not comparable, if other settings of the build would help.
     pub(crate) fn differs_by_settings(&self, now: &Self) -> Option<String> {
         (self.settings != now.settings).then(|| {
             format!(
@@ -47,7 +47,7 @@ impl Build {
         })
     }
 
-    /// Why they are not, if that is the compiler's or the machine's doing.
+    /// The reason why counts are not comparable, if it is the compiler or the machine.
     pub(crate) fn differs_by_machine(&self, now: &Self) -> Option<String> {
         let machine = |build: &Self| format!("{}, {}, kernel {}", build.rustc, build.architecture, build.kernel);
         (machine(self) != machine(now))

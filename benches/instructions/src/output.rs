@@ -1,4 +1,4 @@
-//! What is printed. A closed pipe is an error, not a panic.
+//! Printed output. A closed pipe is an error, not a panic.
 
 use std::io::Write as _;
 
@@ -11,6 +11,6 @@ pub(crate) fn text(text: &str) -> Result<()> {
 
 /// Writes a line to standard error, for people.
 pub(crate) fn note(line: &str) {
-    // Who cannot be told is not listening.
+    // A closed standard error has no reader to miss the line.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::{Build, Counts};
 
-/// How far a count may be from the one recorded, per cent. Other code of the same crates, when it changes, hardly moves a
-/// count, as each of them is compiled in one piece (`Cargo.toml`, `profile.release.package`); how the compiler inlines may.
+/// Largest difference of a count from the one recorded, per cent. Other code of the same crates, when it changes, hardly moves a
+/// count, as each of them is compiled in one piece (`Cargo.toml`, `profile.release.package`); a different choice of inlining may.
 const TOLERANCE_PERCENT: f64 = 2.0;
 
 /// The file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Recorded {
-    /// What the counts are for.
+    /// The build that was counted.
     pub(crate) build: Build,
     /// The valgrind which counted them.
     pub(crate) valgrind: String,
-    /// How far a count may be from the one recorded.
+    /// Largest difference of a count from the one recorded, per cent.
     pub(crate) tolerance_percent: f64,
     /// Instructions per unit, by case.
     pub(crate) instructions: BTreeMap<String, f64>,

@@ -92,7 +92,7 @@ impl Comparison {
     }
 }
 
-/// What is counted, without counting.
+/// A list of the cases, without counting.
 pub(crate) fn list(cases: &[Case]) -> String {
     let mut out = String::new();
     for case in cases {

@@ -15,7 +15,7 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
-/// What each stream carries each way.
+/// Bytes that each stream carries each way.
 const MESSAGE_BYTES: usize = 4;
 /// Streams which a peer may open at once: DFCP permits no more of a kind.
 const STREAMS_MAX: u32 = 16_384;

@@ -25,13 +25,13 @@ pub(crate) struct Args {
     /// Measure only these contenders, where a section can have them; by default each section has its own.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) contenders: Vec<Contender>,
-    /// How long each measurement takes [default: 10].
+    /// Duration of each measurement [default: 10].
     #[arg(long, value_parser = parse_seconds)]
     seconds: Option<f64>,
-    /// How often each is repeated, in turn: A B C A B C [default: 3].
+    /// Rounds of each measurement, in turn: A B C A B C [default: 3].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: Option<u32>,
-    /// The same as `--seconds 2 --rounds 1`.
+    /// Short measurements: as `--seconds 2 --rounds 1`.
     #[arg(long)]
     quick: bool,
     /// Write everything that was measured as JSON to this file; `-` is standard output, in place of the tables.
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     pub(crate) idle: usize,
 }
 
-/// How fast many DFCP connections send together.
+/// Rate of many DFCP connections that send together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlowsRate {
     /// As fast as one of them did in the same round.
@@ -67,7 +67,7 @@ pub(crate) enum FlowsRate {
     Fixed(u64),
 }
 
-/// What this program starts itself as.
+/// Commands with which this program starts itself.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Hidden {
     /// One of the two ends; takes its work from standard input.

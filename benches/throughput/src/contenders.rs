@@ -1,4 +1,4 @@
-//! What is compared, and what each of them has to offer for it.
+//! The transports that are compared, and the interface that each has for it.
 
 pub(crate) mod dfcp;
 pub(crate) mod quinn;
@@ -30,7 +30,7 @@ pub(crate) enum Contender {
     DfcpThreads,
     /// QUIC: the quinn crate with CUBIC, AES-128-GCM, windows of 32 MiB, and as many worker threads a side as cores.
     Quinn,
-    /// The same with one thread a side.
+    /// quinn with one thread a side.
     #[value(name = "quinn-1")]
     #[serde(rename = "quinn-1")]
     Quinn1,
@@ -42,7 +42,7 @@ pub(crate) enum Contender {
     TcpLarge,
     /// Bare UDP with GSO and GRO, one thread a side: no feedback, what does not arrive is lost.
     Udp,
-    /// The same with AES-128-GCM around each datagram.
+    /// Bare UDP with AES-128-GCM around each datagram.
     UdpAes,
 }
 
@@ -63,7 +63,7 @@ impl Contender {
         }
     }
 
-    /// Whether it loses what the receiver cannot take.
+    /// True if it has no flow control: datagrams that the receiver cannot take are lost.
     pub(crate) const fn is_blaster(self) -> bool {
         matches!(self, Self::Udp | Self::UdpAes)
     }
@@ -95,7 +95,7 @@ pub(crate) const COUNTERS_MAX: usize = 6;
 
 /// A stream of bytes each way.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// What it counts besides bytes.
+    /// Names of its counters, besides bytes.
     const COUNTERS: &'static [&'static str];
 
     /// Values of [`COUNTERS`](Self::COUNTERS), in their order.
@@ -109,10 +109,10 @@ pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 pub(crate) trait Listen: Send + Sync + 'static {
     /// A connection whose handshake may still be going on.
     type Incoming: Send + 'static;
-    /// What becomes of it.
+    /// The established connection.
     type Stream: Duplex;
 
-    /// What a client must know.
+    /// The data that a client needs to connect.
     fn ready(&self) -> anyhow::Result<Ready>;
 
     /// The next connection.

@@ -21,7 +21,7 @@ pub(crate) fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Whoever started us hears it; if nobody listens any more, nobody has to know.
+            // The parent process reports it; without a parent, nobody needs the report.
             let _ = say(&Message::Error(format!("{error:#}")));
             ExitCode::FAILURE
         }
@@ -37,7 +37,7 @@ fn run() -> anyhow::Result<()> {
     runtime(job.contender)?.block_on(work(&job, orders))
 }
 
-/// When nobody has orders for us any more, there is nothing left to do.
+/// Ends the process when standard input ends: no orders can follow.
 fn listen_for_orders(sender: &mpsc::Sender<Order>) {
     for line in io::stdin().lock().lines() {
         let order = line.ok().and_then(|line| serde_json::from_str(&line).ok());
@@ -101,7 +101,7 @@ fn quinn_setting(job: &Job) -> quinn::Setting {
     }
 }
 
-/// What a connection may keep unacknowledged: less when many write.
+/// Send buffer of each connection: smaller when many write.
 fn send_buffer_bytes(work: Work) -> u32 {
     let Work::Bulk { connections, .. } = work else { return limits::WINDOW_BYTES };
     let connections = u32::try_from(connections).unwrap_or(u32::MAX).max(1);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Where and what.
+/// The machine and the program's version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Host {
     cpu: String,
@@ -11,7 +11,7 @@ pub(crate) struct Host {
     /// The largest receive buffer which a socket may have here, bytes (`net.core.rmem_max`).
     rmem_max_bytes: Option<u64>,
     version: &'static str,
-    /// From which commit this program was built; empty outside of a repository.
+    /// Commit from which this program was built; empty outside of a repository.
     commit: &'static str,
 }
 
@@ -31,7 +31,7 @@ impl Host {
         }
     }
 
-    /// On one line.
+    /// The host on one line.
     pub(crate) fn describe(&self) -> String {
         let Self { cpu, cores, kernel, version, commit, .. } = self;
         format!("{cpu}, {cores} cores, Linux {kernel}; dfcp {version} {commit}")

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// How long a flow runs before it is measured, at most: until windows, buffers and rates are what they stay. A short
-/// measurement gets a quarter of its duration.
+/// Longest lead-in of a flow before it is measured, until windows, buffers and rates are steady. A short
+/// measurement has a quarter of its duration.
 pub(crate) const LEAD_IN_MAX: Duration = Duration::from_secs(1);
 
-/// How much longer than planned a measurement may take before it is given up.
+/// Time beyond the plan after which a measurement is given up.
 pub(crate) const OVERTIME_MAX: Duration = Duration::from_secs(60);
 
 /// Bytes which a stream is read and written with at a time.
@@ -27,7 +27,7 @@ pub(crate) const RUN_BYTES_MAX: usize = 65_000;
 /// Datagrams which one send call of the blasters may carry: what kernels before 6.9 take.
 pub(crate) const RUN_DATAGRAMS_MAX: usize = 64;
 
-/// How long a blaster waits for its socket before it looks whether it is to end.
+/// Interval at which a blaster that waits for its socket checks if it is to end.
 pub(crate) const SOCKET_WAIT: Duration = Duration::from_millis(100);
 
 /// quinn's windows of flow control, bytes: never the limit over a veth pair; and what either stream may keep unacknowledged,
@@ -56,8 +56,8 @@ pub(crate) const WARM_UP_MESSAGES: u64 = 500;
 /// Round trips from 1 ns to 60 s are told apart to three digits.
 pub(crate) const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
-/// How long idle connections are left alone before their memory is measured.
+/// Rest of idle connections before their memory is measured.
 pub(crate) const SETTLE: Duration = Duration::from_secs(1);
 
-/// How long a lost ping-pong datagram is waited for.
+/// Longest wait for a lost ping-pong datagram.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(5);

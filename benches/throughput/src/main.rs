@@ -1,9 +1,9 @@
-//! What DFCP makes of this machine, beside QUIC, the kernel's TCP and bare UDP: goodput with and without loss, CPU time,
+//! Performance of DFCP on this machine, beside QUIC, the kernel's TCP and bare UDP: goodput with and without loss, CPU time,
 //! latency, connections per second, memory.
 //!
 //! One process measures; for each measurement it starts two more of the same program, the ends ([`end`]), in two network
-//! namespaces which a veth pair joins ([`namespaces`]). They talk in lines of JSON ([`protocol`]). What the ends count
-//! ([`meter`]) becomes records, tables, and a verdict about each target.
+//! namespaces which a veth pair joins ([`namespaces`]). They talk in lines of JSON ([`protocol`]). The ends' counters
+//! ([`meter`]) become records, tables, and a verdict about each target.
 
 #![forbid(unsafe_code)]
 
@@ -58,7 +58,7 @@ fn measure_all(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("cannot start a runtime")?.block_on(async {
         let mut terminated = signal(SignalKind::terminate())?;
-        // Whichever comes first drops the measurements, and with them the processes and the namespaces.
+        // The first of these to finish drops the measurements, and with them the processes and the namespaces.
         tokio::select! {
             result = run(args) => result,
             _ = tokio::signal::ctrl_c() => bail!("interrupted; namespaces are removed"),

@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use crate::protocol::{Report, Window, Work};
 use crate::records::{Failure, Flow, Idle, LossCheck, Opened, Records, RoundTrips};
 
-/// How fast the datagrams come which show how losses fall, bit/s: slowly enough that nothing but nftables drops any.
+/// Rate of the datagrams that show the pattern of losses, bit/s: low enough that nothing but nftables drops any.
 const LOSS_CHECK_BPS: u64 = 100_000_000;
 
 /// Bytes of a sealed DFCP packet over IPv4, and of the data in it.

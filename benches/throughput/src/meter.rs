@@ -1,4 +1,4 @@
-//! What an end counts while it works, and how it is read between two moments.
+//! Counters of an end at work, and their difference between two moments.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -41,7 +41,7 @@ struct Moment {
 }
 
 impl Meter {
-    /// For this number of flows, with counters of these names.
+    /// A meter for this number of flows, with counters of these names.
     pub(crate) fn new(flows: usize, names: &'static [&'static str]) -> Self {
         let silent = AtomicUsize::new(flows);
         let flows = (0..flows).map(|_| Flow::default()).collect();
@@ -115,7 +115,7 @@ fn duration(time: TimeVal) -> Duration {
     Duration::from_secs(seconds) + Duration::from_micros(micros)
 }
 
-/// What the UDP sockets of this network namespace have dropped because their buffers were full; `None` where the system
+/// Datagrams that the UDP sockets of this network namespace have dropped because their buffers were full; `None` where the system
 /// does not tell.
 fn socket_drops() -> Option<u64> {
     udp_counter(&std::fs::read_to_string("/proc/self/net/snmp").ok()?, "RcvbufErrors")

@@ -1,4 +1,4 @@
-//! Where the two ends are: in two network namespaces which a veth pair joins, or both on loopback.
+//! The network of the two ends: two network namespaces that a veth pair joins, or loopback.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const CLIENT_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const SERVER_LINK: &str = "veth-server";
 const CLIENT_LINK: &str = "veth-client";
 
-/// What joins the ends.
+/// The connection between the ends.
 #[derive(Debug)]
 pub(crate) enum Network {
     /// Two namespaces.
@@ -78,7 +78,7 @@ impl Network {
         }
     }
 
-    /// From now on, what is sent as a run of datagrams goes over the veth pair one by one.
+    /// Splits runs: from now on, a run of datagrams goes over the veth pair one by one.
     ///
     /// # Errors
     /// On loopback; or the tool is missing, or refuses.
@@ -102,7 +102,7 @@ impl Network {
     }
 }
 
-/// For nftables: the table is there, then gone, and then there anew, so that nothing of a former one stays.
+/// Rules for nftables: the table is there, then gone, and then there anew, so that nothing of a former one stays.
 fn loss_rules(per_mille: u32) -> String {
     let (per_mille, verdict) = if per_mille == 0 { (LOSS_PER_MILLE, "accept") } else { (per_mille, "drop") };
     format!(
@@ -170,7 +170,7 @@ fn remove_stale() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whose namespace it is, if it is one of ours.
+/// Process id of a namespace's owner; `None` if the name is not one of ours.
 fn owner(name: &str) -> Option<u32> {
     let (id, end) = name.strip_prefix(PREFIX)?.split_once('-')?;
     id.parse().ok().filter(|_| ["server", "client"].contains(&end))

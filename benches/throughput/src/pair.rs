@@ -13,7 +13,7 @@ use crate::limits;
 use crate::namespaces::Network;
 use crate::protocol::{Job, Message, Order, Report, Role, Work};
 
-/// What both ends said at last. A server which only answers says nothing.
+/// Final reports of both ends. A server that only answers has none.
 #[derive(Debug)]
 pub(crate) struct Reports {
     pub(crate) server: Option<Report>,
@@ -72,7 +72,7 @@ async fn run_without_limit(network: &Network, contender: Contender, work: Work) 
 }
 
 impl Work {
-    /// How long the ends need, but for starting and stopping.
+    /// Seconds that the ends need, without starting and stopping.
     pub(crate) fn planned_seconds(&self) -> f64 {
         match *self {
             Self::Bulk { lead_in, seconds, .. } => lead_in + seconds,

@@ -1,4 +1,4 @@
-//! What is measured in which section, and how long that takes.
+//! Measurements of each section, and their duration.
 
 use crate::args::{Args, Section};
 use crate::contenders::Contender::{
@@ -23,7 +23,7 @@ const CONNECTED: [Contender; 8] = [DfcpSealed, DfcpUnsealed, DfcpThreads, Quinn,
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Step {
     pub(crate) section: Section,
-    /// From 1.
+    /// Number of the round, from 1.
     pub(crate) round: u32,
     pub(crate) contender: Contender,
     pub(crate) work: Work,
@@ -37,12 +37,12 @@ pub(crate) fn steps(args: &Args, section: Section) -> Vec<Step> {
     (1..=args.rounds()).flat_map(|round| of_one_round.iter().map(move |&variant| step(round, variant))).collect()
 }
 
-/// How long measurements take, s.
+/// Duration of the measurements, s.
 pub(crate) fn planned_seconds(steps: &[Step]) -> f64 {
     steps.iter().map(|step| step.work.planned_seconds() + STARTING_SECONDS).sum()
 }
 
-/// How long a flow runs before it is measured, s, by the length of the measurement.
+/// Lead-in of a flow before it is measured, s, by the length of the measurement.
 pub(crate) fn lead_in(seconds: f64) -> f64 {
     limits::LEAD_IN_MAX.as_secs_f64().min(seconds / 4.0)
 }

@@ -1,4 +1,4 @@
-//! What is being measured, on standard error: a bar on a terminal, lines elsewhere.
+//! The current measurement, on standard error: a bar on a terminal, lines elsewhere.
 
 use std::io::IsTerminal;
 
@@ -13,7 +13,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// For this number of measurements.
+    /// Progress of this number of measurements.
     pub(crate) fn new(measurements: usize) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(measurements as u64);

@@ -1,4 +1,4 @@
-//! What the program and its two ends tell each other: one JSON object per line.
+//! Messages between the program and its two ends: one JSON object per line.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contenders::Contender;
 
-/// Which end a child is.
+/// Role of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Role {
@@ -17,7 +17,7 @@ pub(crate) enum Role {
     Client,
 }
 
-/// What both ends are to do with each other.
+/// Task of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Work {
@@ -25,7 +25,7 @@ pub(crate) enum Work {
     Bulk {
         /// Flows at once.
         connections: usize,
-        /// Before measuring, seconds.
+        /// Time before measuring, seconds.
         lead_in: f64,
         /// Measured, seconds.
         seconds: f64,
@@ -35,21 +35,21 @@ pub(crate) enum Work {
     },
     /// A small message goes back and forth on one connection.
     PingPong {
-        /// At the most.
+        /// Most messages.
         messages: u64,
-        /// At the most.
+        /// Longest duration, s.
         seconds: f64,
     },
     /// Connections are opened, carry one byte each way, and are closed.
     Connections {
-        /// For so long.
+        /// Duration, s.
         seconds: f64,
-        /// So many at a time.
+        /// Connections at a time.
         at_a_time: usize,
     },
     /// Connections are opened, carry one byte each way, and are kept.
     Idle {
-        /// So many.
+        /// Number of connections.
         connections: usize,
     },
 }
@@ -62,7 +62,7 @@ pub(crate) struct Job {
     pub(crate) work: Work,
     /// Our address.
     pub(crate) ip: IpAddr,
-    /// For the client.
+    /// The server's data, for the client.
     pub(crate) server: Option<Ready>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) enum Order {
     Report,
 }
 
-/// What a client must know to connect.
+/// The data that a client needs to connect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ready {
     pub(crate) address: SocketAddr,
@@ -96,7 +96,7 @@ pub(crate) enum Message {
     Error(String),
 }
 
-/// What an end measured.
+/// Measurements of an end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Report {
@@ -106,7 +106,7 @@ pub(crate) enum Report {
     Memory(Memory),
 }
 
-/// What happened at one end between two moments.
+/// Counters of one end between two moments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Window {
     pub(crate) seconds: f64,
@@ -118,7 +118,7 @@ pub(crate) struct Window {
     pub(crate) bytes: u64,
     /// Other counters, by name: `datagrams`, and what a contender knows of losses and repair.
     pub(crate) counters: BTreeMap<String, u64>,
-    /// What UDP sockets of this network namespace dropped for want of room, in runs as they came joined; on loopback,
+    /// Datagrams that UDP sockets of this network namespace dropped because their buffers were full; a joined run counts as one. On loopback,
     /// other programs' as well. `None` where the system does not tell.
     pub(crate) socket_drops: Option<u64>,
 }
@@ -147,9 +147,9 @@ pub(crate) struct Rounds {
 /// Resident memory of a process, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Memory {
-    /// With one connection.
+    /// Memory with one connection.
     pub(crate) before_bytes: u64,
-    /// With `connections` more.
+    /// Memory with `connections` more.
     pub(crate) after_bytes: u64,
     pub(crate) connections: usize,
 }

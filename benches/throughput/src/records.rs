@@ -17,7 +17,7 @@ pub(crate) struct Records {
     pub(crate) pingpong: Vec<RoundTrips>,
     pub(crate) connections: Vec<Opened>,
     pub(crate) memory: Vec<Idle>,
-    /// What could not be measured.
+    /// Measurements that failed.
     pub(crate) failures: Vec<Failure>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Failure {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Flow {
     pub(crate) contender: Contender,
-    /// From 1.
+    /// Number of the round, from 1.
     pub(crate) round: u32,
     pub(crate) connections: usize,
     /// Datagrams of a thousand which nftables drops.
@@ -43,7 +43,7 @@ pub(crate) struct Flow {
     pub(crate) receiver: Window,
 }
 
-/// What became of datagrams which came so slowly that nothing but nftables lost any.
+/// The pattern of losses, from datagrams so slow that nothing but nftables lost any.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct LossCheck {
     pub(crate) datagrams: u64,
@@ -94,7 +94,7 @@ impl Flow {
         self.cpu_per_gb(&self.receiver)
     }
 
-    /// Of both ends together.
+    /// CPU time of both ends together for each GB.
     pub(crate) fn cpu_per_gb_of_both(&self) -> Option<f64> {
         Some(self.sender_cpu_per_gb()? + self.receiver_cpu_per_gb()?)
     }
@@ -114,7 +114,7 @@ impl Flow {
         ns_per_datagram(&self.receiver, "datagrams_received")
     }
 
-    /// What the receiver's UDP sockets dropped for want of room, in runs as they came joined.
+    /// Drops of the receiver's UDP sockets because their buffers were full; a joined run counts as one.
     pub(crate) fn drops_per_second(&self) -> Option<f64> {
         Some(self.receiver.socket_drops? as f64 / self.receiver.seconds)
     }
@@ -156,7 +156,7 @@ impl Opened {
 }
 
 impl Memory {
-    /// What one connection more took, bytes.
+    /// Memory of one more connection, bytes.
     pub(crate) fn per_connection_bytes(&self) -> f64 {
         self.after_bytes.saturating_sub(self.before_bytes) as f64 / self.connections.max(1) as f64
     }

@@ -8,7 +8,7 @@ pub(crate) struct Spread {
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
-    /// How many rounds.
+    /// Number of rounds.
     pub(crate) rounds: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What was measured, as tables for people.
+//! Measurements as tables for people.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What DFCP is to reach, and whether this run shows it.
+//! Targets of DFCP, with this run's verdict on each.
 
 use std::fmt::Write as _;
 
@@ -73,7 +73,7 @@ fn goodput(flow: &Flow) -> Option<f64> {
     Some(flow.goodput_bps())
 }
 
-/// Of each round the better one: what quinn reaches with the threads which suit it.
+/// The better value of each round: quinn with the threads that suit it.
 fn best(one: &[(u32, f64)], other: &[(u32, f64)], better: fn(f64, f64) -> f64) -> Vec<(u32, f64)> {
     let mut best = std::collections::BTreeMap::new();
     for &(round, figure) in one.iter().chain(other) {

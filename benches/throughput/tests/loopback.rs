@@ -9,7 +9,7 @@ fn throughput(line: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_throughput")).args(arguments).output().expect("the program starts")
 }
 
-/// What it measured over loopback.
+/// Records of a run over loopback.
 fn records(line: &str) -> Value {
     let output = throughput(&format!("--loopback --seconds 0.2 --rounds 1 --json - {line}"));
     let said = String::from_utf8_lossy(&output.stderr);

@@ -12,7 +12,7 @@ use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
 use self::packet::LinkType;
 use crate::limits::{CAPTURE_BLOCK_BYTES_MAX, CAPTURE_INTERFACES_MAX};
 
-/// Why a capture cannot be read.
+/// A capture cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CaptureError {
     /// The system says no.
@@ -64,7 +64,7 @@ pub(crate) struct Captured<'a> {
     pub(crate) link: LinkType,
     /// Bytes which it had.
     pub(crate) wire_bytes: u32,
-    /// Those which were kept.
+    /// The part of them that was kept.
     pub(crate) bytes: &'a [u8],
 }
 

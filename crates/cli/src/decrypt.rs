@@ -133,7 +133,7 @@ fn packet_of(piece: &Piece<'_>) -> Option<(std::ops::Range<usize>, capture::pack
     Some((frame.range.clone(), carried))
 }
 
-/// Why a capture was not copied.
+/// A capture could not be copied.
 #[derive(Debug, thiserror::Error)]
 enum DecryptError {
     #[error(transparent)]

@@ -21,7 +21,7 @@ use crate::metrics::{Exporter, OfEndpoint, Source};
 use crate::transfer::silence::Silence;
 use crate::transfer::{EntryKind, EntryOutcome};
 
-/// Why a peer was not admitted.
+/// Reasons to refuse a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// It left, or said nothing.
@@ -97,7 +97,7 @@ impl Outcome {
     }
 }
 
-/// By what a peer was admitted, as numbers; the last one stands for connections that are not encrypted.
+/// Reasons to admit a peer, as labels; the last one stands for connections that are not encrypted.
 const WAYS: [&str; 6] = ["pre_shared_key", "authorized_key", "code", "any", "transfer_begun_by_code", "not_encrypted"];
 
 const fn way(by: Option<By>) -> usize {
@@ -295,7 +295,7 @@ impl Session {
         &self.peer
     }
 
-    /// By what the peer was admitted; `None` if the connection is not encrypted.
+    /// Reason to admit the peer; `None` if the connection is not encrypted.
     #[must_use]
     pub fn by(&self) -> Option<By> {
         self.by

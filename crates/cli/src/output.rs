@@ -28,7 +28,7 @@ pub fn bytes(text: &[u8]) {
     }
 }
 
-/// Why lines that were for standard output are missing there, if any are.
+/// The error after which lines for standard output were lost, if any.
 pub fn lost() -> Option<&'static io::Error> {
     LOST.get()
 }

@@ -214,7 +214,7 @@ async fn session<T: Transport>(
     let (key, by) = (connection.seal().and_then(|seal| seal.peer), told.by());
     let scope = pairs.as_ref().map_or_else(|| Arc::new(Scope::everything()), |pairs| pairs.scope(key, by));
     let observer = SessionObserver::new(told, &bars, json, true);
-    // Whoever reads standard output is to know that a file came.
+    // The reader of standard output needs at least one file.
     let stored_min = u64::from(matches!(target, Target::Stream(_)));
     let to = (target, Arc::clone(&scope));
     let received = transfer::receive::receive_within(connection, Service::Files, to, Arc::clone(&observer) as _, stop);

@@ -32,10 +32,10 @@ use crate::stop::Stop;
 use crate::transfer::receive::refuse;
 use crate::transport::{Acceptor, Transport};
 
-/// How to serve.
+/// Settings of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Serving {
-    /// What is spoken; a peer which is turned away is told in it.
+    /// The service; a refusal is told in its protocol, too.
     pub service: Service,
     /// Peers served at once.
     pub peers_max: usize,

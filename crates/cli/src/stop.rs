@@ -7,7 +7,7 @@ use tokio::sync::watch;
 pub struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// With what asks for it.
+    /// A signal and its sender.
     #[must_use]
     pub fn new() -> (watch::Sender<bool>, Self) {
         let (ask, asked) = watch::channel(false);

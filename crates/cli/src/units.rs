@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dfcp::Policy;
 
-/// At which rates a connection can send, bit/s: those of `dfcp::Config::rate`.
+/// Rates at which a connection can send, bit/s: those of `dfcp::Config::rate`.
 const SENDING_RATE_BPS: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
 
 /// An argument that could not be understood; says what is accepted.

@@ -17,7 +17,7 @@ fn kernel(release: Option<&str>) -> Result<Kernel, KernelError> {
     Cache::of_user()?.find(release)
 }
 
-/// Whether there is a kernel; says why not.
+/// True if there is a kernel; prints the reason if there is none.
 fn has_kernel() -> bool {
     kernel(None).inspect_err(|error| eprintln!("skipped: {error}")).is_ok()
 }

@@ -212,7 +212,7 @@ fn a_run_ends_when_the_command_is_killed() {
     });
     kill_process(Pid::from_raw(lab.id().cast_signed()).unwrap(), Signal::KILL).unwrap();
     lab.wait().unwrap();
-    // One which has ended and waits to be collected has no namespaces.
+    // A run that has ended and waits to be collected has no namespaces.
     let net = format!("/proc/{}/ns/net", run.as_raw_nonzero());
     wait_for("the run goes on", || fs::read_link(&net).is_err().then_some(()));
 }

@@ -16,7 +16,7 @@ use crate::netlink::{LOOPBACK, Netlink};
 /// A name and addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Of the host's device.
+    /// Name of the host's device.
     pub device: &'static str,
     /// Its address.
     pub ipv4: Ipv4Addr,
@@ -33,15 +33,15 @@ pub const NEAR: Place =
 pub const FAR: Place =
     Place { device: "far", ipv4: Ipv4Addr::new(198, 18, 0, 2), ipv6: Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2) };
 
-/// The same where this is the machine's own network.
+/// The far end's place if it is the machine's own network.
 pub(crate) const OUTSIDE: Place = Place { device: "dfcp-far", ..FAR };
 
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// That of the senders, or of the command.
+    /// The end of the senders, or of the command.
     Near,
-    /// That of the receivers, or of the server.
+    /// The end of the receivers, or of the server.
     Far,
 }
 
@@ -53,10 +53,10 @@ pub fn pair_address(side: Side, pair: u16) -> Ipv4Addr {
     Ipv4Addr::new(198, if side == Side::Near { 18 } else { 19 }, high, low)
 }
 
-/// Of the network of all pairs.
+/// Prefix length of the network of all pairs.
 const PAIRS_PREFIX: u8 = 15;
 
-/// Of the network of both.
+/// Prefix length of the network of both ends.
 const IPV4_PREFIX: u8 = 30;
 const IPV6_PREFIX: u8 = 64;
 
@@ -86,7 +86,7 @@ impl Device {
         Netlink::open().and_then(|mut netlink| netlink.add_default_ipv4(index, FAR.ipv4)).map_err(failed)
     }
 
-    /// The same with the addresses of `pairs` hosts at this end.
+    /// Opens the device with the addresses of `pairs` hosts at this end.
     pub(crate) fn open_for_pairs(side: Side, pairs: u16) -> Result<Self, Error> {
         let name = if side == Side::Near { NEAR.device } else { FAR.device };
         Self::open_with(name, |netlink, index| {
@@ -164,7 +164,7 @@ pub(crate) struct HostTables {
 }
 
 impl HostTables {
-    /// Of the thread's namespace.
+    /// A socket in the thread's namespace.
     pub(crate) fn open() -> io::Result<Self> {
         let open = |name: &str| File::open(format!("/proc/thread-self/net/{name}"));
         // A kernel without IPv6 has no tables of it.
@@ -190,7 +190,7 @@ fn contents(file: &mut File) -> io::Result<String> {
     Ok(text)
 }
 
-/// From `/proc/net/dev`: behind the colon are eight columns of what was received, and eight of what was sent.
+/// Drops by `/proc/net/dev`: behind the colon are eight columns of what was received, and eight of what was sent.
 fn sent_drops(table: &str, device: &str) -> Option<u64> {
     let columns = table.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
     columns.split_whitespace().nth(8 + 3)?.parse().ok()

@@ -25,7 +25,7 @@ pub struct DirectionReport {
     pub refused: Count,
     /// Dropped by the sending host's device, because the emulator did not read them in time.
     pub unread_packets: u64,
-    /// Not possible as IP packets or superpackets, or not from an address of this end. They did not reach the link.
+    /// Packets that are impossible as IP packets or superpackets, or not from an address of this end. They did not reach the link.
     pub malformed_packets: u64,
     /// Left the link, but were for a port that the near host's NAT had forgotten.
     pub forgotten_packets: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Direction {
     local_packets: u64,
     forgotten_packets: u64,
     writes: u64,
-    /// At the near end, which this direction begins or ends at.
+    /// NAT of the near end, at which this direction begins or ends.
     nat: Arc<Nat>,
     is_from_near: bool,
     /// Kept for their memory.

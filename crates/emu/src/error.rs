@@ -1,4 +1,4 @@
-//! Why an emulation could not be set up or went on no longer.
+//! Errors that keep an emulation from starting or going on.
 
 use std::ffi::OsString;
 use std::io;

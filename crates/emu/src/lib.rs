@@ -10,8 +10,8 @@
 //! The devices hand out superpackets (`IFF_VNET_HDR` with TSO and USO). A link decides about each segment for itself, as if it
 //! had come alone; segments of a superpacket which leave the link together leave as one piece again.
 //!
-//! Whoever has no rights gets them in a user namespace. All programs run in a process namespace whose first process ends
-//! when the emulator does, and with it all of them, however that came about; so do networks and devices.
+//! An unprivileged user gets the rights in a user namespace. All programs run in a process namespace whose first process ends
+//! when the emulator does, for any reason, and with it all of them; so do networks and devices.
 
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
@@ -56,7 +56,7 @@ pub use host_nat::HostNat;
 pub use init::run as run_init;
 pub use lateness::Lateness;
 pub use limits::PAIRS_MAX;
-pub use links::{LinkReading, Way};
+pub use links::{DirectionConfig, LinkReading};
 pub use outside::is_forwarding;
 pub use pairs::{PairConfig, PairNetwork};
 pub use pump::Readings;
@@ -66,7 +66,7 @@ use device::{Device, HostTables, OUTSIDE};
 use limits::{SERVER_START_MAX, SERVER_START_STEP};
 use namespace::{Network, allow_ping, gain_rights, has_rights};
 use outside::Translation;
-use pump::{Pumps, Watched};
+use pump::{Pumps, WatchedDirection};
 
 /// Path of packets in one direction.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,9 +84,9 @@ pub struct Emulation {
     pub command: Vec<OsString>,
     /// Network behind the path.
     pub far: FarEnd,
-    /// From near to far.
+    /// The path from near to far.
     pub forward: PathConfig,
-    /// And back.
+    /// The path from far to near.
     pub backward: PathConfig,
     /// Events of the path while the command runs, from its start on. New addresses are the near end's.
     pub schedule: Schedule,
@@ -108,15 +108,15 @@ pub enum FarEnd {
 /// Result of an emulation.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Of the command.
+    /// Exit status of the command.
     pub status: ExitStatus,
-    /// Of the server, if it had ended before the command.
+    /// Exit status of the server, if it had ended before the command.
     pub server_status: Option<ExitStatus>,
     /// Running time of the command.
     pub elapsed: Duration,
-    /// From near to far.
+    /// Report of the direction from near to far.
     pub forward: DirectionReport,
-    /// And back.
+    /// Report of the direction from far to near.
     pub backward: DirectionReport,
 }
 
@@ -138,7 +138,7 @@ impl Host {
         })
     }
 
-    /// The same with another device.
+    /// Sets it up with the device that `open` returns.
     fn with(open: impl FnOnce() -> Result<Device, Error>) -> Result<Self, Error> {
         Self::in_network(Network::enter_new()?, open)
     }
@@ -186,9 +186,12 @@ impl Emulation {
             near.device.lead_out()?;
         }
         let mut far = outside.map_or_else(|| Host::new(FAR), Ok)?;
-        let way =
-            |path: &PathConfig| Watched { way: Way::single(path.link.clone()), links: None, patience: path.patience };
-        let ways = [way(&self.forward), way(&self.backward)];
+        let watched = |path: &PathConfig| WatchedDirection {
+            config: DirectionConfig::single(path.link.clone()),
+            links: None,
+            patience: path.patience,
+        };
+        let ways = [watched(&self.forward), watched(&self.backward)];
         let pumps = Pumps::start(ways, self.seed, [&near.device, &far.device])?;
         let init = Init::start(&self.init)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

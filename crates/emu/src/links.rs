@@ -1,4 +1,4 @@
-//! The links of one direction, and the way of each packet over them.
+//! The links of one direction, and the route of each packet over them.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::packet::{Frame, Segment};
 
 /// Links of one direction, and the route of each pair over them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Way {
+pub struct DirectionConfig {
     /// Configuration of each link.
     pub links: Vec<LinkConfig>,
     /// Links that the packets of each pair of hosts cross, in order. A link is the last one of all routes that it is on, or of none.
     pub routes: Vec<Vec<usize>>,
 }
 
-impl Way {
+impl DirectionConfig {
     /// One link for all packets.
     pub(crate) fn single(link: LinkConfig) -> Self {
         Self { links: vec![link], routes: vec![vec![0]] }
@@ -80,9 +80,9 @@ pub(crate) struct Links {
 impl Links {
     /// # Errors
     /// A link or a route makes no sense.
-    pub(crate) fn new(way: &Way, seed: u64) -> Result<Self, Error> {
-        let mut is_last = vec![None; way.links.len()];
-        for route in &way.routes {
+    pub(crate) fn new(config: &DirectionConfig, seed: u64) -> Result<Self, Error> {
+        let mut is_last = vec![None; config.links.len()];
+        for route in &config.routes {
             if route.is_empty() {
                 return Err(Error::Route);
             }
@@ -94,16 +94,16 @@ impl Links {
                 }
             }
         }
-        let links = way.links.iter().zip(0_u64..);
+        let links = config.links.iter().zip(0_u64..);
         let links = links.map(|(config, place)| {
             // Links draw differently, and a single one as if there were no others.
             Ok(Link::new(bounded(config.clone())?, seed ^ place.wrapping_mul(0x9E37_79B9_7F4A_7C15))?)
         });
         Ok(Self {
             links: links.collect::<Result<_, Error>>()?,
-            routes: way.routes.clone(),
+            routes: config.routes.clone(),
             is_last: is_last.into_iter().map(|is_end| is_end.unwrap_or(false)).collect(),
-            delivered: vec![Count::default(); way.routes.len()],
+            delivered: vec![Count::default(); config.routes.len()],
         })
     }
 
@@ -194,7 +194,7 @@ impl Links {
         }
     }
 
-    /// Of the links that are the last ones or of those that are not, the one that has something first.
+    /// The link with the earliest departure, among the last ones or among the others.
     fn earliest(&self, last: bool) -> Option<(usize, Time)> {
         let links = self.links.iter().enumerate().filter(|&(place, _)| self.is_last[place] == last);
         links.filter_map(|(place, link)| Some((place, link.next_time()?))).min_by_key(|&(_, at)| at)

@@ -49,7 +49,7 @@ impl Network {
         Self::own()
     }
 
-    /// That of the thread.
+    /// The thread's namespace.
     pub(crate) fn own() -> Result<Self, Error> {
         File::open("/proc/thread-self/ns/net").map(Self).map_err(Error::system("open a network namespace"))
     }
@@ -87,8 +87,8 @@ pub(crate) fn allow_ping() {
     }
 }
 
-/// Runs `start` so that the process which it starts keeps these of the thread's rights, which programs of other users than
-/// root lose else.
+/// Runs `start` so that the process that it starts keeps these capabilities of the thread. Without this, a program of a user
+/// other than root would lose them.
 pub(crate) fn keeping<T>(rights: CapabilitySet, start: impl FnOnce() -> T) -> Result<T, Error> {
     let failed = |error: rustix::io::Errno| Error::system("pass on rights")(error.into());
     let own = capabilities(None).map_err(failed)?;

@@ -18,7 +18,7 @@ const WORDS: usize = 1 << 10;
 struct Ports {
     /// Times that they were forgotten.
     generation: u32,
-    /// From which something was sent since then: of UDP, of TCP.
+    /// Ports that have sent something since then: of UDP, of TCP.
     used: [Box<[u64; WORDS]>; 2],
 }
 

@@ -10,17 +10,17 @@ use crate::device::{Device, Side};
 use crate::direction::DirectionReport;
 use crate::error::Error;
 use crate::limits::PAIRS_MAX;
-use crate::links::Way;
+use crate::links::DirectionConfig;
 use crate::namespace::{Network, gain_rights};
-use crate::pump::{Pumps, Readings, Watched};
+use crate::pump::{Pumps, Readings, WatchedDirection};
 
 /// A network between pairs of hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairConfig {
-    /// From near to far: a route for each pair.
-    pub forward: Way,
-    /// And back: a route for each pair.
-    pub backward: Way,
+    /// The direction from near to far: a route for each pair.
+    pub forward: DirectionConfig,
+    /// The direction from far to near: a route for each pair.
+    pub backward: DirectionConfig,
     /// Links of `forward` that [`PairNetwork::forward`] tells of.
     pub watched: Vec<usize>,
     /// A packet waits up to this long for others which are due shortly after it, so that they leave together.
@@ -57,8 +57,8 @@ impl PairNetwork {
         let far = Host::with(|| Device::open_for_pairs(Side::Far, count))?;
         home.enter()?;
         let PairConfig { forward, backward, watched, patience, seed } = config;
-        let forward = Watched { way: forward, links: Some(watched), patience };
-        let backward = Watched { way: backward, links: Some(Vec::new()), patience };
+        let forward = WatchedDirection { config: forward, links: Some(watched), patience };
+        let backward = WatchedDirection { config: backward, links: Some(Vec::new()), patience };
         let pumps = Pumps::start([forward, backward], seed, [&near.device, &far.device])?;
         Ok(Self { home, near, far, pumps })
     }
@@ -80,7 +80,7 @@ impl PairNetwork {
         self.pumps.controls[0].readings()
     }
 
-    /// The same of what arrived at the near hosts.
+    /// Readings of the direction from far to near.
     #[must_use]
     pub fn backward(&self) -> Readings {
         self.pumps.controls[1].readings()

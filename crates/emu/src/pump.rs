@@ -21,7 +21,7 @@ use crate::device::{Device, Side};
 use crate::direction::{Direction, DirectionReport};
 use crate::error::Error;
 use crate::limits::{PACKET_BYTES_MAX, READING_AGE_MAX, READS_PER_TURN};
-use crate::links::{LinkReading, Links, Way};
+use crate::links::{DirectionConfig, LinkReading, Links};
 use crate::nat::Nat;
 use crate::packet::VNET_BYTES;
 
@@ -31,10 +31,10 @@ const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 /// The least `nice` value: the most that there is without real-time priority.
 const HIGHEST_PRIORITY: i32 = -20;
 
-/// A way that is to be watched.
+/// A direction with its reports.
 #[derive(Clone, Debug)]
-pub(crate) struct Watched {
-    pub(crate) way: Way,
+pub(crate) struct WatchedDirection {
+    pub(crate) config: DirectionConfig,
     /// Links that are reported, with the packets that arrive; `None` for no reports.
     pub(crate) links: Option<Vec<usize>>,
     /// See [`PathConfig::patience`](crate::PathConfig::patience).
@@ -56,7 +56,7 @@ pub(crate) struct Control {
     /// Written to when something is asked for.
     attention: OwnedFd,
     must_stop: AtomicBool,
-    /// Each with the link that it is of.
+    /// Changes to be made, each with its link.
     changes: Mutex<Vec<(usize, LinkChange)>>,
     readings: Mutex<Readings>,
 }
@@ -98,7 +98,7 @@ impl Control {
 /// Both directions at work.
 #[derive(Debug)]
 pub(crate) struct Pumps {
-    /// Of the direction from near to far, and of that back.
+    /// Controls of the direction from near to far, and of that from far to near.
     pub(crate) controls: [Arc<Control>; 2],
     /// Told when one of them ends, which they do unasked only when they fail.
     pub(crate) ended: Arc<Notify>,
@@ -108,17 +108,17 @@ pub(crate) struct Pumps {
 
 impl Pumps {
     /// Starts emulating between two devices.
-    pub(crate) fn start(ways: [Watched; 2], seed: u64, [near, far]: [&Arc<Device>; 2]) -> Result<Self, Error> {
+    pub(crate) fn start(ways: [WatchedDirection; 2], seed: u64, [near, far]: [&Arc<Device>; 2]) -> Result<Self, Error> {
         let ended = Arc::new(Notify::new());
         let clock = Clock { start: Instant::now() };
         let controls = [Arc::new(Control::new()?), Arc::new(Control::new()?)];
         let nat = Arc::new(Nat::default());
-        let start = |side, watched: Watched, seed, [from, to]: [&Arc<Device>; 2]| {
+        let start = |side, watched: WatchedDirection, seed, [from, to]: [&Arc<Device>; 2]| {
             let name = if side == Side::Near { "forward" } else { "backward" };
             let control = &controls[usize::from(side == Side::Far)];
             let nat = (Arc::clone(&nat), side);
             // Here, so that what makes no sense is told before anything starts.
-            Links::new(&watched.way, seed)?;
+            Links::new(&watched.config, seed)?;
             let pump = Pump {
                 from: Arc::clone(from),
                 to: Arc::clone(to),
@@ -129,7 +129,7 @@ impl Pumps {
             let end = NotifyAtEnd(Arc::clone(&ended));
             let work = move || {
                 let _end = end;
-                pump.run(Direction::new(Links::new(&watched.way, seed)?, watched.patience, nat))
+                pump.run(Direction::new(Links::new(&watched.config, seed)?, watched.patience, nat))
             };
             std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(Error::system("start a thread"))
         };
@@ -166,7 +166,7 @@ impl Pumps {
     }
 }
 
-/// Also when a thread panics.
+/// Notifies when it is dropped, also when a thread panics.
 struct NotifyAtEnd(Arc<Notify>);
 
 impl Drop for NotifyAtEnd {
@@ -241,7 +241,7 @@ impl Pump {
         if now < *tell_at.get_or_insert(now) {
             return;
         }
-        // Whoever reads must not hold up packets: the next turn comes soon.
+        // A reader must not hold up packets: if it has the lock, the next turn comes soon.
         if let Ok(mut readings) = self.control.readings.try_lock() {
             readings.links.clear();
             readings.links.extend(watched.iter().map(|&link| direction.reading(now, link)));

@@ -24,7 +24,7 @@ struct Args {
     /// The user's TCP: 2008 for CUBIC of Linux 2.6.26, which leaves slow start by loss alone; modern for CUBIC with HyStart of Linux 6.12
     #[arg(long, default_value = "2008", value_parser = ["2008", "modern"])]
     tcp: String,
-    /// From one test packet to the next, ms
+    /// Interval of test packets, ms
     #[arg(long, default_value_t = 100)]
     interval_ms: u64,
     /// A recording of mahimahi to take the rate from, in place of the walk

@@ -6,7 +6,7 @@ use crate::limits::{
     DRIFT_PPM_MAX, INTERVAL_MAX, INTERVAL_MIN, MODEL_INTERVALS_MIN, MODEL_MAX, THRESHOLD_MAX, THRESHOLD_MIN,
 };
 
-/// From one test packet to the next unless told otherwise: the dissertation's 100 ms, 4.8 kbit/s with packets of 60 bytes.
+/// Interval of test packets by default: the dissertation's 100 ms, 4.8 kbit/s with packets of 60 bytes.
 pub const INTERVAL_DEFAULT: Duration = Duration::from_millis(100);
 
 /// A spacing this close to the one sent counts as equal unless told otherwise: the dissertation's mobile network had a jitter
@@ -49,8 +49,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// For numbered test packets, one every `interval`: `th` = 20 ms or `d` if that is less, and `gap` = 10·`d` or 1 s if that is more, so that neither losses nor
-    /// bursts end the model.
+    /// Configuration for numbered test packets, one every `interval`: `th` = 20 ms or `d` if that is less, and `gap` = 10·`d` or 1 s if that is
+    /// more, so that neither losses nor bursts end the model.
     #[must_use]
     pub fn new(interval: Duration) -> Self {
         let config = Self {
@@ -63,7 +63,7 @@ impl Config {
         config.with_threshold(THRESHOLD_DEFAULT.min(interval))
     }
 
-    /// For test packets without numbers: `gap` = 1.9·`d`. A lost one looks like a queue that grew by `d`, so it has to end
+    /// Configuration for test packets without numbers: `gap` = 1.9·`d`. A lost one looks like a queue that grew by `d`, so it has to end
     /// the model, and `gap` lies between `d` and 2·`d`; a burst that takes more than 0.9·`d` ends it, too.
     #[must_use]
     pub fn unnumbered(interval: Duration) -> Self {

@@ -69,7 +69,7 @@ struct Busy {
     /// Arrival of the first test packet (`t[s]`), and all bytes until then.
     start: Time,
     start_bytes: u64,
-    /// The same of the latest one.
+    /// Time of the latest test packet.
     end: Time,
     end_bytes: u64,
 }
@@ -101,7 +101,7 @@ pub struct Estimator {
 }
 
 impl Estimator {
-    /// One that has seen nothing.
+    /// An estimator that has seen nothing.
     ///
     /// # Errors
     /// A parameter outside its range.
@@ -134,7 +134,7 @@ impl Estimator {
     /// Time goes back; nothing has changed then.
     pub fn probe(&mut self, probe: Probe) -> Result<Option<BusyPeriod>, TimeError> {
         let probe = Probe { at: self.advance(probe.at)?, ..probe };
-        // Those which are late or come twice were served as well.
+        // Late and duplicate packets were served by the queue as well.
         self.bytes = self.bytes.saturating_add(u64::from(probe.size_bytes));
         let Some(last) = self.last else {
             self.counts.probes += 1;
@@ -256,7 +256,7 @@ impl Estimator {
         self.bytes
     }
 
-    /// For how long the latest test packet waited in the queue, as modelled; `None` while it is not.
+    /// Time that the latest test packet waited in the queue, as modelled; `None` without a model.
     #[must_use]
     pub fn queue(&self) -> Option<Duration> {
         self.model.map(|model| Duration::from_nanos(model.queue_ns))

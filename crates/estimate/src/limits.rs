@@ -40,7 +40,7 @@ pub const SERVER_INTERVAL_MAX: Duration = INTERVAL_MAX;
 /// Length of a cookie's time step; it holds in the next one too. As in the protocol's handshakes.
 pub const COOKIE_STEP: Duration = Duration::from_secs(15);
 
-/// For how long a client gets test packets after it has asked for them (`spec/estimation.md` \[estimate-7\]).
+/// Time for which a client gets test packets after a request (`spec/estimation.md` \[estimate-7\]).
 pub const LEASE: Duration = Duration::from_secs(10);
 
 /// Interval of its requests: four may be lost in a row.

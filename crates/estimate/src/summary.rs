@@ -18,13 +18,13 @@ pub struct BusyPeriod {
 }
 
 impl BusyPeriod {
-    /// From its first test packet to its last one.
+    /// Duration from its first test packet to its last one.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.end.since(self.start)
     }
 
-    /// At which the queue was served, bit/s.
+    /// Rate at which the queue was served, bit/s.
     #[must_use]
     pub fn rate_bps(&self) -> f64 {
         8e9 * self.bytes as f64 / self.end.as_ns().saturating_sub(self.start.as_ns()).max(1) as f64

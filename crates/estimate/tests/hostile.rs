@@ -141,7 +141,7 @@ fn sessions_are_bounded_and_one_address_has_one() {
     let refused = Some(Answer::Refused { session: 1, reason: Reason::TooManyClients });
     assert_eq!(ask(&mut server, Time::ZERO, fourth, start(1, own)), refused);
     assert_eq!(sent(&mut server, Time::from_ms(950)).into_values().collect::<Vec<_>>(), [10, 10, 10]);
-    // Those which are there may go on.
+    // Clients that hold a place may go on.
     begin(&mut server, Time::from_s(1), address(2, 1_000), 2);
     assert_eq!(server.clients(), 3);
 }
@@ -166,7 +166,7 @@ fn one_address_with_every_place_keeps_nobody_out() {
         assert_eq!(served(&mut server, Time::ZERO, &attacker).len(), 64);
         let honest: Vec<_> = (1..=20).map(|host| address(host, 1_000)).collect();
         assert_eq!(served(&mut server, Time::from_ms(1), &honest), honest, "{}", attacker[0]);
-        // Those which made room ask again, and take nothing back.
+        // Clients that had to make room ask again, and take nothing back.
         served(&mut server, Time::from_ms(2), &attacker);
         assert_eq!(server.clients(), 64);
         let probes = sent(&mut server, Time::from_ms(990));

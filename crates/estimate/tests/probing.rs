@@ -16,7 +16,7 @@ const CLIENT: ([u8; 4], u16) = ([10, 0, 0, 1], 9);
 struct World {
     server: Server,
     client: Client,
-    /// To the client, shared by test packets and traffic; IP packets, with the headers as zeros behind.
+    /// The link to the client, shared by test packets and traffic; IP packets, with the headers as zeros behind.
     down: Link<Vec<u8>>,
     up: Link<Vec<u8>>,
     now: Time,

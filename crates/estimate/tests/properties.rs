@@ -170,7 +170,7 @@ proptest! {
         }
     }
 
-    /// From `th` = `d` on no idle instant hides in a busy period: each one tells the rate, to the last nanosecond.
+    /// With `th` = `d` or more, no idle instant hides in a busy period: each one tells the rate, to the last nanosecond.
     #[test]
     fn a_threshold_of_one_interval_finds_the_rate_of_the_queue(
         rate_bps in 500_000..50_000_000_u64, bursts in bursts(), interval_ms in 20..200_u64,

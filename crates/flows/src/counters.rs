@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Of all connections of a namespace.
+/// Counters of all connections of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpCounters {
     /// Segments sent again (`RetransSegs` of RFC 4022).
@@ -11,7 +11,7 @@ pub struct TcpCounters {
     pub timeouts: u64,
 }
 
-/// Those of the namespace in which this thread is.
+/// Counters of the thread's namespace.
 ///
 /// # Errors
 /// The kernel does not tell.

@@ -73,7 +73,7 @@ impl Told {
         self.views.0.borrow().iter().fold(row, |row, view| view(row))
     }
 
-    /// From now on, an end adds to it what it knows.
+    /// Adds an end's view, from now on.
     pub(crate) fn add_view(&self, view: impl Fn(FlowColumns) -> FlowColumns + 'static) {
         self.views.0.borrow_mut().push(Box::new(view));
     }
@@ -141,9 +141,9 @@ pub trait Hosts {
 /// Hosts and clocks of the flows.
 #[derive(Debug)]
 pub struct Surroundings<'run, H> {
-    /// Their hosts.
+    /// Hosts of the flows.
     pub hosts: &'run H,
-    /// Its time 0 is the start of the run.
+    /// The run's clock, whose time 0 is its start.
     pub clock: Clock,
     /// Clock of DFCP's endpoints.
     pub now: fn() -> Instant,

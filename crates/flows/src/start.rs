@@ -59,7 +59,7 @@ pub fn transport(spec: &FlowSpec) -> Result<Transport, String> {
     transport_at(spec, None)
 }
 
-/// The same, where a sender that sends at the rate of its line has to be told that rate.
+/// The transport, told the rate of the device if it sends at the rate of its line.
 fn transport_at(spec: &FlowSpec, device_bps: Option<u64>) -> Result<Transport, String> {
     let is_dfcp = spec.transport.kind.is_dfcp();
     let mut carrier = Carrier { codec: is_dfcp.then_some(true), ..spec.transport.clone() };

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use crate::flow::{Ends, Hosts, read, write};
 
-/// Of a full packet, 1448 of 1500 bytes.
+/// Payload of a full packet, 1448 of 1500 bytes.
 const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
 
 /// The kernel's name for the algorithm that both ends must have.

@@ -88,7 +88,7 @@ impl Bench {
         self.report_all(name, blocks, || (0..blocks).for_each(&mut one))
     }
 
-    /// The same for `all` blocks at once.
+    /// Reports the time of `all` blocks at once.
     fn report_all(&self, name: &str, blocks: u32, mut all: impl FnMut()) -> f64 {
         let mut times: Vec<Duration> = (0..ROUNDS)
             .map(|_| {

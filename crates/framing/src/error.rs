@@ -39,7 +39,7 @@ pub enum FailureCode {
 }
 
 impl FailureCode {
-    /// From the wire; `None` for codes of a later version.
+    /// The code's meaning; `None` for codes of a later version.
     pub fn from_wire(code: u8) -> Option<Self> {
         Some(match code {
             1 => Self::Exists,
@@ -65,21 +65,21 @@ impl FailureCode {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{sentence}")]
 pub struct Failure {
-    /// For programs.
+    /// The code, for programs.
     pub code: FailureCode,
-    /// For people; at most [`SENTENCE_BYTES_MAX`] bytes.
+    /// The sentence, for people; at most [`SENTENCE_BYTES_MAX`] bytes.
     pub sentence: String,
 }
 
 impl Failure {
-    /// With the sentence cut to its limit.
+    /// A failure; its sentence is cut to its limit.
     pub fn new(code: FailureCode, sentence: impl Into<String>) -> Self {
         let mut sentence = sentence.into();
         truncate(&mut sentence, SENTENCE_BYTES_MAX);
         Self { code, sentence }
     }
 
-    /// From an error of the receiver's file system while it did `what` ("write the file").
+    /// The failure for an error of the receiver's file system while it did `what` ("write the file").
     pub fn from_io(what: &str, error: &io::Error) -> Self {
         use io::ErrorKind as Kind;
         let (code, hint) = match error.kind() {
@@ -121,7 +121,7 @@ pub enum ProtocolError {
     /// Our preamble with another version.
     #[error("the peer speaks version {got} of the protocol and this is version {ours}; update the older of the two")]
     Version {
-        /// The peer's.
+        /// The peer's version.
         got: u8,
         /// Ours.
         ours: u8,

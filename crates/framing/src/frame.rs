@@ -9,7 +9,7 @@ use crate::limits::{CONTROL_BYTES_MAX, DATA_BYTES_MAX};
 pub const HEADER_BYTES: usize = 5;
 /// Bytes of the preamble each side sends first.
 pub const PREAMBLE_BYTES: usize = 8;
-/// Of the seventh byte of a preamble: files go to the side that opened the connection.
+/// Bit of a preamble's seventh byte: files go to the side that opened the connection.
 const TO_CALLER: u8 = 1;
 
 /// Protocol of a connection and, for files, their direction; the fifth and the seventh byte of the preamble.
@@ -17,7 +17,7 @@ const TO_CALLER: u8 = 1;
 pub enum Service {
     /// Files, [`crate::files`], sent by the side that opened the connection.
     Files,
-    /// The same, sent to the side that opened the connection.
+    /// Files, sent to the side that opened the connection.
     FilesToCaller,
     /// Measurements, [`crate::perf`] and [`crate::messages`].
     Perf,

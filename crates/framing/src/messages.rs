@@ -7,13 +7,13 @@ use crate::error::ProtocolError;
 use crate::frame::{Fields, kind, with_header};
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_INTERVAL_MAX, MESSAGE_WITHIN_MAX, PERF_DURATION_MAX};
 
-/// One in a million.
+/// Millionths in one.
 const PPM: f64 = 1e6;
 
 /// Deadline and delivery target of messages, as one side tells the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Worth {
-    /// Nothing later than this after they were handed over; above 0, at most [`MESSAGE_WITHIN_MAX`].
+    /// Time after handing over for which messages are worth something; above 0, at most [`MESSAGE_WITHIN_MAX`].
     pub within: Duration,
     /// The share that shall come in time, in parts per million: 500 000 to 999 999.
     pub target_ppm: u32,
@@ -42,7 +42,7 @@ impl Worth {
         with_header(kind::PIPE_OPEN, out, |out| self.write(out));
     }
 
-    /// From the body of a frame that opens a pipe.
+    /// Decodes the body of a frame that opens a pipe.
     ///
     /// # Errors
     /// Wrong length, or a field out of range.
@@ -60,11 +60,11 @@ pub struct Request {
     pub reverse: bool,
     /// Bytes of each message; at most [`MESSAGE_BYTES_MAX`].
     pub bytes: u32,
-    /// From one to the next; above 0, at most [`MESSAGE_INTERVAL_MAX`].
+    /// Interval of messages; above 0, at most [`MESSAGE_INTERVAL_MAX`].
     pub every: Duration,
-    /// For how long; above 0, at most [`PERF_DURATION_MAX`].
+    /// Duration of the measurement; above 0, at most [`PERF_DURATION_MAX`].
     pub duration: Duration,
-    /// Of each.
+    /// Worth of each message.
     pub worth: Worth,
 }
 
@@ -80,7 +80,7 @@ impl Request {
         });
     }
 
-    /// From a body.
+    /// Decodes a body.
     ///
     /// # Errors
     /// Wrong length, or a field out of range.
@@ -117,9 +117,9 @@ pub struct Sent {
     pub is_final: bool,
     /// Messages which the application wanted to send.
     pub offered: u64,
-    /// Those of them which were begun.
+    /// Messages of which something was sent.
     pub begun: u64,
-    /// Those for which there was no room in their time.
+    /// Messages for which there was no room in their time.
     pub unsent: u64,
     /// Datagrams with symbols of messages.
     pub datagrams: u64,
@@ -137,7 +137,7 @@ impl Sent {
         });
     }
 
-    /// From a body.
+    /// Decodes a body.
     ///
     /// # Errors
     /// Wrong length, a flag that is none, or more than offered.
@@ -158,11 +158,11 @@ impl Sent {
 pub struct Came {
     /// This is the answer to the sender's last frame.
     pub is_final: bool,
-    /// In time, and taken by the application.
+    /// Messages that came in time and were taken by the application.
     pub in_time: u64,
     /// Complete after their time.
     pub late: u64,
-    /// In time, and not taken by the application while there was room.
+    /// Messages that came in time and for which the application made no room.
     pub unread: u64,
     /// Bytes of those in time.
     pub bytes: u64,
@@ -180,7 +180,7 @@ impl Came {
         });
     }
 
-    /// From a body.
+    /// Decodes a body.
     ///
     /// # Errors
     /// Wrong length, or a flag that is none.
@@ -195,7 +195,7 @@ impl Came {
         decoded().ok_or(ProtocolError::Malformed { frame: "messages came" })
     }
 
-    /// All of which the receiver knows what became of them.
+    /// Messages whose fate the receiver knows.
     pub fn known(&self) -> u64 {
         [self.in_time, self.late, self.unread].into_iter().fold(0, u64::saturating_add)
     }

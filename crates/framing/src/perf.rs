@@ -60,7 +60,7 @@ impl Request {
         });
     }
 
-    /// From a body.
+    /// Decodes a body.
     ///
     /// # Errors
     /// Wrong length, or a field out of range.
@@ -103,7 +103,7 @@ pub struct Count {
     pub stage: Stage,
     /// Bytes of data.
     pub bytes: u64,
-    /// Since the first byte, µs: until now, until the last byte ([`Stage::Ended`]) or the time asked for
+    /// Time since the first byte, µs: until now, until the last byte ([`Stage::Ended`]) or the time asked for
     /// ([`Stage::TimeUp`]).
     pub elapsed_us: u64,
 }
@@ -118,7 +118,7 @@ impl Count {
         });
     }
 
-    /// From a body.
+    /// Decodes a body.
     ///
     /// # Errors
     /// Wrong length, or an unknown stage.

@@ -11,7 +11,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// One of `spec/file-transfer.md`.
+/// A vector of `spec/file-transfer.md`.
 fn vector(name: &str) -> String {
     include_str!("../../../spec/file-transfer.md")
         .lines()

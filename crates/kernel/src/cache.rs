@@ -27,31 +27,31 @@ pub struct Cached {
     pub directory: PathBuf,
     /// The kernel in it, or why it cannot be used.
     pub kernel: Result<Kernel, KernelError>,
-    /// How it was built; `None` if that is not there or damaged.
+    /// Its build record; `None` if `build.json` is missing or damaged.
     pub info: Option<BuildInfo>,
 }
 
-/// How a kernel was built: `build.json` beside it.
+/// The record of a kernel's build: `build.json` beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BuildInfo {
-    /// What the kernel calls itself, as `6.12.117`.
+    /// The kernel's release, as `6.12.117`.
     pub release: String,
     /// Debian's package of its source, as `linux-source-6.12`.
     pub package: String,
     /// The package's version, as `6.12.117-1~deb12u1`.
     pub package_version: String,
-    /// Of the source package, the options and the way of building: hex digits.
+    /// Hash of the source package, the options and the way of building: hex digits.
     pub hash: String,
     /// The options asked for, as `CONFIG_NET=y`.
     pub options: Vec<String>,
     /// The compiler, as it names itself.
     pub compiler: String,
-    /// How long all took, seconds.
+    /// Duration of the whole build, seconds.
     pub seconds: f64,
 }
 
 impl Cache {
-    /// That of the user: `dfcp/kernel` in `$XDG_CACHE_HOME` or `~/.cache`. It need not exist.
+    /// The user's cache: `dfcp/kernel` in `$XDG_CACHE_HOME` or `~/.cache`. It need not exist.
     ///
     /// # Errors
     /// There is no home directory.
@@ -66,13 +66,13 @@ impl Cache {
         Self(path.to_owned())
     }
 
-    /// Where it is.
+    /// The directory's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// All entries, the newest release first; those which cannot be used come last.
+    /// All entries, the newest release first; unusable ones come last.
     ///
     /// # Errors
     /// The directory is there and cannot be read.
@@ -117,7 +117,7 @@ impl Cache {
 }
 
 impl BuildInfo {
-    /// That of the kernel in this directory; `None` if it is not there or damaged.
+    /// The record of the kernel in this directory; `None` if it is missing or damaged.
     pub(crate) fn read(directory: &Path) -> Option<Self> {
         let mut text = String::new();
         let file = File::open(directory.join(BUILD_INFO)).ok()?;

@@ -1,4 +1,4 @@
-//! What a guest or a tool prints: its last bytes, how they are shown, and who hears them meanwhile.
+//! Output of a guest or a tool: its last bytes, their form in an error, and a listener for each line.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,7 +26,7 @@ impl Tail {
     }
 }
 
-/// Who hears each line of a console when it was printed.
+/// A callback that gets each line of a console once it is printed.
 #[derive(Clone)]
 pub struct Listener(Arc<dyn Fn(&str) + Send + Sync>);
 
@@ -36,7 +36,7 @@ impl Listener {
         Self(Arc::new(hear))
     }
 
-    /// What hears an output piece by piece. A line which is longer than the console's last bytes comes in pieces, too.
+    /// A callback that takes an output in pieces of any length. A line longer than [`CONSOLE_BYTES_MAX`] is passed on in pieces, too.
     pub(crate) fn hear_pieces(self) -> impl FnMut(&[u8]) + Send + 'static {
         let mut begun = Vec::new();
         move |bytes| {

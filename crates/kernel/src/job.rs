@@ -1,4 +1,4 @@
-//! What a guest is asked for, and what it answers: files in a directory which it shares with its host.
+//! The job of a guest and its answer: files in a directory that guest and host share.
 
 use std::path::PathBuf;
 
@@ -22,13 +22,13 @@ pub(crate) const OUTPUT_FILES: [&str; 3] = ["stdout", "stderr", "peer"];
 pub(crate) struct Job {
     /// The network, what changes in it, and the flows.
     pub(crate) scenario: Scenario,
-    /// Of netem's losses, and of what DFCP and quinn draw.
+    /// Seed of netem's losses, and of the draws of DFCP and quinn.
     pub(crate) seed: u64,
-    /// What to do with it.
+    /// The use of the network.
     pub(crate) task: Task,
 }
 
-/// What to do with a network.
+/// The use of a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Task {
@@ -38,7 +38,7 @@ pub(crate) enum Task {
     Trace {
         /// Width of the bins, ns.
         bin_ns: u64,
-        /// When the run ends, ns.
+        /// End of the run, ns.
         end_ns: u64,
     },
     /// Run commands at the hosts of the first flow, instead of the flows.
@@ -48,15 +48,15 @@ pub(crate) enum Task {
 /// Commands between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commands {
-    /// At the sender's host: a program and its arguments. The machine ends with it.
+    /// Program and arguments at the sender's host. The machine ends with it.
     pub command: Vec<String>,
-    /// At the receiver's host, for a shell.
+    /// Command for a shell at the receiver's host.
     pub peer: Option<String>,
-    /// Where both run, a directory of the host's in which they may write.
+    /// Working directory of both, one of the host's; they may write there.
     pub directory: PathBuf,
 }
 
-/// What a traced run comes to.
+/// Result of a traced run, beside its tables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Traced {
     pub(crate) ended_ns: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Traced {
     pub(crate) links: Vec<LinkSummary>,
 }
 
-/// What became of it.
+/// Result of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
@@ -74,6 +74,6 @@ pub(crate) enum Answer {
     Traced(Traced),
     /// The command ended with this status, or 128 and the signal which ended it.
     Executed(i32),
-    /// Nothing of it, because of this.
+    /// The job failed, for this reason.
     Failed(String),
 }

@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicBool;
 use crate::limits::{KERNEL_BYTES_MAX, VERSION_LIMIT};
 use crate::process::{Ending, Supervised};
 
-/// What the program of a user-mode Linux has in it.
+/// Bytes that every user-mode Linux has in its program.
 pub(crate) const MARK: &[u8] = b"User Mode Linux v";
 
-/// What it has in it if it can run in virtual time: the name of a timer.
+/// The name of a timer, which the program has in it only if it can run in virtual time.
 pub(crate) const TIME_TRAVEL_MARK: &[u8] = b"time-travel-timer-infcpu";
 
 /// Hex digits of a hash in a kernel's id.
@@ -41,7 +41,7 @@ pub enum KernelError {
     /// The file system.
     #[error("cannot read {} ({error}); remove it and run: dfcp lab kernel build", path.display())]
     Io {
-        /// What was read.
+        /// The file that was read.
         path: PathBuf,
         /// The system's reason.
         error: io::Error,
@@ -75,7 +75,7 @@ pub enum KernelError {
     NoRelease {
         /// The path.
         path: PathBuf,
-        /// What happened.
+        /// The reason, as part of a sentence.
         why: String,
     },
 }
@@ -120,7 +120,7 @@ impl Kernel {
         &self.path
     }
 
-    /// What it calls itself, as `6.12.117`.
+    /// Its release by `--version`, as `6.12.117`.
     #[must_use]
     pub fn release(&self) -> &str {
         &self.release
@@ -132,13 +132,13 @@ impl Kernel {
         self.release.match_indices(['.', '-']).nth(1).map_or(&self.release, |(end, _)| &self.release[..end])
     }
 
-    /// What tells it from all others: its release and the first digits of its program's BLAKE3, as `6.12.117-0123abcd`.
+    /// A unique id: the release and the first digits of the program's BLAKE3, as `6.12.117-0123abcd`.
     #[must_use]
     pub fn id(&self) -> String {
         format!("{}-{}", self.release, &self.hash.to_hex()[..ID_DIGITS])
     }
 
-    /// One which is not there.
+    /// A kernel without a file.
     #[cfg(test)]
     pub(crate) fn of_test(release: &str) -> Self {
         Self { path: PathBuf::from("/nonexistent/linux"), release: release.to_owned(), hash: blake3::hash(b"") }
@@ -154,7 +154,7 @@ fn contains(program: &[u8], mark: &[u8]) -> bool {
     program.windows(mark.len()).any(|window| window == mark)
 }
 
-/// What the program answers to `--version`.
+/// The release, by running the program with `--version`.
 fn ask_release(path: &Path) -> Result<String, String> {
     let set = |command: &mut std::process::Command| {
         command.arg("--version");

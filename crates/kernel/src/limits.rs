@@ -11,7 +11,7 @@ pub const CONSOLE_LINES_SHOWN: usize = 12;
 /// Bytes of one such line.
 pub const CONSOLE_LINE_BYTES_SHOWN: usize = 400;
 
-/// How long the last output is waited for after all processes were ended.
+/// Longest wait for the last output once all processes have ended.
 pub const CONSOLE_DRAIN: Duration = Duration::from_secs(2);
 
 /// Bytes of a kernel's command line (`COMMAND_LINE_SIZE` of `arch/um`), without those which the kernel itself adds
@@ -30,10 +30,10 @@ pub const NAT_QUEUE_PACKETS: u32 = 1 << 14;
 /// Bytes of a frame which a NAT reads at once: links have packets of 1500.
 pub const NAT_FRAME_BYTES_MAX: usize = 1 << 14;
 
-/// How long a kernel may take to say its release.
+/// Longest run of a kernel with `--version`.
 pub const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
-/// How often a running process is checked against the caller's wish to stop.
+/// Interval at which a running process is checked against the caller's wish to stop.
 pub const STOP_POLL: Duration = Duration::from_millis(100);
 
 /// Bytes of a `build.json`; one has about 4000.

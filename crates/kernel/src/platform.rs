@@ -24,13 +24,13 @@ use crate::kernel::Kernel;
 #[derive(Debug)]
 pub struct KernelPlatform {
     kernel: Kernel,
-    /// What the guest starts as its first process: this program.
+    /// The first process of a guest: this program.
     program: PathBuf,
     engine: Engine,
     events: Option<Events>,
 }
 
-/// What guests tell of their connections.
+/// Events of the guests' connections.
 #[derive(Debug)]
 struct Events {
     filter: String,
@@ -48,12 +48,12 @@ impl fmt::Debug for Tell {
     }
 }
 
-/// What a guest's own program takes as its filter of events, as on a host.
+/// The variable that a guest's own program reads as its filter of events, as on a host.
 const FILTER: &str = "DFCP_LOG";
 
-/// Wall-clock time which every run may take; ...
+/// Wall-clock time that every run may take.
 const LIMIT: Duration = Duration::from_secs(120);
-/// ... and what is added for each unit of cost, which is one simulated second at 1 Gbit/s.
+/// Additional wall-clock time for each unit of cost, which is one simulated second at 1 Gbit/s.
 const LIMIT_S_PER_COST: f64 = 200.0;
 
 /// Has the C library keep memory which was freed: a page that is new costs a guest as much as several calls of the system.
@@ -64,10 +64,10 @@ const MALLOC: [(&str, &str); 4] = [
     ("MALLOC_MMAP_THRESHOLD_", "33554432"),
 ];
 
-/// With more flows the pieces of memory which are kept may become more than a process of the host can map by default.
+/// Most flows for which a guest keeps freed memory. With more, its pieces may exceed the mappings that a process of the host has by default.
 const MALLOC_FLOWS_MAX: usize = 4;
 
-/// Where a process of the host can map so many, they are kept with any number of flows.
+/// Mappings of a host process from which memory is kept with any number of flows.
 const MAPPINGS_AMPLE: u64 = 1 << 18;
 
 impl KernelPlatform {
@@ -150,13 +150,13 @@ impl KernelPlatform {
     }
 }
 
-/// How the C library of a guest treats memory.
+/// Settings of the C library in a guest: memory is kept unless the host's limit of mappings could be exceeded.
 fn malloc(scenario: &Scenario) -> &'static [(&'static str, &'static str)] {
     let is_ample = mappings_max().is_some_and(|limit| limit >= MAPPINGS_AMPLE);
     if is_ample || scenario.flows.len() <= MALLOC_FLOWS_MAX { &MALLOC } else { &[] }
 }
 
-/// How long a run of this cost may take.
+/// Longest wall-clock time of a run of this cost.
 fn limit(cost: f64) -> Duration {
     LIMIT + Duration::from_secs_f64(cost * LIMIT_S_PER_COST)
 }
@@ -169,7 +169,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// With a job on it.
+    /// A directory with the job's file.
     fn new(job: &Job) -> Result<Self, String> {
         let directory = tempfile::tempdir().map_err(|error| format!("cannot make a directory: {error}"))?;
         let text = serde_json::to_vec(job).map_err(|error| error.to_string())?;
@@ -211,7 +211,7 @@ impl Desk {
     }
 }
 
-/// How often it is looked for what a command has written.
+/// Interval at which the output files of a command are read.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Passes on what is written to the output files, until the guest has ended and all is passed on.
@@ -219,7 +219,7 @@ fn follow(directory: &Path, outputs: [&mut (dyn Write + Send); 3], is_over: &Ato
     let mut files = OUTPUT_FILES.map(|_| None);
     let mut outputs = outputs;
     loop {
-        // What was written before the end was noticed is read after it.
+        // Read before the files: output written before the end was noticed is copied in the last pass.
         let is_last = is_over.load(Ordering::Acquire);
         for ((file, name), output) in files.iter_mut().zip(OUTPUT_FILES).zip(&mut outputs) {
             if file.is_none() {
@@ -242,7 +242,7 @@ fn memory_mib(scenario: &Scenario) -> u32 {
     1_024 + 192 * scenario.flows.len().min(64) as u32
 }
 
-/// Why a kernel has no such transport.
+/// The reason a kernel lacks such a transport; `None` if it has it.
 fn refusal(carrier: &Carrier) -> Option<&'static str> {
     match carrier.kind {
         Kind::Cubic2008 | Kind::Newreno2008 => Some("a kernel of today has no TCP of 2008"),
@@ -261,7 +261,7 @@ fn refusal(carrier: &Carrier) -> Option<&'static str> {
     }
 }
 
-/// Why a kernel has no such link.
+/// The reason a kernel lacks such a link; `None` if it has it.
 fn refusal_of_link(link: &Impairments) -> Option<&'static str> {
     match link {
         _ if link.reorder.is_some_and(|share| share > 0.0) => Some("links keep order in the kernel"),
@@ -269,7 +269,7 @@ fn refusal_of_link(link: &Impairments) -> Option<&'static str> {
     }
 }
 
-/// Why a kernel has no such hosts.
+/// The reason a kernel lacks such hosts; `None` if it has them.
 fn refusal_of_flow(flow: &FlowSpec) -> Option<&'static str> {
     match flow {
         _ if flow.stop_ns.is_some() => Some("hosts are not switched off in the kernel"),
@@ -283,7 +283,7 @@ fn refusal_of_flow(flow: &FlowSpec) -> Option<&'static str> {
     }
 }
 
-/// Why a kernel cannot run a scenario.
+/// The reason a kernel cannot run a scenario; `None` if it can.
 fn refused(scenario: &Scenario) -> Option<String> {
     if scenario.links.iter().any(|link| link.discipline == Discipline::Wfq) {
         return Some("the kernel has no WFQ; drr and fq-codel are fair, too".to_owned());
@@ -336,7 +336,7 @@ mod tests {
 
     use super::*;
 
-    /// Why a kernel refuses the one run of a plan with these lines.
+    /// The refusal of the one run of a plan with these lines.
     fn refused(topology: &str, transport: &str) -> Option<String> {
         let text = format!(
             "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\n[topology]\n{topology}\n[[series]]\nlabel = \"A\"\n\

@@ -23,10 +23,10 @@ const WATCHDOG: &str = r#"read -r group || exit; read -r _; kill -s KILL -- "-$g
 /// Becomes the program in question, which must not dump a core of the size of a guest's memory.
 const LAUNCHER: &str = r#"ulimit -c 0; exec "$0" "$@""#;
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// By itself.
+    /// It exited by itself.
     Exited(ExitStatus),
     /// It took longer than allowed, and was killed.
     TimedOut,

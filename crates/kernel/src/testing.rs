@@ -1,4 +1,4 @@
-//! What tests of this crate share.
+//! Helpers that this crate's tests share.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a failed helper is a failed test, a skipped one says so")]
 

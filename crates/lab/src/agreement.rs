@@ -15,10 +15,10 @@ use crate::table::{Cell, Table};
 /// Greatest difference of two means if nothing is lost at random, as a share of the reference.
 pub const TOLERANCE: f64 = 0.05;
 
-/// The share of points without random loss which must be within the tolerance, ...
+/// Share of points without random loss that must be within the tolerance.
 pub const SHARE: f64 = 0.95;
 
-/// ... and of those with it.
+/// Share of points with random loss that must be within the tolerance.
 pub const SHARE_WITH_LOSS: f64 = 0.9;
 
 /// Standard errors of both means are at most this share of the tolerance, or the point does not count.
@@ -35,7 +35,7 @@ const FIRST: u32 = 3;
 pub struct Estimate {
     /// Mbit/s.
     pub mean_mbps: f64,
-    /// Of the mean, Mbit/s; `None` of a single run.
+    /// Standard error of the mean, Mbit/s; `None` of a single run.
     pub standard_error_mbps: Option<f64>,
     /// Number of runs.
     pub runs: usize,
@@ -69,9 +69,9 @@ pub struct Pair {
     pub has_loss: bool,
     /// Greatest difference of the means, as a share of the reference's.
     pub tolerance: f64,
-    /// The simulator's.
+    /// The simulator's estimate.
     pub ours: Estimate,
-    /// The other platform's.
+    /// The other platform's estimate.
     pub reference: Estimate,
     /// Outcome of the comparison.
     pub outcome: Outcome,
@@ -110,7 +110,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// Of a cell's runs; `None` without any.
+    /// Estimate of a cell's runs; `None` without any.
     fn of(cell: &Cell) -> Option<Self> {
         let values: Vec<f64> =
             cell.measured.iter().filter_map(|run| run.value("aggregate_mbps", None, cell.warm_up_s)).collect();
@@ -270,7 +270,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Of those `pairs` which can lose packets at random, or of those which cannot.
+    /// Agreement of those `pairs` that can lose packets at random, or of the others.
     #[must_use]
     pub fn of(pairs: &[Pair], has_loss: bool) -> Self {
         let count = |outcome| pairs.iter().filter(|pair| pair.has_loss == has_loss && pair.outcome == outcome).count();

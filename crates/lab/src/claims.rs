@@ -54,7 +54,7 @@ pub struct Judged {
     pub says: String,
     /// Origin of the claim.
     pub tag: Tag,
-    /// On which platform it was measured.
+    /// Platform on which it was measured.
     pub platform: String,
     /// Measured result, in words.
     pub measured: String,
@@ -72,7 +72,7 @@ struct Finding {
     off: Vec<f64>,
 }
 
-/// By how much a claim of the kind monotone must change at least, unless it says something else.
+/// Least change for a claim of the kind monotone, unless it gives another.
 const CHANGE_DEFAULT: f64 = 0.02;
 
 /// Least deviation from a straight line for a claim of the kind curved, unless it gives another.
@@ -130,7 +130,7 @@ fn judge_one(claimed: Claimed<'_>) -> Judged {
 
 struct Claimed<'plan> {
     claim: &'plan Claim,
-    /// From 0; absent: the mean over all.
+    /// Number of a flow, from 0; absent: the mean over all.
     flow: Option<usize>,
     to_flow: Option<usize>,
     table: &'plan Table,
@@ -169,7 +169,7 @@ impl Claimed<'_> {
         (series, self.to_flow.or(self.flow))
     }
 
-    /// The same, and the other's, as `of` joins them.
+    /// Values of this series and of the other one at each point, joined by `of`.
     fn joined(&self, of: impl Fn(f64, f64) -> f64) -> Option<Vec<(String, f64)>> {
         let (other, other_flow) = self.other();
         let join = |cell: &Cell| {
@@ -208,7 +208,7 @@ impl Claimed<'_> {
         Some(finding)
     }
 
-    /// Of a cell's runs the one which is furthest outside of what each may be, if one is.
+    /// Value of the cell's run that is furthest outside of the range for each run, if one is outside.
     fn run_outside(&self, cell: &Cell, scale: f64) -> Option<f64> {
         let (low, high) = self.claim.each_run_within?;
         let beyond = |run: &f64| (low - run).max(run - high);
@@ -370,8 +370,8 @@ impl Claimed<'_> {
         Some(self.judged(judged.collect(), " %"))
     }
 
-    /// At each point by how many percent flows differ in a run, and what of it may be chance. Run by run: that another flow is ahead in
-    /// the next one makes neither of them fair.
+    /// Difference between flows in a run, per cent, and the part that may be chance, at each point. Run by run: if another flow is ahead in
+    /// the next one, that makes neither of them fair.
     fn spreads(&self) -> Option<Vec<(String, f64, f64)>> {
         let metric = if is_of_flows(self.metric) { self.metric } else { "goodput_mbps" };
         let mut spreads = Vec::new();
@@ -401,7 +401,7 @@ impl Claimed<'_> {
         self.judged(values.iter().map(|(at, value)| (at.clone(), *value, holds(*value))).collect(), unit)
     }
 
-    /// The same of values with whether each holds.
+    /// The finding for values, each with its own verdict.
     fn judged(&self, values: Vec<(String, f64, bool)>, unit: &str) -> Finding {
         let of = |holds: bool| values.iter().filter(move |one| one.2 == holds).map(|one| (one.0.clone(), one.1));
         let (failed, held) = (of(false).collect::<Vec<_>>(), of(true).count());

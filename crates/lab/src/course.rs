@@ -46,7 +46,7 @@ pub struct FlowBytes {
     pub delivered: u64,
     /// Bytes of IP packets which reached the receiver.
     pub received: u64,
-    /// Of a flow with messages.
+    /// Messages of a flow that has some.
     pub messages: Option<MessageCounts>,
 }
 
@@ -59,7 +59,7 @@ pub struct MessageCounts {
     pub due: u64,
     /// Those of these which came in time.
     pub in_time: u64,
-    /// Those which were complete too late.
+    /// Messages that were complete too late.
     pub late: u64,
     /// Datagrams sent with messages, or with what repairs them.
     pub datagrams: u64,
@@ -99,7 +99,7 @@ pub struct FlowReading {
     pub completed_ns: Option<u64>,
     /// Time at which the sender knew that.
     pub confirmed_ns: Option<u64>,
-    /// Why it ended early.
+    /// Error that ended it early.
     pub failure: Option<String>,
     /// Retransmitted segments; TCP alone.
     pub retransmissions: Option<u64>,
@@ -209,7 +209,7 @@ pub struct Course<'run> {
 }
 
 impl<'run> Course<'run> {
-    /// Of a run which begins.
+    /// The course of a run that begins.
     #[must_use]
     pub fn new(scenario: &'run Scenario) -> Self {
         Self {
@@ -272,7 +272,7 @@ impl<'run> Course<'run> {
         self.warm_ns.is_some()
     }
 
-    /// From `now_ns` on goodput counts.
+    /// Ends the warm-up: goodput counts from `now_ns` on.
     pub fn warm(&mut self, now_ns: u64, links: &[LinkReading], flows: &[FlowBytes]) {
         self.warm_ns = Some(now_ns);
         for (link, reading) in self.links.iter_mut().zip(links) {

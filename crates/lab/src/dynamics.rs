@@ -55,12 +55,12 @@ impl Measured {
         mean_and_sd(&errors(flow, &self.fair_bps, (self.first_bin(warm_up_s)?, self.bin_s)))
     }
 
-    /// The same of all flows' bins together.
+    /// Mean and standard deviation of the adaptation error over all flows' bins.
     pub(crate) fn adaptation_errors(&self, warm_up_s: f64) -> Option<(f64, f64)> {
         mean_and_sd(&self.flow_errors(warm_up_s)?)
     }
 
-    /// The same of the sum of all flows: |Σg − Σf| / Σf. (As it is printed, Σ|g − f| / Σf, it is the mean of the flows' errors where
+    /// Error of the sum of all flows: |Σg − Σf| / Σf. (As it is printed, Σ|g − f| / Σf, it is the mean of the flows' errors where
     /// shares are equal, which the documents' own table contradicts: note N1.)
     pub(crate) fn aggregate_error(&self, warm_up_s: f64) -> Option<(f64, f64)> {
         mean_and_sd(&self.aggregate_errors(warm_up_s)?)
@@ -72,7 +72,7 @@ impl Measured {
         Some(errors.iter().filter(|error| **error < CLOSE).count() as f64 / errors.len() as f64)
     }
 
-    /// The same of each bin.
+    /// Errors of the sum of all flows, one for each bin.
     pub(crate) fn aggregate_errors(&self, warm_up_s: f64) -> Option<Vec<f64>> {
         let first = self.first_bin(warm_up_s)?;
         let error = |bin: usize| {

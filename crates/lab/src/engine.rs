@@ -5,7 +5,7 @@
 pub struct Engine {
     /// Its name: `sim`, `kernel-6.12.117`, or `testbed-6.18.44`.
     pub platform: String,
-    /// Of all that decides what a run gives on it, beside the scenario and the seed: its code.
+    /// Hash of the platform's code, which decides a run together with the scenario and the seed.
     pub hash: String,
 }
 
@@ -13,7 +13,7 @@ pub struct Engine {
 pub(crate) const SIM: &str = "sim";
 
 impl Engine {
-    /// The simulator's.
+    /// The simulator's engine.
     #[must_use]
     pub fn sim() -> Self {
         Self { platform: SIM.to_owned(), hash: env!("DFCP_ENGINE").to_owned() }

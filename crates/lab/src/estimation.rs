@@ -18,7 +18,7 @@ struct Watched {
     /// The flow's number, and that of its test packets.
     flow: u32,
     probes: u32,
-    /// From when on test packets are counted.
+    /// Time from which test packets count.
     counts_from: Time,
     probe_bytes: u64,
     estimator: Estimator,
@@ -26,7 +26,7 @@ struct Watched {
 }
 
 impl Estimators {
-    /// Those which `scenario` asks for, of which `built` was made.
+    /// The estimators that `scenario` asks for; `built` was made of it.
     pub(crate) fn of(scenario: &Scenario, built: &Built) -> Result<Self, String> {
         let flows = built.flows.iter().zip(&built.probes).zip(&scenario.flows);
         let watched = flows.filter_map(|((flow, probes), spec)| Some((flow, (*probes)?, spec.estimate?)));
@@ -109,12 +109,12 @@ fn measured(scenario: &Scenario, flow: &FlowSpec, periods: &[BusyPeriod], end_ns
 
 /// Capacity of a bottleneck, as its rate changes.
 struct Capacity {
-    /// From when on which rate holds, bit/s, and bits which could be carried before.
+    /// Each step: its time, the rate from then on, bit/s, and the bits that could be carried before it.
     steps: Vec<(u64, f64, f64)>,
 }
 
 impl Capacity {
-    /// Of the bottleneck `link` of a scenario which was drawn, and so has all changes of its rate.
+    /// Capacity of the bottleneck `link` of a scenario that was drawn, and so has all changes of its rate.
     fn of(scenario: &Scenario, link: usize) -> Self {
         let states = LinkState::all(scenario);
         let Some((spec, &(mut state))) = scenario.links.get(link).zip(states.get(link)) else {

@@ -1,4 +1,4 @@
-//! From plans to runs.
+//! Expands plans to runs.
 
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Value};
@@ -61,7 +61,7 @@ pub struct Run {
     pub tolerance_with_loss: Option<f64>,
     /// Platform that makes it.
     pub engine: Engine,
-    /// Of all that decides its figures.
+    /// Hash of all that decides its figures.
     pub hash: String,
 }
 
@@ -89,7 +89,7 @@ impl Run {
         Self { hash: run.key(), ..run }
     }
 
-    /// The same on another platform.
+    /// The run on another platform.
     #[must_use]
     pub fn on(&self, engine: &Engine) -> Self {
         let run = Self { engine: engine.clone(), ..self.clone() };
@@ -233,7 +233,7 @@ fn scenario_at(
 /// Parameters of estimators, which are to see the same traffic whatever they are.
 const OF_ESTIMATORS: [&str; 2] = ["probe_every_ms", "threshold_ms"];
 
-/// Of a point and repetition: all series meet the same losses as far as that has a meaning.
+/// Seed of a point and repetition: all series meet the same losses as far as that has a meaning.
 fn seed(plan: &str, point: &Point, repetition: u32) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(plan.as_bytes());

@@ -1,4 +1,4 @@
-//! From records to the report's figures.
+//! Makes the report's figures from records.
 
 mod course;
 
@@ -205,7 +205,7 @@ impl Draw<'_> {
         self.x_axis(scale)
     }
 
-    /// Without a sweep, the flows.
+    /// Categories of the horizontal axis: the swept values, or the flows where nothing is swept.
     fn categories(&self, levels: &[Level]) -> report::Scale {
         let flows = self.table.cells.iter().filter_map(|cell| cell.measured.first()).map(|run| run.flows.len()).max();
         let names = if levels.is_empty() {

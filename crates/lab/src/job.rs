@@ -14,7 +14,7 @@ use crate::scenario::Scenario;
 /// for those who hand out jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// `PLAN.FORM.REPETITION.HASH`.
+    /// Its id, `PLAN.FORM.REPETITION.HASH`.
     pub id: String,
     /// Label of the series.
     #[serde(default)]
@@ -46,12 +46,12 @@ pub enum JobError {
     Run {
         /// The plan.
         plan: String,
-        /// Of all that decides a run's figures.
+        /// Hash of all that decides a run's figures.
         hash: String,
         /// Platforms searched.
         platforms: String,
     },
-    /// Its record of the run has other settings than this program's.
+    /// The record of a run has other settings than this program's.
     #[error("the record of {0} has other settings than that run; make it again")]
     Alien(String),
     /// The plan makes no sense.
@@ -101,7 +101,7 @@ fn id_of(plan: &str, form: Form, repetition: u32, hash: &str) -> String {
 }
 
 impl Job {
-    /// Of a run of a plan's form.
+    /// The job for a run of a plan's form.
     #[must_use]
     pub fn new(run: &Run, form: Form) -> Self {
         Self {

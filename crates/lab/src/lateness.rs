@@ -35,7 +35,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// The same, judged.
+    /// The lateness with its verdict.
     #[must_use]
     pub fn judged(self) -> Self {
         let is_busy = self.ends_ran + self.ends_waited > ENDS_BUSY;

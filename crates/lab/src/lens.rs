@@ -23,7 +23,7 @@ pub(crate) const SEEN: [&str; 17] = [
     "aggregate_close_percent",
 ];
 
-/// From when to when, s, and the width of bins, s; what is absent stays as it is.
+/// The time window, s, and the width of bins, s; the plan's where absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Lens {
     pub(crate) window_s: Option<(f64, f64)>,

@@ -14,7 +14,7 @@ use crate::scenario::{Built, Scenario, build};
 /// A forward packet larger than this carries data; handshakes are smaller in every transport.
 pub const HANDSHAKE_BYTES_MAX: u32 = 200;
 
-/// Why a run could not be made.
+/// A run could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MeasureError {
     /// The scenario makes no sense.

@@ -12,16 +12,16 @@ use crate::lateness::Lateness;
 /// Everything measured in a run. The same scenario and seed give the same, to the last bit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// In the scenario's order.
+    /// Flows, in the scenario's order.
     pub flows: Vec<FlowMeasured>,
-    /// In the scenario's order.
+    /// Links, in the scenario's order.
     pub links: Vec<LinkMeasured>,
     /// The largest goodput of all flows together that the first bottleneck can carry, bit/s.
     pub ceiling_bps: f64,
     /// The largest goodput which the first bottleneck could have delivered after the warm-up, bit/s: at the rates which it had
     /// then, less the share of packets which it lost at random.
     pub possible_bps: f64,
-    /// From the first data sent until the first bottleneck delivers 90 % of its rate, ms; see [`Settling`](crate::course).
+    /// Time from the first data sent until the first bottleneck delivers 90 % of its rate, ms; see [`Settling`](crate::course).
     pub start_ms: Option<f64>,
     /// Share of the packets offered to the first bottleneck until a round trip after that which its queue dropped.
     pub start_dropped: Option<f64>,
@@ -40,7 +40,7 @@ pub struct Measured {
     /// Losses did not follow the seed: those of kernels whose netem takes none, as 6.1.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unseeded: bool,
-    /// Of a platform in real time.
+    /// Lateness of a platform in real time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
     /// CPU time which the run took, s, where the system tells: the one figure which is another each time.
@@ -66,13 +66,13 @@ pub struct FlowMeasured {
     /// It goes the other way: it does not count in the flows' sums.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_back: bool,
-    /// From the first packet of data sent to the last byte delivered, s.
+    /// Time from the first packet of data sent to the last byte delivered, s.
     pub fct_s: Option<f64>,
-    /// From opening the connection to the last byte delivered, s.
+    /// Time from opening the connection to the last byte delivered, s.
     pub fct_connect_s: Option<f64>,
-    /// From opening the connection to the sender's confirmation, s.
+    /// Time from opening the connection to the sender's confirmation, s.
     pub fct_confirmed_s: Option<f64>,
-    /// From the first packet of data received to the last byte delivered, s.
+    /// Time from the first packet of data received to the last byte delivered, s.
     pub fct_receive_s: Option<f64>,
     /// The times are extrapolated from the goodput, because the run ended before the flow.
     pub is_extrapolated: bool,
@@ -90,7 +90,7 @@ pub struct FlowMeasured {
     /// Estimates of its bottleneck, if they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<EstimateMeasured>,
-    /// Why it ended early.
+    /// Error that ended it early.
     pub failure: Option<String>,
 }
 
@@ -153,7 +153,7 @@ fn is_none_counted(count: &u64) -> bool {
     *count == 0
 }
 
-/// Those which every flow has of its own.
+/// Metrics of a single flow.
 const OF_FLOWS: [&str; 28] = [
     "goodput_mbps",
     "error_percent",

@@ -19,7 +19,7 @@ pub struct Overview {
     pub parameters: Vec<String>,
     /// Labels of the series.
     pub series: Vec<String>,
-    /// In the order of the sweep.
+    /// Rows, in the order of the sweep.
     pub rows: Vec<Row>,
 }
 
@@ -32,7 +32,7 @@ pub struct Row {
     pub flow: Option<usize>,
     /// Its label, if it has one.
     pub flow_label: Option<String>,
-    /// For each series what was measured; `None` where it has no runs or no value.
+    /// Measurement of each series; `None` where it has no runs or no value.
     pub cells: Vec<Option<Summary>>,
 }
 

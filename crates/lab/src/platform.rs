@@ -17,7 +17,7 @@ pub trait Platform: Send + Sync + std::fmt::Debug {
     /// Engine named in its records.
     fn engine(&self) -> &Engine;
 
-    /// Why it cannot make the runs of `scenario`, in a sentence; `None` if it can.
+    /// The reason it cannot make the runs of `scenario`, in a sentence; `None` if it can.
     fn refusal(&self, scenario: &Scenario) -> Option<String>;
 
     /// Runs that it can make at the same time; `None` for any number.

@@ -43,7 +43,7 @@ pub fn parse(file: &str, text: &str) -> Result<Source, PlanError> {
     parse_with(file, text, &[])
 }
 
-/// The same of a plan which brings traces along, by name and text: those are not looked for.
+/// Parses a plan that brings traces along, by name and text: those are not read from files.
 fn parse_with(file: &str, text: &str, traces: &[(&str, &str)]) -> Result<Source, PlanError> {
     let source = Source::read(file, text, traces)?;
     for form in [Form::Full, Form::Quick, Form::Small] {

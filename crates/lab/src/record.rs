@@ -29,15 +29,15 @@ pub struct Record {
     pub repetition: u32,
     /// Seed of the simulation.
     pub seed: u64,
-    /// Of all that decides the figures.
+    /// Hash of all that decides the figures.
     pub hash: String,
     /// Every setting, resolved.
     pub scenario: serde_json::Value,
     /// Measurements.
     pub measured: Measured,
-    /// Of the program.
+    /// Version of the program.
     pub version: String,
-    /// Of its source; empty where it was not built in a repository.
+    /// Commit of its source; empty where it was not built in a repository.
     pub commit: String,
     /// Platform: `sim`, the simulator, a kernel such as `kernel-6.12.117`, or the testbed with its kernel, `testbed-6.18.44`.
     pub platform: String,
@@ -50,16 +50,16 @@ pub struct Record {
 /// Fields common to all records of a program's run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Of the program.
+    /// Version of the program.
     pub version: String,
-    /// Of its source.
+    /// Commit of its source.
     pub commit: String,
     /// The machine: name, processor, memory, system.
     pub host: String,
 }
 
 impl Origin {
-    /// Of this program on this machine.
+    /// The environment of this program on this machine.
     #[must_use]
     pub fn here() -> Self {
         let host = host::describe();
@@ -95,7 +95,7 @@ fn io_error(path: &Path, error: io::Error) -> RecordError {
 }
 
 impl Record {
-    /// Of a run which has ended.
+    /// The record of a run that has ended.
     #[must_use]
     pub fn new(run: &Run, form: Form, measured: Measured, origin: &Origin, wall_s: f64) -> Self {
         Self {

@@ -28,7 +28,7 @@ pub struct Progress {
     pub last: String,
 }
 
-/// Why a batch ended early.
+/// A batch ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Records cannot be read or written.

@@ -26,7 +26,7 @@ pub struct Cell {
     pub series: String,
     /// Values of the swept parameters.
     pub point: Point,
-    /// From when on goodput counts in these runs.
+    /// Time from which goodput counts in these runs, s.
     pub warm_up_s: f64,
     /// Factor of the plan's rates.
     pub scale: f64,
@@ -37,7 +37,7 @@ pub struct Cell {
 /// All cells of a plan, in the order of its runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// In the order of the sweep, and for each point in that of the series.
+    /// Cells in the order of the sweep, and for each point in that of the series.
     pub cells: Vec<Cell>,
 }
 
@@ -51,7 +51,7 @@ impl Cell {
         self.measured.iter().filter_map(|run| Some(run.random_losses? / share(run))).min()
     }
 
-    /// The same, if they are too few to rely on.
+    /// [`fewest_losses`](Self::fewest_losses), if they are too few to rely on.
     #[must_use]
     pub fn few_losses(&self, of_one_flow: bool) -> Option<u64> {
         self.fewest_losses(of_one_flow).filter(|&losses| losses < FEW_LOSSES)

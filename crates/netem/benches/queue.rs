@@ -19,7 +19,7 @@ const OVERLOAD: u64 = 10;
 const PACKETS: u64 = 100_000;
 const QUEUE_PACKETS: usize = 1000;
 
-/// As small as a simulator's.
+/// A packet as small as a simulator's.
 #[derive(Clone, Copy, Debug)]
 struct Small {
     flow: u64,

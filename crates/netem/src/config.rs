@@ -39,7 +39,7 @@ pub struct LinkConfig {
     pub loss: Loss,
     /// Limit of packets waiting for the bottleneck; beyond it packets are dropped.
     pub queue: QueueLimit,
-    /// In which order they are sent, and which are dropped.
+    /// Queue discipline: the order of waiting packets, and the choice of those to drop.
     pub discipline: Discipline,
     /// Probability that a packet arrives later by `reorder_delay`, so that those behind it overtake it. (At 1 all are
     /// late alike and the order stays.)

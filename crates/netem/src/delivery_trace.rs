@@ -12,7 +12,7 @@ pub const TRACE_MS_MAX: u32 = 24 * 60 * 60 * 1_000;
 /// Lines of a trace: 100 Mbit/s for half an hour.
 pub const TRACE_LINES_MAX: usize = 16_000_000;
 
-/// For so long a rate of a trace holds unless told otherwise: often enough for a queue of some ten packets, and no more than a
+/// Default time for which a rate of a trace holds: short enough for a queue of some ten packets, and no more than a
 /// change for every few packets.
 pub const TRACE_BIN_DEFAULT: Duration = Duration::from_millis(20);
 
@@ -26,11 +26,11 @@ pub fn binned_rate_bps(packets: u64, packet_bits: f64, bin: Duration) -> u64 {
 /// Times at which packets of [`OPPORTUNITY_BYTES`] may leave. At the last of these times it begins again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryTrace {
-    /// In order; the last is above 0.
+    /// Times of delivery, in order; the last is above 0.
     times_ms: Arc<[u32]>,
 }
 
-/// Why a text is no trace.
+/// A fault in the text of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DeliveryTraceError {
@@ -81,7 +81,7 @@ impl DeliveryTrace {
         }
     }
 
-    /// After which it begins again.
+    /// Length of the trace, after which it begins again.
     #[must_use]
     pub fn period(&self) -> Duration {
         Duration::from_millis(self.period_ms())
@@ -91,7 +91,7 @@ impl DeliveryTrace {
         self.times_ms.last().copied().unwrap_or(1).max(1).into()
     }
 
-    /// In the long run, bit/s.
+    /// Mean rate in the long run, bit/s.
     #[must_use]
     pub fn mean_rate_bps(&self) -> f64 {
         self.times_ms.len() as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0 / self.period().as_secs_f64()

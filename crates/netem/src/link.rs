@@ -28,7 +28,7 @@ pub struct Link<P> {
     held: Count,
     stats: LinkStats,
     policer: Option<Box<TokenBucket>>,
-    /// Of the configuration.
+    /// One-way delay of the configuration.
     delay: Duration,
     /// Every packet which is sent arrives, once, after the delay and as it was.
     is_clean: bool,

@@ -103,9 +103,9 @@ fn stationary_bad(p_good_to_bad: f64, p_bad_to_good: f64) -> f64 {
 pub(crate) struct LossProcess {
     loss: Loss,
     random: Random,
-    /// Of Gilbert-Elliott.
+    /// State of Gilbert-Elliott.
     bad: bool,
-    /// Of a trace.
+    /// Position in a trace.
     position: usize,
 }
 

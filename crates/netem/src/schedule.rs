@@ -9,9 +9,9 @@ use crate::delivery_trace::{DeliveryTrace, TRACE_BIN_DEFAULT};
 /// The two ways of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// From the host which calls to the other.
+    /// From the calling host to the other.
     Up,
-    /// And back.
+    /// From the other host to the calling one.
     Down,
 }
 
@@ -31,9 +31,9 @@ pub enum PathEvent {
 /// Events in the order of time, which is counted from a moment that the user of this chooses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
-    /// In order.
+    /// Events with their times, in order.
     events: VecDeque<(Duration, PathEvent)>,
-    /// Of each way.
+    /// Traces of the two directions.
     traces: [Option<Replay>; 2],
 }
 

@@ -15,6 +15,7 @@ use crate::observe::Watch;
 use crate::path::ecn::Origin;
 use crate::path::hint::PathHint;
 use crate::session::Session;
+use crate::session::closed::LastWords;
 use crate::session::handshake::Opener;
 use crate::session::message_calls::Messages;
 use crate::session::protection::Identity;
@@ -422,6 +423,16 @@ impl Connection {
         match &self.inner {
             Inner::Classic(_) => None,
             Inner::Modern(session) => session.path_hint(),
+        }
+    }
+
+    /// The RST that has told its peer that it is over, for [`Endpoint::keep_last_words`](crate::Endpoint::keep_last_words); `None` if none has
+    /// left, and in classic, which is known by nothing but its ports.
+    #[must_use]
+    pub fn last_words(&self) -> Option<LastWords> {
+        match &self.inner {
+            Inner::Classic(_) => None,
+            Inner::Modern(session) => session.last_words().cloned(),
         }
     }
 

@@ -50,6 +50,7 @@ pub use path::ecn::{Ecn, EcnStats, Origin};
 pub use path::hint::PathHint;
 pub use path::windowed::{WindowedExtremum, WindowedMax, WindowedMin};
 pub use security::{Ciphers, Credentials, PeerKey, Security, Verifier};
+pub use session::closed::LastWords;
 pub use session::message_calls::Messages;
 pub use session::protection::Identity;
 pub use session::send_side::Priority;

@@ -284,6 +284,19 @@ pub const STATELESS_RESETS_PER_S: u32 = 80;
 /// Most of these at once, when none came before.
 pub const STATELESS_RESETS_BURST: u32 = 20;
 
+/// Time for which the RST of a session that has ended here is kept for a peer that has missed it (`spec/protocol.md` \[rst-10\]): longer than
+/// such a peer asks, which is its idle timeout.
+pub const LAST_WORDS_KEPT: Duration = Duration::from_secs(60);
+
+/// Sessions whose RST is kept at once; the oldest makes room. They take 128 bytes each at most, on top of what an endpoint holds.
+pub const LAST_WORDS_MAX: usize = 1_024;
+
+/// The longest RST that is kept: header, code and tag.
+pub const LAST_WORDS_BYTES_MAX: usize = 64;
+
+/// The least time between two copies of an RST from a session that has ended and is not forgotten yet.
+pub const LAST_WORDS_INTERVAL_MIN: Duration = Duration::from_millis(100);
+
 /// The least time for which a peer must have been silent before it is asked whether it has lost the session; four round trips if
 /// that is more.
 pub const SESSION_QUERY_AFTER_MIN: Duration = Duration::from_millis(200);

@@ -81,7 +81,7 @@ fn hash(version: &str, root: &Path, sources: &[&str]) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// All files at and below `path` in `root`, in an order which is always the same.
+/// All files at and below `path` in `root`, always in the same order.
 fn files(root: &Path, path: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(root.join(path)) else {
         found.extend(root.join(path).is_file().then(|| path.to_owned()));

@@ -1,4 +1,4 @@
-//! Addresses in the form which cookies are bound to, and as far as they are one party's.
+//! Addresses as cookies are bound to them, and the prefix that belongs to one party.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

@@ -15,7 +15,7 @@ pub const PRE_SHARED_BYTES_MIN: usize = 32;
 
 const FINGERPRINT_PREFIX: &str = "SHA256:";
 
-/// Why a key was refused.
+/// A key was refused.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -182,13 +182,13 @@ impl FromStr for Fingerprint {
 pub struct PreSharedKey([u8; 32]);
 
 impl PreSharedKey {
-    /// From 32 unpredictable bytes, used as they are.
+    /// A key from 32 unpredictable bytes, used as they are.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; 32]) -> Self {
         Self(*bytes)
     }
 
-    /// From the content of a key file: HKDF-SHA256 of all of it, except one line end at its end, which editors add
+    /// A key from the content of a key file: HKDF-SHA256 of all of it, except one line end at its end, which editors add
     /// (`spec/security.md` \[key-3\]).
     ///
     /// This is no password hash: at least 32 bytes are asked for, and they must be random.

@@ -31,7 +31,7 @@ const CODE_BYTES: usize = 8;
 pub struct ResetKey([u8; 32]);
 
 impl ResetKey {
-    /// From 32 unpredictable bytes, used as they are.
+    /// A key from 32 unpredictable bytes, used as they are.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; 32]) -> Self {
         Self(*bytes)
@@ -109,7 +109,7 @@ impl ResetTicket {
         Self(bytes)
     }
 
-    /// To be told to the peer.
+    /// The form that the peer is told.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; RESET_TICKET_BYTES] {
         self.0

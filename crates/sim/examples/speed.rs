@@ -16,7 +16,7 @@ use dfcp_sim::{DfcpConfig, Observer, Packet, QuicConfig, QuicCongestion, Transpo
 use dfcp_time::Time;
 use dumbbell::{Dumbbell, Flow, Path};
 
-/// Of a full packet.
+/// Bits of a full packet.
 const PACKET_BITS: f64 = 1_500.0 * 8.0;
 /// Beyond what any of the rates can have in flight.
 const DFCP_BUFFER_BYTES: u64 = 1 << 27;
@@ -27,7 +27,7 @@ enum Carrier {
     Modern,
     /// DFCP's classic profile, as fast as its access link; symbols are counted, not coded.
     Classic,
-    /// The same, each flow at its share of the rate.
+    /// The classic profile, each flow at its share of the rate.
     ClassicPaced,
     /// TCP with CUBIC.
     Cubic,

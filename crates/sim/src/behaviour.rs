@@ -9,7 +9,7 @@ use crate::lie::Lie;
 const NS_PER_S: u128 = 1_000_000_000;
 /// Applications write and read what has come together in this time.
 const PIECE_NS: u128 = 10_000_000;
-/// Or this many bytes, if that is more: what fits in a datagram.
+/// Least bytes of a piece: one datagram's.
 const PIECE_BYTES_MIN: u64 = 1_420;
 
 /// Ends which are not as fast as the path permits. The default is.
@@ -19,7 +19,7 @@ pub struct Behaviour {
     pub demand: Option<Demand>,
     /// Rate at which the receiving application reads, bit/s; `None` for at once.
     pub read_bps: Option<u64>,
-    /// By how many millionths the receiver's clock is faster than it should be; slower if negative.
+    /// Drift of the receiver's clock, millionths: faster if positive, slower if negative.
     pub clock_ppm: i32,
     /// Lie in the receiver's reports.
     pub lie: Option<Lie>,
@@ -30,9 +30,9 @@ pub struct Behaviour {
 pub struct Demand {
     /// Rate while data comes, bit/s.
     pub rate_bps: u64,
-    /// They come for so long at a time; zero for always.
+    /// Time for which bytes come without a pause; zero for always.
     pub on: Duration,
-    /// And then none for so long.
+    /// Length of the pause that follows.
     pub off: Duration,
 }
 

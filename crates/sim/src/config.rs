@@ -29,7 +29,7 @@ pub enum Transport {
 pub struct FlowConfig {
     /// Time at which the sender opens the connection.
     pub start: Time,
-    /// From then on both ends are silent, as if their hosts had been switched off.
+    /// Time from which both ends are silent, as if their hosts had been switched off.
     pub stop: Option<Time>,
     /// Times at which its sender gets another address, in order, as behind a NAT whose mapping has expired: packets to the address before
     /// are lost. DFCP and QUIC go on by a validated path; TCP's connection ends.
@@ -44,7 +44,7 @@ pub struct FlowConfig {
     pub transport: Transport,
 }
 
-/// Why a flow cannot be added.
+/// A flow cannot be added.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowError {

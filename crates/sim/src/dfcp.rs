@@ -21,9 +21,9 @@ use crate::messages::{MessageApplication, Messages, MessagesError, Received, Sen
 /// The two ends' settings.
 #[derive(Clone, Debug)]
 pub struct DfcpConfig {
-    /// Of the sender, which opens the connection.
+    /// Configuration of the sender, which opens the connection.
     pub sender: Config,
-    /// Of the receiver; its profile must be the sender's.
+    /// Configuration of the receiver; its profile must be the sender's.
     pub receiver: Config,
     /// Applications, clocks and lies of the ends.
     pub behaviour: Behaviour,
@@ -32,19 +32,19 @@ pub struct DfcpConfig {
 }
 
 impl DfcpConfig {
-    /// Both ends alike.
+    /// The same configuration at both ends.
     #[must_use]
     pub fn both(config: Config) -> Self {
         Self { sender: config.clone(), receiver: config, behaviour: Behaviour::default(), messages: None }
     }
 
-    /// With ends which behave like this.
+    /// Sets the behaviour of its ends.
     #[must_use]
     pub fn with_behaviour(self, behaviour: Behaviour) -> Self {
         Self { behaviour, ..self }
     }
 
-    /// With messages, which both ends then permit.
+    /// Sets the messages, which both ends then permit.
     #[must_use]
     pub fn with_messages(self, messages: Messages) -> Self {
         let Self { sender, receiver, .. } = self;
@@ -80,7 +80,7 @@ enum Application {
 pub struct DfcpEnd {
     endpoint: Endpoint,
     remote: SocketAddr,
-    /// To be opened at the first timeout.
+    /// Configuration of the connection to be opened at the first timeout.
     opens: Option<Config>,
     connection: Option<(Handle, Connection)>,
     application: Application,
@@ -92,7 +92,7 @@ pub struct DfcpEnd {
     /// An answer of the endpoint's, without a connection, and which address of the other end it goes to.
     reply: Option<(Vec<u8>, u16)>,
     sends_to: u16,
-    /// Why the connection ended, unless both sides closed it.
+    /// Error that ended the connection; `None` if both sides closed it.
     ended_by: Option<ConnectionError>,
     failure: Option<ConnectError>,
 }

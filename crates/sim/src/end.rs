@@ -188,7 +188,7 @@ impl End {
         }
     }
 
-    /// For an end which has just sent: until when it has nothing more to send, if that is known.
+    /// Time until which an end that has just sent has nothing more to send, if that is known.
     pub(crate) fn quiet_until(&self, now: Time) -> Option<Time> {
         match self {
             Self::Dfcp(end) => end.next_timeout(now).filter(|&at| at > now),
@@ -212,7 +212,7 @@ impl End {
         matches!(self, Self::TcpSender(_) | Self::WebSender(_))
     }
 
-    /// This many packets wait there.
+    /// Notes the packets that wait at the sender's interface.
     pub(crate) fn note_uplink(&mut self, packets: usize) {
         match self {
             Self::TcpSender(sender) => sender.note_device_queue(packets),
@@ -253,7 +253,7 @@ impl End {
         }
     }
 
-    /// Of an end which sends messages.
+    /// Counters of an end that sends messages.
     pub(crate) fn messages_sent(&self, now: Time) -> Option<Sent> {
         match self {
             Self::Dfcp(end) => end.messages_sent(now),
@@ -262,7 +262,7 @@ impl End {
         }
     }
 
-    /// Of an end which receives them.
+    /// Counters of an end that receives messages.
     pub(crate) fn messages_received(&self, now: Time) -> Option<Received> {
         match self {
             Self::Dfcp(end) => end.messages_received(now),

@@ -23,7 +23,7 @@ pub struct FlowReport {
     pub delivered_bytes: u64,
     /// Results of its messages, if it has some.
     pub messages: Option<MessageReport>,
-    /// Why it ended early.
+    /// Error that ended it early.
     pub failure: Option<String>,
 }
 
@@ -32,12 +32,12 @@ pub(crate) struct Flow {
     /// Sender, receiver.
     pub(crate) ends: [End; 2],
     pub(crate) slots: [Slot; 2],
-    /// From the sender, from the receiver.
+    /// Routes from the sender and from the receiver.
     pub(crate) routes: [Vec<LinkId>; 2],
     bytes: Option<u64>,
     stop: Option<Time>,
     rebinds: Vec<Time>,
-    /// Why it ended early, if its ends do not know.
+    /// Error that ended it early and that its ends do not know.
     failure: Option<String>,
     started_at: Time,
     first_byte_at: Option<Time>,
@@ -88,7 +88,7 @@ impl Flow {
         false
     }
 
-    /// After something was delivered to an end.
+    /// Notes that something was delivered to an end.
     pub(crate) fn note_progress(&mut self, now: Time) {
         if self.confirmed_at.is_some() {
             return;

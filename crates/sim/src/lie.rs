@@ -13,7 +13,7 @@ pub enum Lie {
     Losses,
 }
 
-/// By how much arrivals are faster than they are.
+/// Factor by which the receiver claims that arrivals are faster.
 const FASTER: u32 = 4;
 /// Type of the record with the marks, and bytes of one (`spec/wire-format.md` §9).
 const MARKS: u8 = 4;

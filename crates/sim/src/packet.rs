@@ -61,7 +61,7 @@ pub enum Body {
     Tcp(Box<Segment>),
     /// A datagram of a protocol whose own code runs here.
     Datagram(Datagram),
-    /// The same of QUIC.
+    /// A packet of QUIC.
     Quic(Vec<u8>),
     /// A datagram of a model of messages.
     Model(ModelSegment),

@@ -24,9 +24,9 @@ const IF_TSRESOL: u16 = 9;
 /// Point at which packets are captured.
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// At the entrance of a link.
+    /// The entrance of a link.
     Link(LinkId),
-    /// At the hosts of the senders.
+    /// The senders' hosts.
     Senders,
 }
 
@@ -125,7 +125,7 @@ impl<W: Write> Pcapng<W> {
         Ok(capture)
     }
 
-    /// The same, which ends before it is longer than `limit_bytes`.
+    /// The capture with a limit: it ends before it is longer than `limit_bytes`.
     #[must_use]
     pub fn with_limit(self, limit_bytes: u64) -> Self {
         Self { limit_bytes, ..self }

@@ -194,7 +194,7 @@ impl<O: Observer> Simulation<O> {
         self.transmit(flow, is_receiver);
     }
 
-    /// On to the next link, or to the end.
+    /// Moves a packet on to the next link, or to the end.
     fn forward(&mut self, mut packet: Packet) {
         let flow = packet.flow as usize;
         packet.leg += 1;

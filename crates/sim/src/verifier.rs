@@ -73,7 +73,7 @@ impl Verifier {
         Self::verdict_within(simulation, |own| own)
     }
 
-    /// The same where the verifier, which `of` finds, is a part of the observer.
+    /// Violations by a verifier that is a part of the observer, where `of` finds it.
     #[must_use]
     pub fn verdict_within<O: Observer>(simulation: &mut Simulation<O>, of: impl Fn(&O) -> &Self) -> Vec<String> {
         let own = of(simulation.observer());

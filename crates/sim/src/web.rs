@@ -20,11 +20,11 @@ pub struct WebConnection {
 pub struct WebConfig {
     /// TCP settings of each of them.
     pub tcp: tcp::Config,
-    /// In any order.
+    /// The connections, in any order.
     pub connections: Vec<WebConnection>,
 }
 
-/// Why a flow of web traffic cannot be added.
+/// A flow of web traffic cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebError {
@@ -38,7 +38,7 @@ pub enum WebError {
 pub struct WebStats {
     /// Connections opened.
     pub opened: u64,
-    /// Those of them whose data the receiver has confirmed.
+    /// Connections whose data the receiver has confirmed.
     pub finished: u64,
     /// Data segments sent again.
     pub retransmissions: u64,
@@ -64,7 +64,7 @@ pub struct WebSender {
     seed: u64,
     /// Number of connections opened, in order of time.
     opened: usize,
-    /// Those which are not finished, by their place in that order.
+    /// Unfinished connections, by their place in that order.
     open: BTreeMap<u32, Sender>,
     /// Sums over finished ones.
     finished: WebStats,
@@ -76,7 +76,7 @@ pub struct WebReceiver {
     tcp: tcp::Config,
     /// Connections that may have something to do.
     open: BTreeMap<u32, Receiver>,
-    /// Those which have everything: they answer what comes once more, as a connection in TIME-WAIT does. Few are asked at every
+    /// Receivers that have everything: they still answer arrivals, as a connection in TIME-WAIT does. Few are asked at every
     /// event, and there may be thousands of these.
     closed: BTreeMap<u32, Receiver>,
     /// Bytes delivered by closed ones.

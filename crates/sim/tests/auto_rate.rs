@@ -12,7 +12,7 @@ use dumbbell::{Dumbbell, Flow, Path};
 
 const MBIT: u64 = 1_000_000;
 const RATE_BPS: u64 = 50 * MBIT;
-/// Of an IP packet 1420 bytes are a symbol.
+/// Payload share: 1420 bytes of an IP packet are a symbol.
 const PAYLOAD: f64 = 1_420.0 / 1_460.0;
 
 fn auto(policy: Policy) -> Transport {
@@ -28,7 +28,7 @@ fn dfcp(config: Config) -> Transport {
     Transport::Dfcp(Box::new(DfcpConfig::both(config.with_content(Content::Elided))))
 }
 
-/// With a buffer of `bdp` bandwidth-delay products.
+/// A path with a buffer of `bdp` bandwidth-delay products.
 fn path(rtt: Duration, bdp: f64, loss: f64) -> Path {
     let packets = RATE_BPS as f64 / 8.0 / 1_500.0 * rtt.as_secs_f64() * bdp;
     Path::drop_tail(RATE_BPS, (packets as usize).max(16), loss, 7)
@@ -62,7 +62,7 @@ fn run(path: Path, flows: Vec<Flow>, from_s: u64, to_s: u64) -> Got {
     got_until(&mut dumbbell, to_s)
 }
 
-/// From now on.
+/// Delivery from now on.
 fn got_until(dumbbell: &mut Dumbbell<Nobody>, to_s: u64) -> Got {
     let (before, from) = (dumbbell.delivered_bytes(), dumbbell.simulation.now());
     let link = dumbbell.bottleneck;

@@ -23,7 +23,7 @@ struct Scenario {
     name: &'static str,
     carrier: Carrier,
     flows: u64,
-    /// Of each modern flow; what paces itself does not need it.
+    /// Rate of each modern flow; a transport that paces itself does not need it.
     sender_bps: u64,
     bytes: Option<u64>,
     bottleneck: LinkConfig,

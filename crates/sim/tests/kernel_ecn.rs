@@ -22,7 +22,7 @@ const ACCESS_BPS: u64 = 1_000_000_000_000;
 /// As it was set there: 1000 packets, and of RED 1000 full ones in bytes.
 const LIMIT_PACKETS: usize = 1000;
 
-/// Of one row.
+/// Measurements of one row.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     goodput_mbps: f64,
@@ -103,7 +103,7 @@ impl<'a> Point<'a> {
         self.run_over(Duration::from_millis(self.rtt_ms))
     }
 
-    /// The same with another round-trip time.
+    /// Runs it with another round-trip time.
     fn run_over(&self, rtt: Duration) -> Measured {
         let rate_bps = self.rate_mbps * 1_000_000;
         let mut path = Path::drop_tail(rate_bps, LIMIT_PACKETS, 0.0, 1);

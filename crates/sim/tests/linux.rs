@@ -17,7 +17,7 @@ fn reno() -> Config {
     Config::modern(Congestion::NewReno)
 }
 
-/// With timers that fire when they are due, for arithmetic by hand.
+/// A configuration with timers that fire when they are due, for arithmetic by hand.
 fn without_ticks() -> Config {
     Config { tick: Duration::ZERO, ..reno() }
 }

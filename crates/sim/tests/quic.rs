@@ -13,7 +13,7 @@ use dfcp_time::Time;
 use dumbbell::{Dumbbell, Flow, Path};
 
 const ALL: [QuicCongestion; 3] = [QuicCongestion::Cubic, QuicCongestion::NewReno, QuicCongestion::Bbr];
-/// Of a full packet: flags, identifier, packet number, frame header with offset, authentication tag, UDP and IP.
+/// Overhead of a full packet: flags, identifier, packet number, frame header with offset, authentication tag, UDP and IP.
 const OVERHEAD_SHARE: f64 = 0.04;
 
 fn flow(congestion: QuicCongestion, rtt_ms: u64, bytes: Option<u64>) -> Flow {

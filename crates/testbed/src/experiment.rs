@@ -186,7 +186,7 @@ impl<'run> Run<'run> {
     }
 }
 
-/// That of the direction whose packets were later, and what this thread, which has the ends, had of a processor.
+/// Lateness of the direction whose packets were later, and the processor's time of this thread, which has the ends.
 fn lateness([forward, backward]: &[DirectionReport; 2], (ends_ran, ends_waited): (f64, f64)) -> Lateness {
     let later = if forward.lateness.p99_ms >= backward.lateness.p99_ms { forward } else { backward };
     let dfcp_emu::Lateness { p50_ms, p99_ms, max_ms, .. } = later.lateness;

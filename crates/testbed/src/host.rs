@@ -18,7 +18,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// That on which this program runs.
+    /// The host on which this program runs.
     ///
     /// # Errors
     /// One sentence: the kernel does not say what it has.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Job {
     /// The network, what changes in it, and the flows.
     pub(crate) scenario: Scenario,
-    /// Of the links' random events, and of what DFCP and quinn draw.
+    /// Seed of the links' random events, and of the draws of DFCP and quinn.
     pub(crate) seed: u64,
 }
 
@@ -19,6 +19,6 @@ pub(crate) struct Job {
 pub(crate) enum Answer {
     /// The flows were run.
     Measured(Box<Measured>),
-    /// Nothing of it, because of this.
+    /// The job failed, for this reason.
     Failed(String),
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use dfcp_emu::{PairConfig, PairNetwork, Side, Way, pair_address};
+use dfcp_emu::{DirectionConfig, PairConfig, PairNetwork, Side, pair_address};
 use dfcp_flows::Hosts;
 use dfcp_lab::scenario::{ChangeSpec, Layout, Scenario};
 use dfcp_netem::LinkChange;
@@ -32,7 +32,7 @@ struct Ways {
 /// Links of one direction, and which edges of the layout they are.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Numbered {
-    way: Way,
+    config: DirectionConfig,
     links: BTreeMap<usize, usize>,
 }
 
@@ -43,20 +43,20 @@ impl Numbered {
             return Ok(link);
         }
         let config = layout.graph.edges().nth(edge.index()).map(|(_, _, config)| config.clone());
-        self.way.links.push(config.ok_or("a route has a link that is not there; report this")?);
-        self.links.insert(edge.index(), self.way.links.len() - 1);
-        Ok(self.way.links.len() - 1)
+        self.config.links.push(config.ok_or("a route has a link that is not there; report this")?);
+        self.links.insert(edge.index(), self.config.links.len() - 1);
+        Ok(self.config.links.len() - 1)
     }
 
     fn add_route(&mut self, layout: &Layout, edges: &[Edge]) -> Result<(), String> {
         let route = edges.iter().map(|&edge| self.link(layout, edge)).collect::<Result<_, _>>()?;
-        self.way.routes.push(route);
+        self.config.routes.push(route);
         Ok(())
     }
 }
 
 impl Ways {
-    /// Of bottlenecks in a row. Flows that go the other way have their sender at the far end.
+    /// Ways over bottlenecks in a row. Flows that go the other way have their sender at the far end.
     fn of(layout: &Layout, scenario: &Scenario) -> Result<Self, String> {
         let mut ways = Self::default();
         // First, so that the scenario's links have its numbers.
@@ -88,8 +88,8 @@ impl Network {
     pub(crate) fn start(layout: &Layout, scenario: &Scenario, seed: u64) -> Result<Self, String> {
         let Ways { forward, backward, back_links, hosts } = Ways::of(layout, scenario)?;
         let config = PairConfig {
-            forward: forward.way,
-            backward: backward.way,
+            forward: forward.config,
+            backward: backward.config,
             watched: (0..layout.links.len()).collect(),
             patience: COALESCE,
             seed,
@@ -148,15 +148,15 @@ mod tests {
     #[test]
     fn flows_share_the_bottleneck_and_have_access_links_of_their_own() {
         let ways = ways("rate_mbps = 10\nrtt_ms = 20\n[[flows]]\n[[flows]]\nrtt_ms = 40\n[[flows]]\nis_back = true");
-        let forward = &ways.forward.way;
+        let forward = &ways.forward.config;
         assert_eq!(forward.links[0].rate_bps, Some(10_000_000));
         let ends: Vec<_> = forward.routes.iter().map(|route| (route.len(), route[1])).collect();
         assert_eq!(ends, [(3, 0); 3], "{:?}", forward.routes);
-        let delay_ms = |way: &Way, pair: usize| {
-            way.routes[pair].iter().map(|&link| way.links[link].delay.as_secs_f64() * 1e3).sum::<f64>()
+        let delay_ms = |config: &DirectionConfig, pair: usize| {
+            config.routes[pair].iter().map(|&link| config.links[link].delay.as_secs_f64() * 1e3).sum::<f64>()
         };
         assert_eq!([0, 1, 2].map(|pair| delay_ms(forward, pair)), [10.0, 20.0, 10.0]);
-        assert_eq!([0, 1, 2].map(|pair| delay_ms(&ways.backward.way, pair)), [10.0, 20.0, 10.0]);
+        assert_eq!([0, 1, 2].map(|pair| delay_ms(&ways.backward.config, pair)), [10.0, 20.0, 10.0]);
         let sides: Vec<_> = ways.hosts.values().map(|(side, _)| *side).collect();
         assert_eq!(sides.iter().filter(|side| **side == Side::Near).count(), 3);
     }
@@ -165,9 +165,9 @@ mod tests {
     fn each_way_has_its_own_rate() {
         let ways = ways("rate_mbps = 2\nup_mbps = 10\n[[flows]]\n[[flows]]\nis_back = true");
         let back = ways.back_links[0].unwrap();
-        assert_eq!(ways.forward.way.links[0].rate_bps, Some(10_000_000));
-        assert_eq!(ways.backward.way.links[back].rate_bps, Some(2_000_000));
-        assert!(ways.backward.way.routes.iter().all(|route| route.contains(&back)));
+        assert_eq!(ways.forward.config.links[0].rate_bps, Some(10_000_000));
+        assert_eq!(ways.backward.config.links[back].rate_bps, Some(2_000_000));
+        assert!(ways.backward.config.routes.iter().all(|route| route.contains(&back)));
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
             "kind = \"parking-lot\"\n[[topology.bottlenecks]]\nrate_mbps = 10\n[[topology.bottlenecks]]\nrate_mbps = 5\n\
              [[flows]]\nover = [1, 2]\n[[flows]]\nover = [1, 1]\n[[flows]]\nover = [2, 2]",
         );
-        let inner: Vec<_> = ways.forward.way.routes.iter().map(|route| route[1..route.len() - 1].to_vec()).collect();
+        let inner: Vec<_> = ways.forward.config.routes.iter().map(|route| route[1..route.len() - 1].to_vec()).collect();
         assert_eq!(inner, [vec![0, 1], vec![0], vec![1]]);
     }
 }

@@ -55,7 +55,7 @@ struct KillOnDrop(Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // One which has ended cannot be killed, and is waited for already.
+        // A process that has ended cannot be killed, and is waited for already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

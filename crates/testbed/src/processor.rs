@@ -28,7 +28,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// From now on.
+    /// Begins to measure now.
     pub(crate) fn begin() -> Self {
         Self { began: Instant::now(), before_ns: schedule_ns() }
     }

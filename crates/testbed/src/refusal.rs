@@ -11,7 +11,7 @@ use crate::limits::{FLOWS_MAX, RATE_BPS_MAX};
 /// A window which never limits at [`RATE_BPS_MAX`].
 const WINDOW_BYTES_FREE: u32 = 16 << 20;
 
-/// Why `host` cannot run a scenario.
+/// The reason `host` cannot run a scenario; `None` if it can.
 pub(crate) fn refusal(scenario: &Scenario, host: &Host) -> Option<String> {
     refusal_of_network(scenario).or_else(|| scenario.flows.iter().find_map(|flow| refusal_of_flow(flow, host)))
 }

@@ -52,7 +52,7 @@ pub enum Segment {
     },
     /// Ends the sender's stream and acknowledges the peer's FIN.
     FinAck {
-        /// One past the last block of the sender's.
+        /// One past the sender's last block.
         end: u32,
     },
     /// Ends a connection at once.

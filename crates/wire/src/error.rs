@@ -4,7 +4,7 @@ use crate::sizes::REPORT_BYTES;
 use crate::{DATAGRAM_BYTES_MAX, Flags, HEADER_BYTES, Profile};
 use thiserror::Error;
 
-/// Why received bytes were refused. The sender of the bytes, or the path, is at fault; the datagram is to be dropped
+/// Received bytes were refused. The sender of the bytes, or the path, is at fault; the datagram is to be dropped
 /// and counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
@@ -53,7 +53,7 @@ pub enum DecodeError {
         /// The field's value.
         s1: u32,
     },
-    /// Between header and payload of a message segment stand three or four words.
+    /// A message segment must have three or four words between header and payload.
     #[error("a message segment has neither three nor four words between header and payload")]
     MessageWords,
     /// A field of a message segment is out of its range, or contradicts another.
@@ -120,7 +120,7 @@ pub enum DecodeError {
         /// The value.
         value: u32,
     },
-    /// The same option stands twice.
+    /// Duplicate option.
     #[error("option kind {kind} stands twice")]
     OptionDuplicate {
         /// The option's kind.
@@ -196,7 +196,7 @@ pub enum DecodeError {
         /// Bytes which this parameter has.
         expected: usize,
     },
-    /// The same handshake parameter stands twice.
+    /// Duplicate handshake parameter.
     #[error("handshake parameter {kind} stands twice")]
     ParameterDuplicate {
         /// The parameter's type.
@@ -269,7 +269,7 @@ pub enum DecodeError {
     },
 }
 
-/// Why values could not be turned into bytes. The caller is at fault.
+/// Values could not be turned into bytes. The caller is at fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum EncodeError {

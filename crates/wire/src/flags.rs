@@ -45,7 +45,7 @@ impl Flags {
         if bits & !Self::ALL == 0 { Some(Self(bits as u16)) } else { None }
     }
 
-    /// Those of a header's bytes 12–13, with the bit G.
+    /// The flags in a header's bytes 12–13, with the bit G.
     pub(crate) const fn from_control(control: u16) -> Self {
         Self(control & (Self::ALL as u16 | Self::MESSAGE.0))
     }
@@ -79,7 +79,7 @@ impl Flags {
         self.0 & other.0 != 0
     }
 
-    /// These flags less those of `other`.
+    /// These flags without those of `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)

@@ -12,7 +12,7 @@ pub struct Fragment(u8); // As in S2, so that a whole symbol, which is 0, costs 
 
 const COUNT_SHIFT: u32 = 2;
 const INDEX_BITS: u8 = 0b11;
-/// The bits of S2 which are not the block's.
+/// The bits of S2 that do not belong to the block.
 pub(crate) const S2_BITS: u32 = 0xF;
 
 impl Fragment {

@@ -112,7 +112,7 @@ impl Parameters {
 }
 
 impl<'a> Payload<'a> {
-    /// The same payload with the parameters of an offer.
+    /// The payload with the parameters of an offer.
     #[must_use]
     pub fn with_offer(self, offer: &Offer) -> Self {
         Self {

@@ -66,7 +66,7 @@ impl Header {
         self.destination_port = connection_id as u16;
     }
 
-    /// The same header with a connection id in its two port fields.
+    /// The header with a connection id in its two port fields.
     pub(crate) const fn with_connection_id(mut self, connection_id: u32) -> Self {
         self.set_connection_id(connection_id);
         self

@@ -61,7 +61,7 @@ pub enum SegmentKind {
 }
 
 impl SegmentKind {
-    /// In lower-case words joined by underscores, for programs.
+    /// Its name in lower-case words joined by underscores, for programs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -96,7 +96,7 @@ impl SegmentKind {
 /// The header of a datagram, read and not verified: its sender may have written anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// Whose rules it follows.
+    /// The profile by whose rules it was read.
     pub profile: Profile,
     /// The payload is encrypted.
     pub is_sealed: bool,

@@ -3,9 +3,9 @@
 /// Ports of the two applications, in classic segments and in the modern SYN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ports {
-    /// The sending application's.
+    /// The sending application's port.
     pub source: u16,
-    /// The receiving application's.
+    /// The receiving application's port.
     pub destination: u16,
 }
 

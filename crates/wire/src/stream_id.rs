@@ -14,7 +14,7 @@ pub enum Opener {
 /// Sides that send on a stream: bit 1 of its id (as in RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StreamKind {
-    /// Both.
+    /// Both sides send.
     Bidirectional,
     /// The opener alone.
     OneWay,
@@ -102,7 +102,7 @@ impl fmt::Display for StreamId {
 pub struct StreamLimits {
     /// Bidirectional ones.
     pub bidirectional: u32,
-    /// One-way ones.
+    /// One-way streams.
     pub one_way: u32,
 }
 

@@ -20,7 +20,7 @@ struct Args {
     /// Datagrams of each attack
     #[arg(long, default_value_t = 1_000_000)]
     datagrams: u64,
-    /// So many a second at the most
+    /// Most datagrams per second
     #[arg(long, default_value_t = 100_000)]
     per_second: u64,
     /// Honest transfers at a time
@@ -29,7 +29,7 @@ struct Args {
     /// Bytes of each, both ways
     #[arg(long, default_value_t = 1_000_000)]
     bytes: u64,
-    /// What the attacks are drawn from
+    /// Seed of the attacks
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The rate of the senders which are lied to, bit/s

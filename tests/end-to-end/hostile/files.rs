@@ -81,7 +81,7 @@ fn tree(root: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
     found
 }
 
-/// What the receiver made of `bytes`, which a sender says over a sealed stream behind the preamble.
+/// The receiver's result for `bytes`, which a sender writes to an encrypted stream behind the preamble.
 async fn say(output: &Path, bytes: Vec<u8>) -> (Result<Report, TransferError>, Vec<EntryOutcome>) {
     let config = Config::sealed(PeerKey::Any).with_time_wait(Duration::from_millis(100));
     let listener = Listener::bind(local(), config.clone()).unwrap();

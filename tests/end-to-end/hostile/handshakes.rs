@@ -16,7 +16,7 @@ use dfcp_wire::{Flags, Profile};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Of an honest SYN, which has 256 bytes in all; the short one has none.
+/// Paddings of a SYN: an honest one has 256 bytes in all; the short one has none.
 const PADDINGS: [usize; 3] = [0, 150, 900];
 
 fn server_key() -> StaticKey {
@@ -209,7 +209,7 @@ fn past_the_threshold_nothing_is_kept_without_a_cookie() {
     }
     let full = world.server.host.endpoint.stats();
     assert_eq!((full.connections, full.cookies_sent), (0, 2_000 - 256));
-    // Who has the cookie gets in, up to as many again.
+    // With the cookie, as many again may open.
     for number in 0..400_u16 {
         let from = stranger(10_000 + number);
         let puppet = Puppet::new(u32::from(number) + 50_000, first_contact(1), [5; 32], &MODEST).unwrap();
@@ -352,8 +352,7 @@ fn an_honest_client_gets_in_while_one_address_sends_first_messages_which_cannot_
     assert!(computed <= computed_max.into(), "{computed} first messages were computed on, of {computed_max}");
 }
 
-/// Whether a genuine third message is taken `wait` after `forgeries` forged ones, each of which came as soon as it was
-/// looked at.
+/// True if a genuine third message is accepted `wait` after `forgeries` forged ones, each of which came as soon as the gate was open.
 fn is_taken_after(forgeries: u32, wait: Duration) -> bool {
     let mut world = World::new(7, server());
     let mut puppet = Puppet::new(1, first_contact(1), [5; 32], &MODEST).unwrap();
@@ -369,7 +368,7 @@ fn is_taken_after(forgeries: u32, wait: Duration) -> bool {
     world.server.host.connections.len() == 1
 }
 
-/// For how long third messages are dropped unread after `forgeries` forged ones.
+/// Time in which third messages are dropped unread after `forgeries` forged ones.
 fn gate(forgeries: u32) -> Duration {
     (limits::PROOF_RETRY_MIN * (1 << (forgeries - 1).min(16))).min(limits::PROOF_RETRY_MAX)
 }
@@ -395,7 +394,7 @@ fn forged_proofs_are_looked_at_ever_more_rarely_and_do_not_shut_the_honest_out()
     assert!(looks < 170, "{looks} looks in the life of a half-open connection");
 }
 
-/// Whoever sees a SYN and is faster can only delay: who changes the options or the message is found out.
+/// An attacker who changes options or message on the path, and is faster, can only delay: any change is detected.
 #[test]
 fn handshake_segments_changed_on_the_way_open_nothing_else() {
     for seed in 0..40 {

@@ -1,4 +1,4 @@
-//! What a receiver which does not decode can make a sender send, in virtual time.
+//! Traffic that a receiver that does not decode can draw from a sender, in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use dfcp_end_to_end_tests::lies::{Drawn, Lie, tell};
@@ -35,7 +35,7 @@ fn claimed_loss_draws_no_more_than_the_credit_from_whatever_address() {
     }
 }
 
-/// Whatever rate the peer permits, the credit is that of the sender's own.
+/// The credit follows the sender's own rate, whatever rate the peer permits.
 #[test]
 fn a_boundless_rate_cap_draws_no_more_from_a_sender_at_the_line_rate() {
     let drawn = drawn_at(Lie::LossyAtLineRate, 0);
@@ -43,7 +43,7 @@ fn a_boundless_rate_cap_draws_no_more_from_a_sender_at_the_line_rate() {
     assert!(drawn.beyond_s() > 1.0, "nothing was tested: {drawn:?}");
 }
 
-/// Nor do reports, whatever rate they make a sender find.
+/// Reports draw no more, whatever rate they make a sender find.
 #[test]
 fn an_automatic_rate_draws_no_more_than_a_fixed_one() {
     let drawn = drawn_at(Lie::LossyAtAutomaticRate, 0);
@@ -51,7 +51,7 @@ fn an_automatic_rate_draws_no_more_than_a_fixed_one() {
     assert!(drawn.beyond_s() > 0.1, "nothing was tested: {drawn:?}");
 }
 
-/// What a peer has earned by an honest connection is no credit for the next one: as much as before any first report.
+/// A peer's earlier, honest connection gives the next one no credit: it gets as much as any peer before its first report.
 #[test]
 fn a_remembered_rate_draws_no_more_than_a_mebibyte() {
     let drawn = drawn_at(Lie::SilentAtRememberedRate, 0);

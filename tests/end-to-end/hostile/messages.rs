@@ -1,4 +1,4 @@
-//! What messages can be made to cost. (`attacks --only messages` prints the table.)
+//! Costs that a peer can cause by messages. (`attacks --only messages` prints the table.)
 
 use std::sync::{Mutex, PoisonError};
 

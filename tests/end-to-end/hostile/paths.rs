@@ -86,7 +86,7 @@ fn a_transfer_follows_a_client_whose_address_changes() {
     };
     let lost = Rc::new(RefCell::new(0));
     let counter = Rc::clone(&lost);
-    // When and how long each of the server's datagrams was, by destination.
+    // Time and length of each of the server's datagrams, by destination.
     let sent: Rc<RefCell<BTreeMap<SocketAddr, Vec<_>>>> = Rc::default();
     let record = Rc::clone(&sent);
     world.tap = Box::new(move |now, packet| {
@@ -148,7 +148,7 @@ fn data_moves_only_to_an_address_which_answers() {
     assert_eq!(world.server.connection().unwrap().stats().path_changes, 0);
 }
 
-/// Somebody who copies, is faster, and forwards the server's question to the client and the answer back, stands on the
+/// An attacker who copies, is faster, and forwards the server's question to the client and the answer back, stands on the
 /// path: he gets what he forwards. When he stops, the connection finds its way back.
 #[test]
 fn who_forwards_a_question_holds_the_path_only_as_long_as_he_forwards() {
@@ -186,7 +186,7 @@ fn neighbour(number: u16) -> SocketAddr {
     address
 }
 
-/// What the server knows of the path, after as many bytes each way with or without a neighbour who copies each of the client's datagrams.
+/// The server's knowledge of the path (RTT, packet size, loss, rate) while `copies` neighbouring ports send copies of the client's datagrams.
 fn known_beside(copies: u16) -> (Duration, u16, f64, u64) {
     let mut world = world(7, 2_000_000, 2_000_000);
     let mut count = 0_u16;
@@ -224,8 +224,8 @@ fn copies_from_another_port_of_the_same_address_get_no_data_and_change_nothing_t
     }
 }
 
-/// The same, and he forwards the question and the answer: the port is his as long as he does, and neither then nor later does anything
-/// begin anew.
+/// A copier who also forwards the question and the answer: the port is his as long as he does, and nothing begins anew, then or
+/// later.
 #[test]
 fn a_neighbour_who_forwards_a_question_resets_nothing() {
     let mut world = world(8, 2_000_000, 2_000_000);

@@ -32,7 +32,7 @@ fn config() -> Config {
     Config::sealed(PeerKey::Any).with_rate(Rate::Fixed { rate_bps: RATE_BPS }).with_send_buffer_bytes(4 << 20)
 }
 
-/// What became of a connection whose peer has lied.
+/// The end of a connection whose peer has lied.
 struct Caught {
     error: Option<ConnectionError>,
     /// Bits which were sent after its end.

@@ -17,7 +17,7 @@ pub(crate) struct Content {
     blocks: BTreeMap<u64, Arc<Block>>,
 }
 
-/// How much of the unflushed data survives a power cut.
+/// Part of the unflushed data that survives a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// Nothing of it.

@@ -100,7 +100,7 @@ impl Disk {
         self.nodes.get(&ino).ok_or(Errno::STALE)
     }
 
-    /// For a modification: updates the time of change.
+    /// A node to be modified: updates the time of change.
     fn changed_node(&mut self, ino: Ino) -> Result<&mut Node, Errno> {
         let node = self.nodes.get_mut(&ino).ok_or(Errno::STALE)?;
         node.changed = self.now;

@@ -21,10 +21,10 @@ use crate::disk::{Disk, Settings};
 use crate::mount::{State, lock};
 use crate::node::{Ino, Kind, Node};
 
-/// How long the kernel may cache names and attributes. All changes pass through the kernel, so its cache is never stale.
+/// Time for which the kernel may cache names and attributes. All changes pass through the kernel, so its cache is never stale.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// The same where a file has several names, of which the kernel knows only the one that is used.
+/// The time for files with several names, of which the kernel knows only the one that is used.
 const TTL_FOLDING: Duration = Duration::ZERO;
 
 /// Constant, because inode numbers are never reused.

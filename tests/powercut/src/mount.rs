@@ -67,7 +67,7 @@ impl PowerCut {
         lock(&self.state).record.cut_at(number);
     }
 
-    /// Whether the power is off.
+    /// True if the power is off.
     pub fn is_cut(&self) -> bool {
         lock(&self.state).record.is_cut()
     }

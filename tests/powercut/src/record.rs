@@ -10,7 +10,7 @@ use rustix::io::Errno;
 pub struct Operation {
     /// Counted from 1.
     pub number: u64,
-    /// `write`, `rename`, ...
+    /// Name of the operation: `write`, `rename`, ...
     pub name: &'static str,
     /// Path below the mount point, and arguments.
     pub subject: String,

@@ -30,14 +30,14 @@ pub trait Program {
         Ok(())
     }
 
-    /// Checks what the program left. The sweep calls this several times per run: once after a kill, and once per seed.
+    /// Checks the state that the program left. The sweep calls this several times per run: once after a kill, and once per seed.
     ///
     /// # Errors
-    /// What is wrong, in one sentence.
+    /// The violated expectation, in one sentence.
     fn check(&mut self, case: &Case<'_>) -> Result<(), String>;
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// The program was killed, and the machine went on.
@@ -49,12 +49,12 @@ pub enum Ending {
     },
 }
 
-/// What one run left.
+/// State after one run.
 #[derive(Debug)]
 pub struct Case<'a> {
     /// The first operation that failed, counted from 1.
     pub cut_at: u64,
-    /// What happened at that operation.
+    /// The event at that operation.
     pub ending: Ending,
     /// Exit status of a program that ended before the cut.
     pub status: Option<ExitStatus>,
@@ -100,7 +100,7 @@ pub struct Report {
     pub points: u64,
     /// Checked states: one per run and ending.
     pub cases: u64,
-    /// Whether the last run ended without a cut, so that the sweep reached the end of the program.
+    /// True if the last run ended without a cut: the sweep reached the end of the program.
     pub is_complete: bool,
     /// Cases that failed their check.
     pub failures: Vec<Failed>,
@@ -113,7 +113,7 @@ pub struct Failed {
     pub cut_at: u64,
     /// As [`Case::ending`].
     pub ending: Ending,
-    /// What was wrong, in one sentence.
+    /// The violated expectation, in one sentence.
     pub sentence: String,
     /// The last operations of that run.
     pub log: Vec<Operation>,

@@ -1,6 +1,6 @@
-//! One bulk stream between two endpoints, for what is counted: allocations and instructions.
+//! One bulk stream between two endpoints, to count allocations and instructions.
 //!
-//! Where [`Pair`](crate::Pair) can do anything to a connection, this does one thing with as little as possible besides
+//! [`Pair`](crate::Pair) can do anything to a connection; this does one thing with as little as possible besides
 //! the protocol. So it drives its [`Host`]s itself: datagrams are written into a ring and taken in from there in place,
 //! as a socket's buffers would be, and once a flow runs, nothing here allocates. The clock moves by the time a datagram
 //! takes at the sender's interface. The same configuration gives the same flow.
@@ -21,24 +21,24 @@ use rand_pcg::Pcg64Mcg;
 
 use lanes::Lanes;
 
-/// What a flow is like. Its ends send as fast as the interface takes datagrams, if their rate is that of the line.
+/// Settings of a flow. With a rate of [`Rate::Line`], its ends send as fast as the interface takes datagrams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowConfig {
-    /// Whether it is sealed; otherwise it has a CRC.
+    /// Encrypted if true; otherwise datagrams have a CRC.
     pub sealed: bool,
     /// Share of the datagrams which are lost, in both directions and independently, 0 to 1.
     pub loss: f64,
-    /// At which both ends send.
+    /// Rate of both ends.
     pub rate: Rate,
-    /// How long a datagram is under way.
+    /// One-way delay of a datagram behind the interface.
     pub delay: Duration,
     /// The interface of the sending end, bits per second.
     pub interface_bps: u64,
-    /// Which datagrams are lost, and every key.
+    /// Seed of losses and keys.
     pub seed: u64,
     /// Streams beside the first one, all of one weight, which are written to without end in its place; 0 writes to the first.
     pub streams: u32,
-    /// How far ahead of sending these are written.
+    /// Bytes that these streams accept ahead of sending.
     pub send_buffering: SendBuffering,
 }
 
@@ -64,17 +64,17 @@ impl Default for FlowConfig {
 #[derive(Debug)]
 pub struct Flow {
     now: Time,
-    /// What a datagram takes at the interface.
+    /// Time of a full datagram at the interface.
     datagram_time: Duration,
     sender: Host,
     receiver: Host,
     forward: Wire,
     backward: Wire,
-    /// What is written, again and again.
+    /// The bytes to write, again and again.
     content: Vec<u8>,
     written: u64,
     writable: bool,
-    /// What was read in the latest turn.
+    /// Bytes read in the latest turn.
     taken: Vec<u8>,
     read: u64,
     lanes: Lanes,
@@ -86,7 +86,7 @@ pub struct Flow {
 const RUN_DATAGRAMS: u64 = 32;
 /// Bytes of the content; no multiple of a symbol, nor of a block.
 const CONTENT_BYTES: usize = 65_521;
-/// What is read in one turn at the most.
+/// Most bytes read in one turn.
 const TAKEN_BYTES: usize = 1 << 20;
 /// Bytes of a full datagram and of the headers below it.
 const PACKET_BYTES: u64 = 1_500;
@@ -222,14 +222,14 @@ impl Flow {
             taken += bytes;
         }
         if !self.lanes.are_none() {
-            // What was written to the first stream before the others were opened is read above.
+            // Bytes written to the first stream before the others were opened are read above.
             self.lanes.read(now, connection, &mut self.taken[taken..], &self.content)?;
         }
         while self.backward.push(now, |out| connection.poll_transmit(now, out).map(|transmit| transmit.length)) {}
         Ok(taken)
     }
 
-    /// What was read is what was written.
+    /// Compares the bytes read with those written.
     fn check(&mut self, taken: usize) -> Result<()> {
         let mut rest = &self.taken[..taken];
         while !rest.is_empty() {

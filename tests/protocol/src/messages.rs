@@ -14,26 +14,26 @@ use dfcp_time::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// What is sent over which path.
+/// A run: messages, path and losses.
 #[derive(Clone, Copy, Debug)]
 pub struct MessagesConfig {
-    /// Of the path in each direction, bits of IP packets per second.
+    /// Rate of the path in each direction, bits of IP packets per second.
     pub path_bps: u64,
     /// One way.
     pub delay: Duration,
-    /// On the way of data.
+    /// Losses in the direction of data.
     pub losses: Losses,
-    /// Whether reports are lost like data.
+    /// Reports are lost like data.
     pub both_ways: bool,
-    /// At which both ends send.
+    /// Rate of both ends.
     pub rate: Rate,
     /// Bytes of a message.
     pub bytes: usize,
-    /// From one message to the next.
+    /// Interval of messages.
     pub every: Duration,
-    /// Of each message.
+    /// Deadline of each message.
     pub deadline: Deadline,
-    /// The same as a time.
+    /// The deadline as a time.
     pub within: Duration,
     /// Messages which are not counted at first, by time.
     pub warm_up: Duration,
@@ -41,15 +41,15 @@ pub struct MessagesConfig {
     pub count: u64,
     /// A stream of the same session is written to without end.
     pub bulk: bool,
-    /// For how long nothing comes out of the data's path once a second: what would have come then comes at its end.
+    /// Length of the stalls, one a second, in which nothing leaves the data's path: everything due then leaves at the stall's end.
     pub stall: Duration,
-    /// By how much the receiver's clock is faster, in parts per million.
+    /// Drift of the receiver's clock, parts per million; positive is faster.
     pub drift_ppm: i64,
     /// The sender ends the session when it has handed over all.
     pub closes: bool,
     /// The receiving endpoint's budget, bytes; the default if `None`.
     pub memory_bytes_max: Option<u64>,
-    /// What is lost, and every key.
+    /// Seed of losses and keys.
     pub seed: u64,
 }
 
@@ -79,7 +79,7 @@ impl Default for MessagesConfig {
     }
 }
 
-/// What came of the messages that were counted.
+/// Result of the messages that were counted.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Handed over.
@@ -94,15 +94,15 @@ pub struct Outcome {
     pub refused: u64,
     /// The longest time without a delivery while messages were handed over.
     pub longest_gap: Duration,
-    /// From the last hand-over until the peer had confirmed the session's end, if the sender was to end it and this came in time.
+    /// Time from the last hand-over until the peer had confirmed the session's end, if the sender was to end it and this came in time.
     pub closed_after: Option<Duration>,
-    /// From handing over to delivery, sorted, microseconds.
+    /// Times from handing over to delivery, sorted, microseconds.
     pub latencies_us: Vec<u32>,
     /// Bytes of the stream beside them that were read.
     pub bulk_bytes: u64,
-    /// For how long it was counted.
+    /// Duration of the counting.
     pub took: Duration,
-    /// What the ends say at the end.
+    /// Statistics of the ends at the end.
     pub sender: Stats,
     /// See `sender`.
     pub receiver: Stats,
@@ -122,11 +122,11 @@ impl Outcome {
     }
 }
 
-/// By how much the receiver's clock is ahead at the beginning.
+/// Lead of the receiver's clock at the beginning.
 const CLOCK_AHEAD: Duration = Duration::from_millis(12_345_678);
 /// Headers below a datagram.
 const HEADER_BYTES: u64 = 28;
-/// What has no room in the path's queue is dropped.
+/// Longest queue of the path; a packet that would wait longer is dropped.
 const QUEUE: Duration = Duration::from_millis(50);
 
 /// Runs it.
@@ -144,15 +144,15 @@ struct World {
     receiver: Host,
     forward: Lane,
     backward: Lane,
-    /// When each message was handed over; delivered ones are `None`.
+    /// Send time of each message; `None` once delivered.
     sent: VecDeque<Option<Time>>,
     first: u64,
     next_at: Time,
     message: Vec<u8>,
-    /// What is read of the stream.
+    /// Bytes read of the bulk stream, which are not kept.
     buffer: Vec<u8>,
     handed: u64,
-    /// Of a message that counts, or when counting began.
+    /// Time of the last delivery of a message that counts, or of the begin of counting.
     last_delivery: Time,
     outcome: Outcome,
 }

@@ -106,7 +106,7 @@ fn config(random: &mut Pcg64Mcg, profile: Profile, rate_bps: u64) -> Config {
 /// The longest stream, in windows: with some configurations each window takes several round trips of a second.
 const WINDOWS_MAX: u64 = 2_000;
 
-/// What a sender may have under way, at the least.
+/// Least bytes in flight that these configurations permit a sender.
 fn window_bytes(sender: &Config, receiver: &Config) -> u64 {
     let buffers = sender.send_buffer_bytes.min(receiver.receive_memory_bytes);
     let symbols = u64::from(sender.symbol_size.min(receiver.symbol_size)) * 45;
@@ -115,7 +115,7 @@ fn window_bytes(sender: &Config, receiver: &Config) -> u64 {
 }
 
 impl Scenario {
-    /// SeekableRng a scenario; streams have at most `bytes_max` bytes.
+    /// Draws a scenario; streams have at most `bytes_max` bytes.
     #[must_use]
     pub fn draw(seed: u64, bytes_max: u64) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
@@ -148,7 +148,7 @@ impl Scenario {
         }
     }
 
-    /// Whether its ends speak the classic profile.
+    /// True if its ends speak the classic profile.
     #[must_use]
     pub fn is_classic(&self) -> bool {
         self.profile == Profile::Classic

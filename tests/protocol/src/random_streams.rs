@@ -15,12 +15,12 @@ use crate::Pair;
 
 /// All streams must be done by then, at the worst loss and rate.
 const LIMIT: Duration = Duration::from_secs(600);
-/// For what an end may hold back: resets, keep-alives, and the last reports.
+/// Time for the last that an end may hold back: resets, keep-alives, and the last reports.
 const CREDIT_LIMIT: Duration = Duration::from_secs(30);
-/// How long both ends open streams.
+/// Time in which both ends open streams.
 const STORM: Duration = Duration::from_secs(3);
 
-/// What both ends do with their streams, and how often.
+/// Behaviour of both ends, with a probability for each action.
 #[derive(Clone, Copy, Debug)]
 struct Habits {
     limits: StreamLimits,
@@ -93,11 +93,11 @@ impl StreamScenario {
         Self { seed, random: random.clone(), habits, path, config }
     }
 
-    /// Runs it. The bytes of each stream are checked, that every half ends, that no honest end calls the other a liar, and that
+    /// Runs it. Checks that the bytes of each stream are right, that every half ends, that no honest end calls the other a liar, and that
     /// exactly as many streams can be opened in the end as in the beginning.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first check that fails.
     pub fn run(self) -> Result<()> {
         let (seed, description) = (self.seed, format!("{self:?}"));
         Run::new(self)?.all().with_context(|| {

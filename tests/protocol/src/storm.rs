@@ -17,16 +17,16 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::Pair;
 
-/// How long both ends open streams, and how long what is open may take to end after that.
+/// Time in which both ends open streams, and most time after it in which the open ones must end.
 const STORM: Duration = Duration::from_secs(4);
 const LIMIT: Duration = Duration::from_secs(600);
 /// Both ends have closed by then.
 const CLOSE_LIMIT: Duration = Duration::from_secs(60);
-/// How often the lists of a session are compared with its streams.
+/// Interval at which the lists of a session are compared with its streams.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// What both ends do, and how often.
+/// Behaviour of both ends, with a probability for each action.
 #[derive(Clone, Copy, Debug)]
 struct Habits {
     limits: StreamLimits,
@@ -112,7 +112,7 @@ impl StormScenario {
     /// Runs it: every stream ends, every message does, and then the session.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first check that fails.
     pub fn run(self) -> Result<()> {
         let (seed, description) = (self.seed, format!("{:?} {:?} {:?}", self.habits, self.path, self.config.rate));
         let memory = (self.config.receive_memory_bytes, self.config.send_buffer_bytes);
@@ -122,7 +122,7 @@ impl StormScenario {
     }
 }
 
-/// What an end does with one stream.
+/// Both halves of one stream at one end.
 #[derive(Debug)]
 struct Halves {
     /// Bytes left to write; nothing if this half has ended.
@@ -164,7 +164,7 @@ impl Halves {
                     self.writes = Some(left - taken as u64);
                     self.written += taken as u64;
                 }
-                // Why, is among the events to come.
+                // The reason is among the events to come.
                 Err(StreamError::Ended) => break,
                 Err(error) => return Err(error.into()),
             }

@@ -22,7 +22,7 @@ const UNSEALED_PACKET_BYTES: f64 = 1476.0;
 const BURST_RTTS: u64 = 8;
 const SAMPLES: u64 = 64;
 
-/// What is read at an end of the measurement: bytes read, symbols useful and distinct, datagrams lost and delivered.
+/// Readings at an end of the measurement: bytes read, symbols useful and distinct, datagrams lost and delivered.
 struct Counters {
     at: Time,
     means: [f64; 5],
@@ -41,11 +41,11 @@ pub struct Cell {
     pub seed: u64,
     /// Shortens warm-up and measurement, for the snapshot in CI.
     pub quick: bool,
-    /// Without seals.
+    /// Plaintext instead of encrypted.
     pub unsealed: bool,
 }
 
-/// What a cell showed.
+/// Result of a cell.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Row {
     /// Loss asked for, per cent.
@@ -72,7 +72,7 @@ pub struct Row {
 }
 
 impl Cell {
-    /// How long until the state is steady: the circuit breaker has tested a lossy path, the window is full.
+    /// Time to a steady state: the circuit breaker has tested a lossy path, the window is full.
     fn warm_up(self) -> Duration {
         let rtt = Duration::from_millis(self.rtt_ms);
         if self.loss > 0.15 {
@@ -82,19 +82,19 @@ impl Cell {
         }
     }
 
-    /// How long a window takes from its start to a raised cap: it doubles once half of it has been read.
+    /// Time of a window's growth from its start to a raised cap: it doubles once half of it has been read.
     fn growth(self) -> Duration {
         let doublings = self.cap_bytes().div_ceil(limits::MEMORY_BYTES_DEFAULT).ilog2();
         Duration::from_millis(self.rtt_ms) * 4 * doublings
     }
 
-    /// What the window may become: 8 C·RTT span the rounds that the slowest of many blocks needs. Up to 100 Mbit/s the default
+    /// The window's cap: 8 C·RTT span the rounds that the slowest of many blocks needs. Up to 100 Mbit/s the default
     /// does.
     fn cap_bytes(self) -> u64 {
         (8 * (self.rate_bps / 8 * self.rtt_ms / 1_000)).max(limits::MEMORY_BYTES_DEFAULT)
     }
 
-    /// From the middle of the first averaging to that of the second.
+    /// Time from the middle of the first averaging to that of the second.
     fn measured(self) -> Duration {
         let rtt = Duration::from_millis(self.rtt_ms);
         if self.quick { Duration::from_millis(1_000) + rtt * 10 } else { Duration::from_millis(10_000) + rtt * 40 }

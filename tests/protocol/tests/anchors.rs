@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const NOT_IN_CODE: [(&str, &str); 1] =
     [("trust-4", "it states what follows from the Noise patterns; nothing enforces it")];
 
-/// What it cites are examples.
+/// This file is left out: the anchors in it are examples.
 const THIS_FILE: &str = "tests/protocol/tests/anchors.rs";
 
 /// An anchor's name, and the files which have it.
@@ -28,7 +28,7 @@ fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
         let entry = entry.unwrap();
         let path = entry.path();
         if entry.file_type().unwrap().is_dir() {
-            // What cargo builds, in `fuzz` too, is not ours.
+            // Build output, `fuzz/target` too, has copies of no interest.
             if entry.file_name() != "target" {
                 found.extend(files(&path, extension));
             }

@@ -21,9 +21,9 @@ const PACKET_BYTES: f64 = 1488.0;
 const SYMBOL_BYTES: f64 = 1420.0;
 /// Each of the two times in which delivery is measured.
 const MEASURED: Duration = Duration::from_secs(8);
-/// What must be delivered of what the path carries.
+/// Least goodput after the drop, as a share of what the path carries.
 const SHARE_MIN: f64 = 0.8;
-/// The same in the first of the two times. A block of 256 symbols takes 2 s of the slowest path: of 48 starts there, two or three
+/// Least share in the first of the two times. A block of 256 symbols takes 2 s of the slowest path: of 48 starts there, two or three
 /// deliver one block in the second time which others deliver in the first (0.76 and 1.12 instead of 0.80 and 1.07).
 const FIRST_SHARE_MIN: f64 = 0.75;
 /// Low-latency traffic forgets a loss slowly, and so repairs more than is needed while it is being measured.
@@ -39,14 +39,14 @@ struct CapacityDrop {
     traffic: Traffic,
 }
 
-/// What the application saw of it.
+/// Delivery after the drop, as the application saw it.
 #[derive(Debug)]
 struct Delivery {
     /// The longest time from the drop on in which nothing new could be read.
     gap: Duration,
-    /// What was read in the 8 s after the longest gap that is permitted, as a share of what the path carries.
+    /// Bytes read in the 8 s after the longest permitted gap, as a share of what the path carries.
     first_share: f64,
-    /// The same of the next 8 s.
+    /// Bytes read in the next 8 s, as the same share.
     second_share: f64,
 }
 
@@ -130,7 +130,7 @@ fn a_path_which_falls_from_100_to_3_mbit_goes_on_delivering() {
     [10, 50, 200].map(hundred_to_three).into_iter().for_each(|drop| drop.check(AT_ONCE));
 }
 
-/// Where more is lost than a sender believes, the circuit breaker has to act first.
+/// The path loses more than a sender's estimate admits, so the circuit breaker has to act first.
 #[test]
 fn a_path_which_keeps_a_fiftieth_of_the_rate_delivers_once_the_circuit_breaker_has_acted() {
     [10, 200]

@@ -47,7 +47,7 @@ fn check(config: MessagesConfig) -> Outcome {
     outcome
 }
 
-/// What no more than a thousandth may miss, for no more than the losses cost.
+/// Checks that at most a thousandth misses its deadline, with no more redundancy than the losses need.
 fn check_target(config: MessagesConfig, share: f64) {
     let outcome = check(config);
     let missed_max = 0.001 + 3.0 * (0.001 / config.count as f64).sqrt();

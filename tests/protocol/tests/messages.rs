@@ -29,7 +29,7 @@ fn check(config: MessagesConfig, outcome: &Outcome) {
         lost_max: 0.001,
     };
     let Least::Datagrams(least) = bound.least() else { panic!("{replay}: it cannot be done") };
-    // What fewer messages leave to chance on top.
+    // 0.05 for chance: these messages are few.
     assert!(outcome.overhead() <= 1.25 * (least - 1.0) + 0.05, "{replay}, {least} at least");
 }
 
@@ -89,7 +89,7 @@ fn beside_a_stream_at_an_automatic_rate_both_get_what_is_theirs() {
     };
     let outcome = run(auto).unwrap();
     check(auto, &outcome);
-    // What is left of 95 Mbit/s, by the headers of a stream's packets.
+    // The rest of 95 Mbit/s, by the headers of a stream's packets.
     let messages_bps = (1.0 + outcome.overhead()) * 250.0 * 1_420.0 * 8.0;
     let rest_bps = 0.95 * (100e6 - messages_bps) * 1_420.0 / 1_492.0;
     let bulk_bps = outcome.bulk_bytes as f64 * 8.0 / outcome.took.as_secs_f64();
@@ -107,7 +107,7 @@ fn a_path_that_stands_still_costs_what_it_delays_and_no_more() {
             ..config(Losses::Independent(0.0), 4_000, 10)
         };
         let outcome = run(stalls).unwrap();
-        // What would have come in the stall, up to 10 ms before its end, and a round trip until it is known to be over.
+        // Messages due in the stall, up to 10 ms before its end, and in the round trip until it is known to be over.
         let most = (stall_ms as f64 - 10.0 + 60.0) / 1e3;
         assert!(outcome.missed() < most, "{stall_ms} ms: {} of {most}", outcome.missed());
     }

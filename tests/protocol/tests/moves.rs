@@ -18,15 +18,15 @@ const FIXED: Rate = Rate::Fixed { rate_bps: 7 * MBIT };
 /// Everything is as before so long after a move, and is measured for so long.
 const SETTLED: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(3);
-/// The same on a path that loses: the few blocks of 3 s, of up to 363 kB, end earlier or later by chance.
+/// Measured time on a path that loses: the few blocks of 3 s, of up to 363 kB, end earlier or later by chance.
 const MEASURED_LOSSY: Duration = Duration::from_secs(9);
-/// What is sent from then on, of what is sent without a move.
+/// Least delivery from then on, as a share of that before the move.
 const SHARE_MIN: f64 = 0.93;
 /// The greatest difference of the round trip from the true one.
 const RTT_ERROR_MAX: f64 = 0.05;
 const SEEDS: u64 = 12;
 
-/// What is sent which way.
+/// Kind and direction of the traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Traffic {
     Up,
@@ -46,17 +46,17 @@ struct Move {
     traffic: Traffic,
     mover: Mover,
     rate: Rate,
-    /// To another address, not only to another port.
+    /// Moves to another address, not only to another port.
     far: bool,
     loss: f64,
 }
 
-/// What was seen of a move.
+/// Measurements of a move.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// What was delivered in the time that is measured, of what was delivered before the move.
+    /// Delivery in the measured time, as a share of that before the move.
     share: f64,
-    /// From the move until the sender knew of it.
+    /// Time from the move until the sender knew of it.
     until_known: Duration,
     /// The round trip by the sender, as far from the true one as it was at any time after that.
     rtt_error: f64,
@@ -140,7 +140,7 @@ impl Run {
     }
 }
 
-/// Where a mover is seen after `count` moves.
+/// A mover's outward address after `count` moves.
 fn outside(what: Move, count: u16) -> SocketAddr {
     let mut address = match what.mover {
         Mover::Client => client_address(),
@@ -301,7 +301,7 @@ fn an_end_that_knows_of_its_move_is_heard_at_its_new_address_after_a_round_trip(
     }
 }
 
-/// What a sender knew of the path is of no use from another address, and of use from another port.
+/// A sender's knowledge of the path is void at another address, and holds at another port.
 #[test]
 fn a_sender_that_knows_of_its_own_move_begins_anew_from_another_host_alone() {
     for is_other_host in [true, false] {

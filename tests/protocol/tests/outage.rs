@@ -12,7 +12,7 @@ use dfcp_time::Time;
 const MBIT: u64 = 1_000_000;
 const BYTES: u64 = 10_000_000;
 
-/// With an automatic rate everything which may be in flight may be lost: what asks for its fate goes beyond that limit ([silence-2]).
+/// An automatic rate may lose everything in flight: packets that ask for its fate may exceed the limit on bytes in flight ([silence-2]).
 #[test]
 fn an_automatic_rate_goes_on_after_an_outage() {
     for (rate_mbps, outage_ms) in [(20, 100), (20, 500), (20, 2_000), (200, 30), (200, 500)] {
@@ -51,7 +51,7 @@ struct Silence {
     rate: Rate,
     path_bps: u64,
     gap: Duration,
-    /// What is lost in the gap: data, reports, or both.
+    /// Directions that lose everything in the gap: data, reports, or both.
     loses: (bool, bool),
 }
 
@@ -67,7 +67,7 @@ impl Silence {
         Pair::over(seed, path, (client, Job::send(u64::MAX)), (sealed(), Job::send(0))).unwrap()
     }
 
-    /// How much later than without the gap, and the gap itself, as much has been delivered: when the sender is as fast as before again.
+    /// Seconds lost beyond the gap: the delay of 16 s of delivery after it, compared with a path without a gap.
     fn lost_beyond_the_gap(self, seed: u64) -> f64 {
         let began = Time::from_s(16) + Duration::from_micros(seed * 7_919_000 % 1_000_000);
         let ended = began + self.gap;
@@ -90,7 +90,7 @@ impl Silence {
     }
 }
 
-/// What a silence costs beyond itself: the wait for the next probe, which is a second at most, and some round trips.
+/// A silence costs, beyond itself, the wait for the next probe, which is a second at most, and some round trips.
 #[test]
 fn a_fixed_rate_goes_on_after_a_silence() {
     let mut worst = Vec::new();
@@ -129,7 +129,7 @@ fn an_automatic_rate_is_what_it_was_after_a_silence() {
 /// Reports that get through only now and then must not blind the breaker, whoever holds them back: each of them ends a silence.
 #[test]
 fn the_breaker_acts_on_a_full_path_whose_reports_hardly_come() {
-    // How often reports get through, and for how long; and independent loss of them.
+    // Periods of reports and the part of each in which they get through, ms; and independent loss of them, per cent.
     let windows = [(1_100, 1), (1_100, 30), (400, 5), (250, 60), (3_000, 200)];
     for (every_ms, open_ms, loss) in
         windows.map(|(every, open)| (every, open, 0)).into_iter().chain([(1, 1, 90), (1, 1, 97)])

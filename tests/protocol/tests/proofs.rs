@@ -48,7 +48,7 @@ fn honest_ends_close_with_every_byte_delivered() {
     }
 }
 
-/// Where the record of the only stream begins in a report: behind those of other types (`spec/wire-format.md` §9).
+/// Offset of the only stream's record in a report: behind those of other types (`spec/wire-format.md` §9).
 fn stream_record(payload: &[u8]) -> Option<usize> {
     let mut at = REPORT_BYTES;
     while let Some(&[kind, high, low]) = payload.get(at..at + 3) {

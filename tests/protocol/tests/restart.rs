@@ -27,7 +27,7 @@ fn with(security: Security, idle: Duration) -> Config {
     config
 }
 
-/// What one end is told.
+/// An acceptor with this configuration and reset key.
 fn accept(config: Config, reset_key: Option<ResetKey>) -> Accept {
     let mut accept = Accept::from(config);
     accept.reset_key = reset_key;
@@ -96,7 +96,7 @@ impl Restart {
         self.bed.server.job = silent();
     }
 
-    /// When the client's session has ended, and how.
+    /// Time until the client's session ends, and its error; `None` if it is open after `within`.
     fn end(&mut self, within: Duration) -> Option<(Duration, ConnectionError)> {
         let (from, until) = (self.bed.now, self.bed.now + within);
         while self.bed.client.ended.is_empty() {
@@ -149,7 +149,7 @@ fn a_receiver_that_comes_back_is_noticed_within_half_a_second_after_any_absence(
     }
 }
 
-/// The other direction: a receiver asks for what it lacks, and hears that nobody knows of it.
+/// The other direction: a receiver asks for missing symbols, and hears that nobody knows of the session.
 #[test]
 fn a_sender_that_comes_back_is_noticed_by_its_receiver() {
     for trust in SEALED {

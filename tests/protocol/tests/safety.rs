@@ -1,4 +1,4 @@
-//! What bounds a sender without a congestion window (`spec/protocol.md`, "Silence" and "Circuit breaker").
+//! Bounds on a sender without a congestion window (`spec/protocol.md`, "Silence" and "Circuit breaker").
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn at_rate(rate_bps: u64) -> Config {
     Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps })
 }
 
-/// What the client offers (IP bytes) and what the server's application reads, from `from_s` to `to_s`, in Mbit/s.
+/// Rate that the client offers (IP bytes) and that the server's application reads, from `from_s` to `to_s`, in Mbit/s.
 fn measured(pair: &mut Pair, from_s: u64, to_s: u64) -> (f64, f64) {
     pair.run_until(Time::from_s(from_s));
     let before = (pair.client.stats(), pair.server.stats());

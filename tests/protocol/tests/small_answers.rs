@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_millis(250);
 const MESSAGE_BYTES: u64 = 21;
 const MESSAGES: u64 = 40;
 
-/// How many messages have arrived a second after the last was written.
+/// Messages that have arrived a second after the last was written.
 fn arrived(seed: u64, loss: f64) -> (u64, String) {
     let config = sealed().with_rate(Rate::Fixed { rate_bps: 5_000_000 });
     let link = LinkConfig::default().with_delay(DELAY).with_loss(Loss::bernoulli(loss));

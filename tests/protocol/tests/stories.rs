@@ -1,4 +1,4 @@
-//! Plain stories, one per promise.
+//! Scenarios without randomness, one for each promise of the protocol.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
@@ -72,7 +72,7 @@ fn sent_in_a_second(told_bytes: u64, send_buffering: SendBuffering) -> u64 {
     let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
     let paced = |job| (sealed().with_rate(Rate::Fixed { rate_bps: 200_000_000 }), job);
     let mut pair = Pair::over(7, path, paced(Job::send(u64::MAX)), paced(Job::send(0))).unwrap();
-    // When the server's connection is there, and before any report of data.
+    // After the server's connection has opened, and before any report of data.
     pair.run_until(Time::from_ms(1_155));
     pair.server.connection_mut().unwrap().set_receive_queue_bytes(told_bytes);
     pair.client.connection_mut().unwrap().set_send_buffering(send_buffering);

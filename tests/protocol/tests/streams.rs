@@ -17,7 +17,7 @@ use dfcp_time::Time;
 
 const RATE_BPS: u64 = 20_000_000;
 const RTT: Duration = Duration::from_millis(40);
-/// Where in a datagram the data offset stands (`spec/wire-format.md` §2).
+/// Offset of the data offset field in a datagram (`spec/wire-format.md` §2).
 const DATA_OFFSET_AT: usize = 12;
 
 /// Two ends of a session and the applications of its streams.
@@ -144,7 +144,7 @@ fn streams_deliver_both_ways_however_much_is_lost() {
 /// tag of the seal, UDP and IP.
 const DATAGRAM_OVERHEAD_BYTES: u64 = 28 + 4 + 16 + 28;
 
-/// What is written to each of 1000 streams when it is opened has been read after one way and the time that it and what came before it
+/// Bytes that 1000 new streams carry have been read after one way and the time that they and the bytes before them
 /// take at the session's rate. With a round trip before the data, nothing would have arrived by then.
 #[test]
 fn a_thousand_streams_open_without_a_round_trip() {
@@ -284,12 +284,12 @@ fn weights_hold() {
     let weight_sum: u16 = weights.iter().sum();
     for (share, weight) in shares.iter().zip(weights) {
         let due = all as f64 * f64::from(weight) / f64::from(weight_sum);
-        // What is read comes in blocks: over five seconds, an eighth of a second's worth of one may be missing.
+        // Bytes are read by blocks: over five seconds, an eighth of a second's worth of one may be missing.
         assert!((*share as f64 - due).abs() <= 0.06 * due, "{share} of {all}, due {due}");
     }
 }
 
-/// What a session sends on its streams: when, and on which.
+/// Times and streams of the full datagrams that a session sends.
 type Sendings = Rc<RefCell<Vec<(Time, StreamId)>>>;
 
 /// Notes what is sent on streams from now on; of `lost`, nothing arrives.
@@ -304,7 +304,7 @@ fn watch(streams: &mut Streams, lost: Option<StreamId>) -> Sendings {
     sendings
 }
 
-/// When the bytes of one stream were written and read: at each change, the time and how many it was by then.
+/// Bytes of one stream written and read, over time: at each change, the time and the sum.
 #[derive(Default)]
 struct Progress {
     written: Vec<(Time, u64)>,
@@ -337,7 +337,7 @@ impl Progress {
     }
 }
 
-/// What the second stream of [`beside_a_lost_stream`] writes.
+/// Traffic of the second stream of [`beside_a_lost_stream`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Writing {
     /// As much as there is room for.
@@ -346,7 +346,7 @@ enum Writing {
     Messages(u64, Duration),
 }
 
-/// What became of two streams, the first with a twentieth of the rate and the second with the rest, in two seconds and the second
+/// Progress of two streams, the first with a twentieth of the rate and the second with the rest, in two seconds and the second
 /// after them.
 struct Beside {
     /// The second stream's, from the beginning of the session.
@@ -358,7 +358,7 @@ struct Beside {
     sent: [usize; 2],
 }
 
-/// Of the first stream, nothing arrives in the two seconds if `drops`.
+/// Runs two streams; if `drops`, all datagrams of the first are lost in the two seconds.
 fn beside_a_lost_stream(drops: bool, writing: Writing) -> Beside {
     let mut streams = Streams::open(15, 0.0, &config(10));
     let lost = streams.client_opens(StreamKind::OneWay, 1 << 30).unwrap();
@@ -407,7 +407,7 @@ fn no_byte_waits_longer_than_three_datagrams_for_a_stream_whose_datagrams_are_lo
         let [without, with] = [false, true].map(|drops| beside_a_lost_stream(drops, writing));
         assert!(without.read_of_first > 100_000 && with.read_of_first == 0, "{}", with.read_of_first);
         let [before, meanwhile] = [&without, &with].map(|it| {
-            // What waits for its repair still does so when datagrams arrive again.
+            // One more second: bytes that wait for their repair still do so when datagrams arrive again.
             it.progress.longest_delay(it.two_s.start..it.two_s.end + Duration::from_secs(1))
         });
         assert!(meanwhile <= before + 3 * datagram_time, "{writing:?}: {before:?} without, {meanwhile:?} with losses");
@@ -511,7 +511,7 @@ fn the_session_closes_when_its_streams_are_done() {
     }
 }
 
-/// What a stream gives back that is reset is room for others, and those which wait for room have nothing under way that a report would follow.
+/// Memory that a reset stream gives back is room for others. Those that wait for room have nothing in flight, so no report would tell them.
 #[test]
 fn a_stream_that_waits_for_room_goes_on_when_another_is_reset() {
     let server = Config { receive_memory_bytes: 1 << 20, ..config(10) };

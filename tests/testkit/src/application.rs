@@ -7,7 +7,7 @@ use dfcp_time::Time;
 
 use crate::pattern::Pattern;
 
-/// What has been written to a connection and read from it.
+/// The bytes written to a connection and read from it.
 #[derive(Clone, Debug)]
 pub struct Stream {
     own: Pattern,
@@ -18,9 +18,9 @@ pub struct Stream {
     pub read: u64,
     /// The peer's stream was read to its end.
     pub has_ended: bool,
-    /// Why reading failed.
+    /// Error that ended reading.
     pub read_error: Option<ConnectionError>,
-    /// Where the first byte was read that the peer has not written.
+    /// Offset of the first byte read that the peer has not written.
     pub corrupt_at: Option<u64>,
 }
 
@@ -63,14 +63,14 @@ impl Stream {
         0
     }
 
-    /// Whether nothing more will be read.
+    /// True if nothing more will be read.
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.has_ended || self.read_error.is_some()
     }
 }
 
-/// What an application does.
+/// An application's task.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
     /// Bytes it sends.
@@ -79,11 +79,11 @@ pub struct Job {
     pub write_bytes: usize,
     /// The most it reads per [`Job::read_every`]; `usize::MAX` is everything at once.
     pub read_bytes: usize,
-    /// How often it reads; zero is whenever there is something.
+    /// Interval of reading; zero reads whenever there is something.
     pub read_every: Duration,
-    /// Whether it shuts down after its last byte (otherwise it leaves its half open).
+    /// Shuts down after its last byte; otherwise its half stays open.
     pub shut_down: bool,
-    /// Whether it tries to write at every step, and does not wait for [`Event::Writable`](dfcp_proto::Event::Writable):
+    /// Tries to write at every step instead of waiting for [`Event::Writable`](dfcp_proto::Event::Writable):
     /// the sender always has as much as it takes.
     pub is_eager: bool,
 }
@@ -106,7 +106,7 @@ impl Job {
 /// An application on one connection.
 #[derive(Clone, Debug)]
 pub struct Application {
-    /// What it has written and read.
+    /// The bytes it has written and read.
     pub stream: Stream,
     /// No write has been refused since the last [`Event::Writable`](dfcp_proto::Event::Writable).
     is_writable: bool,
@@ -169,7 +169,7 @@ impl Application {
         }
     }
 
-    /// When it wants to read next, if it does so by the clock and something is there.
+    /// Time of the next reading, if it reads by the clock and something is there.
     #[must_use]
     pub fn next_read(&self, job: &Job, connection: &Connection) -> Option<Time> {
         let reads_later = !job.read_every.is_zero() && connection.is_readable() && !self.stream.is_read();

@@ -11,15 +11,15 @@ use dfcp_time::Time;
 /// A datagram with its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Where it claims to come from.
+    /// Source address, which may be forged.
     pub from: SocketAddr,
-    /// Where it goes.
+    /// Destination address.
     pub to: SocketAddr,
-    /// What it says.
+    /// Payload.
     pub bytes: Vec<u8>,
 }
 
-/// What became of a datagram.
+/// The fate of a received datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     /// This connection has taken it.
@@ -51,7 +51,7 @@ pub struct Host {
     pub endpoint: Endpoint,
     /// The connections.
     pub connections: BTreeMap<Handle, Connection>,
-    /// For answers and for what is sent; datagrams are copied from here.
+    /// Buffer for answers and for sent datagrams, which are copied from here.
     buffer: [u8; DATAGRAM_BUFFER_BYTES],
 }
 
@@ -87,7 +87,7 @@ impl Host {
         self.connections.values().next()
     }
 
-    /// The same, to be changed.
+    /// The connection, mutable.
     pub fn connection_mut(&mut self) -> Option<&mut Connection> {
         self.connections.values_mut().next()
     }
@@ -141,11 +141,19 @@ impl Host {
         Some(event)
     }
 
-    /// Whether a connection is closed and has nothing left to do.
+    /// True if a connection is closed and has nothing left to do.
     #[must_use]
     pub fn is_over(&self, now: Time, handle: Handle) -> bool {
         let connection = self.connections.get(&handle);
         connection.is_none_or(|it| it.state() == State::Closed && it.next_timeout(now).is_none())
+    }
+
+    /// Removes a connection that is over, and keeps its last words.
+    pub fn end(&mut self, now: Time, handle: Handle) {
+        if let Some(words) = self.connections.get(&handle).and_then(Connection::last_words) {
+            self.endpoint.keep_last_words(now, handle, words);
+        }
+        self.forget(handle);
     }
 
     /// Removes a connection; its handle may be used again.

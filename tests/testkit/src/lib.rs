@@ -1,4 +1,4 @@
-//! What drives the protocol in tests: no I/O and no clock, so that a test is a pure function of its seed.
+//! Drivers of the protocol in tests: no I/O and no clock, so that a test is a pure function of its seed.
 //!
 //! Each layer is useful without those above it:
 //!

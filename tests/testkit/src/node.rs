@@ -18,13 +18,13 @@ const BUFFER_BYTES: usize = 64 * 1024;
 pub struct Node {
     /// The endpoint and its connections.
     pub host: Host,
-    /// What the application of each connection does.
+    /// Task of each connection's application.
     pub job: Job,
     /// Switched off: it neither sends nor receives any more, like a machine whose plug was pulled.
     pub is_off: bool,
     /// It serves the connections which it has, and none that is opened when these are over.
     pub is_single: bool,
-    /// How each connection ended, in order.
+    /// Ends of the connections, in order: an error or none.
     pub ended: Vec<Option<ConnectionError>>,
     /// Connections whose handshake was done.
     pub connected: u64,
@@ -36,9 +36,9 @@ pub struct Node {
     pub read_to_end: u64,
     /// The first error that a reader saw.
     pub read_error: Option<ConnectionError>,
-    /// Where the first byte was read which the peer has not written.
+    /// Offset of the first byte read that the peer has not written.
     pub corrupt_at: Option<u64>,
-    /// When a connection's job was first written and acknowledged.
+    /// Time at which a connection's job was first written and acknowledged.
     pub confirmed_at: Option<Time>,
     /// Bytes given to the network, by destination.
     pub sent_bytes: BTreeMap<SocketAddr, u64>,
@@ -55,7 +55,7 @@ pub struct Node {
     buffer: Buffer,
 }
 
-/// What an application writes from and reads into.
+/// An application's buffer for writing and reading.
 struct Buffer(Vec<u8>);
 
 impl std::fmt::Debug for Buffer {
@@ -64,8 +64,8 @@ impl std::fmt::Debug for Buffer {
     }
 }
 
-/// What others can see of a connection: the state, the timer, the peer's address, when it was heard, and all counters except
-/// those of what arrived.
+/// Observable state of a connection: state, timer, the peer's address, the time it was last heard, and all counters except
+/// those of arrivals.
 pub type Observable = (State, Option<(Time, Timer)>, SocketAddr, Time, Stats);
 
 impl Node {
@@ -118,7 +118,7 @@ impl Node {
         self.host.connection()
     }
 
-    /// The same, to be changed.
+    /// The connection, mutable.
     pub fn connection_mut(&mut self) -> Option<&mut Connection> {
         self.host.connection_mut()
     }
@@ -135,19 +135,19 @@ impl Node {
         if self.is_over { self.last_stats } else { self.connection().map_or(self.last_stats, Connection::stats) }
     }
 
-    /// Whether the connections of a single node are over.
+    /// True if the connections of a single node are over.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Whether it has never had a connection.
+    /// True if it has never had a connection.
     #[must_use]
     pub fn is_untouched(&self) -> bool {
         !self.is_over && self.host.connections.is_empty()
     }
 
-    /// Whether a connection was established which is not served, as those of a single node were over.
+    /// True if a connection was established after those of a single node were over, which therefore is not served.
     pub fn has_established_more(&mut self) -> bool {
         let unserved = self.host.connections.values_mut().filter(|_| self.is_over);
         unserved.flat_map(|it| std::iter::from_fn(|| it.poll_event())).any(|event| event == Event::Connected)
@@ -185,7 +185,7 @@ impl Node {
         Some(packet)
     }
 
-    /// Whether nothing is served: it is off, or its connections are over.
+    /// True if nothing is served: the node is off, or its connections are over.
     fn is_idle(&self) -> bool {
         self.is_off || self.is_over
     }
@@ -224,7 +224,7 @@ impl Node {
             let is_read = self.applications.get(&handle).is_none_or(|it| it.stream.is_read());
             if is_read && self.host.is_over(now, handle) {
                 self.last_stats = self.host.connections.get(&handle).map_or(self.last_stats, Connection::stats);
-                self.host.forget(handle);
+                self.host.end(now, handle);
                 self.applications.remove(&handle);
                 self.is_over = self.is_single && self.host.connections.is_empty();
             }
@@ -282,7 +282,7 @@ impl Node {
         self.sent_datagrams.values().sum()
     }
 
-    /// What may not change when a datagram is without effect.
+    /// State that a datagram without effect may not change.
     #[must_use]
     pub fn observable(&self, now: Time) -> Vec<Observable> {
         let masked = |connection: &Connection| {

@@ -1,4 +1,4 @@
-//! What carries datagrams between the two nodes of a testbed.
+//! The path between the two nodes of a testbed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -18,10 +18,10 @@ pub trait Path {
     /// The next datagram which has arrived by `now`.
     fn pop(&mut self, now: Time) -> Option<Packet>;
 
-    /// When the next datagram arrives, or something else happens on the way.
+    /// Time of the next arrival, or of another change on the path.
     fn next_time(&self) -> Option<Time>;
 
-    /// When the interface of the node at this address takes its next datagram; a time in the past means at once.
+    /// Time at which the interface of the node at this address takes its next datagram; a time in the past means at once.
     fn ready_at(&self, from: SocketAddr) -> Time;
 
     /// The node at this address has sent `bytes` bytes, which its interface is busy with.
@@ -31,11 +31,11 @@ pub trait Path {
 /// The links between two nodes.
 #[derive(Clone, Debug)]
 pub struct LinksConfig {
-    /// From the connecting to the accepting node.
+    /// The link from the connecting to the accepting node.
     pub forward: LinkConfig,
     /// Back.
     pub backward: LinkConfig,
-    /// How fast each node's interface takes datagrams, which is what the rate `Line` means.
+    /// Rate of each node's interface, which is what the rate `Line` means.
     pub interface_bps: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Links {
     server: Outside,
     interface_bps: u64,
     overhead_bytes: u32,
-    /// When the interfaces of client and server are free again.
+    /// Times at which the interfaces of client and server are free again.
     ready_at: [Time; 2],
 }
 
@@ -126,7 +126,7 @@ impl Links {
         self.client.move_to(outside);
     }
 
-    /// The same of the server.
+    /// Moves the server to another outward address.
     pub fn move_server(&mut self, outside: SocketAddr) {
         self.server.move_to(outside);
     }
@@ -204,7 +204,7 @@ impl Path for Links {
 pub struct DelayLine {
     /// One way.
     pub delay: Duration,
-    /// By arrival, and then by the order in which they were sent.
+    /// Datagrams by arrival, and then by the order in which they were sent.
     queue: BTreeMap<(Time, u64), Packet>,
     serial: u64,
 }

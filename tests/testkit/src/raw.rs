@@ -8,7 +8,7 @@ const MODERN_BIT: u16 = 0x0800;
 const MESSAGE_BIT: u16 = 0x0400;
 const EPOCH_SHIFT: u32 = 6;
 const FLAGS_MASK: u16 = 0x003F;
-/// Where the checksum field starts.
+/// Offset of the checksum field.
 const CHECKSUM: usize = 14;
 
 /// A header. Its data offset and checksum follow from what is written behind it.
@@ -26,7 +26,7 @@ pub struct Header {
     pub flags: Flags,
     /// Classic or modern.
     pub profile: Profile,
-    /// Whether it has the bit of message segments.
+    /// The bit of message segments.
     pub is_message: bool,
     /// The two epoch bits.
     pub epoch: u8,
@@ -43,7 +43,7 @@ pub struct Raw<'a> {
     pub header: Header,
     /// The options as they are, padding included.
     pub options: &'a [u8],
-    /// What follows, without the CRC of an unsealed modern datagram but with the tag of a sealed one.
+    /// The payload, without the CRC of a plaintext modern datagram but with the tag of an encrypted one.
     pub payload: &'a [u8],
 }
 
@@ -73,7 +73,7 @@ impl Header {
         u32::from(self.source_port) << 16 | u32::from(self.destination_port)
     }
 
-    /// Whether the segment has a tag, if it is modern.
+    /// True if the segment has a tag, if it is modern.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
         self.flags.contains(Flags::SEC)

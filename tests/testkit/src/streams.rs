@@ -10,28 +10,28 @@ use crate::pattern::Pattern;
 /// Bytes which are written or read at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What happened on one stream at one end.
+/// State of one stream at one end.
 #[derive(Clone, Debug)]
 pub struct StreamState {
     /// Bytes that it is to write before it finishes.
     pub send_bytes: u64,
-    /// Whether it stays open then, as more may be added to `send_bytes`: what has been written is flushed, and not finished.
+    /// Flushes instead of finishing after `send_bytes`, as more may be added to them.
     pub stays_open: bool,
     /// Bytes which were taken.
     pub written: u64,
-    /// When the peer had proven that it has all.
+    /// Time at which the peer had proven that it has all.
     pub delivered_at: Option<Time>,
     /// The peer wants no more, with this code.
     pub stopped: Option<u32>,
-    /// Whether what comes is read.
+    /// Reads arriving bytes.
     pub reads: bool,
     /// Bytes which were read.
     pub read: u64,
-    /// When the peer's half was read to its end.
+    /// Time at which the peer's half was read to its end.
     pub ended_at: Option<Time>,
     /// The peer has reset its half, with this code.
     pub reset: Option<u32>,
-    /// Where the first byte was read that the peer has not written.
+    /// Offset of the first byte read that the peer has not written.
     pub corrupt_at: Option<u64>,
     /// Nothing more is read, because the peer was asked to stop.
     pub has_stopped_peer: bool,
@@ -46,13 +46,13 @@ pub struct StreamState {
 #[derive(Debug)]
 pub struct StreamApplications {
     seed: u64,
-    /// Who opens streams here.
+    /// The side that opens streams here.
     us: Opener,
     /// All streams that were opened here or accepted.
     pub streams: BTreeMap<StreamId, StreamState>,
-    /// What an accepted bidirectional stream writes.
+    /// Bytes that an accepted bidirectional stream writes.
     pub answer_bytes: u64,
-    /// Whether accepted streams are read at once.
+    /// Accepted streams are read at once.
     pub reads: bool,
     buffer: Vec<u8>,
 }
@@ -123,7 +123,7 @@ impl StreamApplications {
         (state.reads, state.has_stopped_peer) = (false, true);
     }
 
-    /// Whether each stream has delivered all or been given up, and been read to its end or its reset, where it has one.
+    /// True if each stream has delivered all or been given up, and been read to its end or its reset, where it has one.
     #[must_use]
     pub fn are_done(&self) -> bool {
         let is_read = |id: &StreamId| id.opener() != self.us || id.kind() == StreamKind::Bidirectional;
@@ -178,7 +178,7 @@ impl StreamApplications {
     }
 }
 
-/// What one end writes to a stream.
+/// The bytes that one end writes to a stream.
 fn pattern(seed: u64, id: StreamId, writer: Opener) -> Pattern {
     let word = u64::from(id.to_word()) << 1 | u64::from(writer == Opener::Acceptor);
     Pattern(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ word)
@@ -239,7 +239,7 @@ fn read(
 }
 
 impl std::fmt::Display for StreamApplications {
-    /// How many streams there are, and the first that are not done.
+    /// The number of streams, and the first that are not done.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}: {} streams", self.us, self.streams.len())?;
         let is_open = |it: &StreamState| {

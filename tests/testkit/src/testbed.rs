@@ -19,19 +19,19 @@ const STEPS_AT_ONCE_MAX: u32 = 20_000;
 /// One way on a [`DelayLine`], unless it is changed.
 const DELAY: Duration = Duration::from_millis(5);
 
-/// What an eager application tries to write at a time: made at every step, so that more would only take time.
+/// Bytes of an eager application's write. It writes at every step, so more would only take time.
 const EAGER_WRITE_BYTES: usize = 2_048;
 
 /// The basis and the prime of FNV-1a, 64 bits.
 const FNV: (u64, u64) = (0xCBF2_9CE4_8422_2325, 0x100_0000_01B3);
 
-/// What becomes of a datagram which a node has sent: the datagrams which the path carries in its place.
+/// Maps a datagram that a node has sent to the datagrams that the path carries in its place.
 pub type Tap = Box<dyn FnMut(Time, Packet) -> Vec<Packet>>;
 
-/// How a run went. `Ok` runs have delivered every byte, in both directions, equal.
+/// Result of a run. `Ok` runs have delivered every byte, in both directions, equal.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// When both nodes were done.
+    /// Time at which both nodes were done.
     pub ended_at: Time,
     /// A hash of every datagram with its time: equal for equal seeds.
     pub trace: u64,
@@ -45,13 +45,13 @@ pub struct Testbed<P> {
     pub client: Node,
     /// The accepting node.
     pub server: Node,
-    /// What carries their datagrams.
+    /// The path between them.
     pub path: P,
     /// Sees every datagram which a node sends; at first lets all pass.
     pub tap: Tap,
-    /// What was delivered in the latest step.
+    /// Datagrams delivered in the latest step.
     pub delivered: Vec<Packet>,
-    /// What was sent to addresses which are neither node's.
+    /// Datagrams sent to addresses that belong to neither node.
     pub elsewhere: Vec<Packet>,
     trace: u64,
     steps_here: u32,
@@ -65,13 +65,13 @@ impl<P> std::fmt::Debug for Testbed<P> {
     }
 }
 
-/// Where the client is at first.
+/// The client's first address.
 #[must_use]
 pub fn client_address() -> SocketAddr {
     ([192, 0, 2, 1], 40_000).into()
 }
 
-/// Where the server is.
+/// The server's address.
 #[must_use]
 pub fn server_address() -> SocketAddr {
     ([192, 0, 2, 2], 9_000).into()

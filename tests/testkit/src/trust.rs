@@ -1,11 +1,11 @@
-//! How two ends come to trust each other.
+//! Credentials and trust of two ends.
 
 use dfcp_proto::{Config, Credentials, PeerKey, PreSharedKey, Security, StaticKey};
 
 /// The ways to protect a modern connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Not at all.
+    /// No protection.
     Unsealed,
     /// Keys which nobody has seen before: three messages.
     FirstContact,
@@ -19,7 +19,7 @@ impl Trust {
     /// All.
     pub const ALL: [Self; 4] = [Self::Unsealed, Self::FirstContact, Self::Pinned, Self::PreShared];
 
-    /// What client and server are configured with.
+    /// Security settings of client and server.
     #[must_use]
     pub fn security(self) -> (Security, Security) {
         let key = StaticKey::from_seed(&[9; 32]);

@@ -1,4 +1,4 @@
-//! What the kit would notice, it does notice.
+//! The kit's own checks: each fails for a fault that it should detect.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;

@@ -13,7 +13,7 @@ use dfcp_wire::{BlockInfo, Features, Fragment};
 use self::peer::Scene;
 use super::{Case, counted};
 
-/// Things that are filled before, as far as limits permit.
+/// Numbers of things (streams, blocks, ..) that exist before the count begins, as far as limits permit.
 pub(crate) const FILLED: [u32; 3] = [0, 1_000, 100_000];
 
 /// Datagrams that are counted.

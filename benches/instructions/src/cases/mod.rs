@@ -1,4 +1,4 @@
-//! What is counted. Every case is determined by constants: no clock, no randomness but of fixed seeds.
+//! The cases that are counted. Every case is determined by constants: no clock, no randomness but of fixed seeds.
 
 mod code;
 pub(crate) mod growth;
@@ -13,11 +13,11 @@ use anyhow::{Context, Result};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    /// What one repetition is.
+    /// Unit of one repetition, as `block`.
     pub(crate) unit: &'static str,
-    /// What is done.
+    /// Description, as a phrase.
     pub(crate) what: &'static str,
-    /// How often it is done.
+    /// Number of repetitions.
     pub(crate) repetitions: u64,
     /// Parts which are counted by themselves: what they are called, and a function which does nothing else.
     pub(crate) parts: &'static [(&'static str, &'static str)],
@@ -25,7 +25,7 @@ pub(crate) struct Case {
     pub(crate) run: fn(u64) -> Result<()>,
 }
 
-/// How the function is called inside of which instructions count.
+/// Name of the function inside of which instructions count.
 pub(crate) const COUNTED: &str = "cases::counted";
 
 /// Does what is counted. Never inlined, as callgrind knows it by its name.

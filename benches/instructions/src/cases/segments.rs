@@ -13,7 +13,7 @@ use super::{Case, counted, random_bytes};
 
 const REPETITIONS: u64 = 2_000;
 const PAYLOAD_BYTES: usize = 1_420;
-/// What the list of a report from a path with losses is like.
+/// A report's list of blocks from a path with losses.
 const RUNS: [Run; 12] = [
     Run::Open { missing: 3 },
     Run::Complete(1),

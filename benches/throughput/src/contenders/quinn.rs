@@ -45,7 +45,7 @@ pub(crate) struct Stream {
     receive: RecvStream,
 }
 
-/// What is set of quinn.
+/// Settings of quinn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
     /// Nothing: its defaults (CUBIC, MTU discovery, GSO, windows for 100 ms at 100 Mbit/s), rustls's choice of a cipher

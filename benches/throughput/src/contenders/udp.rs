@@ -26,10 +26,10 @@ const KEY_BYTES: usize = 16;
 /// Bytes which one receive call can bring in one buffer.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// What a sender counts.
+/// Counters of a sender.
 pub(crate) const SENDER_COUNTERS: &[&str] = &["datagrams_sent", "send_calls"];
 
-/// What a receiver counts; `loss_runs` are gaps in the sequence, each of one datagram or more.
+/// Counters of a receiver; `loss_runs` are gaps in the sequence, each of one datagram or more.
 pub(crate) const RECEIVER_COUNTERS: &[&str] = &["datagrams_received", "receive_calls", "lost", "loss_runs", "forged"];
 
 /// One end of a blaster.
@@ -40,7 +40,7 @@ pub(crate) struct Blaster {
     key: Option<LessSafeKey>,
 }
 
-/// What a receiver learns from the sequence numbers.
+/// Losses, by gaps in the sequence numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Gaps {
     next: Option<u64>,

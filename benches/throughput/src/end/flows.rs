@@ -76,7 +76,7 @@ pub(super) async fn open<D: Dial>(dialer: Arc<D>, connections: usize) -> anyhow:
     while let Some(stream) = next(&mut opening).await? {
         opened.push(stream);
     }
-    // What is left of the dialer keeps its socket.
+    // The connections use the dialer's socket, so it must outlive them.
     tokio::spawn(async move {
         let _dialer = dialer;
         std::future::pending::<()>().await;

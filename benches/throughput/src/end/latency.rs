@@ -113,7 +113,7 @@ impl Measured {
     }
 }
 
-/// How many round trips fell into each class, without the empty ones; a class is named by its upper end, µs.
+/// Round trips in each class, without empty classes; a class is named by its upper end, µs.
 fn classes(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
     let mut classes: Vec<(f64, u64)> = Vec::new();
     for recorded in histogram.iter_recorded() {

@@ -13,7 +13,7 @@ use crate::transport::Transport;
 pub enum News {
     /// This one is good now, and why it replaces another, if it does.
     Code {
-        /// To be told to one person.
+        /// The current code, to be told to one person.
         code: Code,
         /// Reason why the code before is void; `None` for the first.
         before: Option<Refusal>,
@@ -38,7 +38,7 @@ struct State {
 }
 
 impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
-    /// With its first code. With `once` a code which was used is the last one.
+    /// Opens with a first code. With `once`, a used code is the last one.
     ///
     /// # Errors
     /// The system gives no random numbers.

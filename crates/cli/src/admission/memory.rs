@@ -17,7 +17,7 @@ use crate::output;
 /// Rule for writing the key of a peer that has paired into the list of authorized keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remember {
-    /// Without asking (`--remember`).
+    /// Remember without asking (`--remember`).
     Always,
     /// If the user says so on the terminal, while the program is in its foreground.
     Ask,

@@ -134,7 +134,7 @@ impl Ways {
     }
 }
 
-/// By what a peer was admitted.
+/// Reason to admit a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// The pre-shared key.
@@ -150,7 +150,7 @@ pub enum By {
 }
 
 impl By {
-    /// For people, and for JSON.
+    /// Its name for people and for JSON.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
@@ -163,7 +163,7 @@ impl By {
     }
 }
 
-/// Why a peer was not admitted.
+/// A peer was not admitted.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAdmitted {
     /// It went away, or said nothing, before its first bytes: not worth a line.

@@ -16,7 +16,7 @@ use crate::transport::{PathSample, Streams, Transport};
 #[derive(Debug)]
 pub struct Opening<T> {
     first: [u8; PREAMBLE_BYTES],
-    /// Of `first`: what was filled, and of that what was handed on.
+    /// Bytes of `first` that were filled, and those of them that were handed on.
     filled: usize,
     given: usize,
     transport: T,

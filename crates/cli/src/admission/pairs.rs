@@ -31,14 +31,14 @@ pub struct Pairs {
 
 #[derive(Debug)]
 enum Place {
-    /// Of a receiver, into this directory.
+    /// The list of a receiver, for this directory.
     File { list: PairedTransfers, output: Hashed },
-    /// Of a sender, which has nothing to resume once it has ended.
+    /// The list of a sender, which has nothing to resume once it has ended.
     Memory(Mutex<Vec<PairedTransfer>>),
 }
 
 impl Pairs {
-    /// Of a receiver with this configuration, into the directory at `output`.
+    /// Pairs of a receiver with this configuration, for the directory at `output`.
     ///
     /// # Errors
     /// The directory cannot be used.
@@ -47,7 +47,7 @@ impl Pairs {
         Ok(Arc::new(Self { place, keys: Mutex::default(), trouble: Mutex::default() }))
     }
 
-    /// Of a sender: it always sends the same.
+    /// Pairs of a sender: it always sends the same.
     #[must_use]
     pub fn of_sender() -> Arc<Self> {
         let place = Place::Memory(Mutex::default());

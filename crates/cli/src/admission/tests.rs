@@ -54,7 +54,7 @@ pub(crate) fn key(seed: u8) -> PublicKey {
 pub(crate) fn ways() -> Ways {
     let content = format!("{} a friend\n", key(1));
     let folder = tempfile::tempdir().unwrap();
-    // Whatever the umask, it is made for its owner alone.
+    // It is made for its owner alone, under any umask.
     let directory = ConfigDir::at(&folder.path().join("dfcp")).unwrap();
     directory.create().unwrap();
     let mut file = tempfile::NamedTempFile::new_in(directory.path()).unwrap();
@@ -76,7 +76,7 @@ pub(crate) fn admission(ways: Ways) -> (Admission, Arc<Mutex<Vec<News>>>) {
     admission_to(Service::Files, ways)
 }
 
-/// The same, of a listener that speaks this.
+/// The admission of a listener for this service, and its news.
 pub(crate) fn admission_to(service: Service, ways: Ways) -> (Admission, Arc<Mutex<Vec<News>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);

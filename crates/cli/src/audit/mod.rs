@@ -48,7 +48,7 @@ struct State {
 struct Strangers {
     since: Instant,
     lines: u32,
-    /// By address, of which there are no more than lines.
+    /// Lines by address; there are no more addresses than lines.
     by_address: BTreeMap<AddressPrefix, u32>,
     /// Left out since the last line about that.
     omitted: u64,

@@ -57,7 +57,7 @@ pub(crate) enum LinkType {
 }
 
 impl LinkType {
-    /// By its number; `None` if it is not read here.
+    /// The link type with this number; `None` if it is not read here.
     pub(crate) fn from_number(number: i32) -> Option<Self> {
         match number {
             0 | 108 => Some(Self::Loopback),

@@ -107,7 +107,7 @@ fn damage_is_told_with_its_place_and_what_to_do() {
         assert!(told(nothing).starts_with("is no capture"), "{nothing:?}");
     }
     let head = head(9);
-    // One which says that it has 4 GB, and one whose data are longer than itself.
+    // A packet that claims to have 4 GB, and one with data longer than itself.
     let long = [&head[..], &6_u32.to_le_bytes(), &0xFFFF_FFF0_u32.to_le_bytes(), &[0; 64]].concat();
     assert!(told(&long).contains(&format!("at byte {}", head.len())), "{}", told(&long));
     let inner = [&head[..], &packet(0, 1, 2_000), &vec![0; 3 * CAPTURE_BLOCK_BYTES_MAX]].concat();

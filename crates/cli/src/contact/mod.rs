@@ -177,7 +177,7 @@ impl Contact {
         Ok(self)
     }
 
-    /// The same peer for further connections: the one whose key `connection` has proven.
+    /// The same peer for further connections: it must have the key that `connection` has proven.
     #[must_use]
     pub fn proven_by<T: Transport>(mut self, connection: &T) -> Self {
         if let (Proof::Static { expected, .. }, Some(key)) =
@@ -263,7 +263,7 @@ pub fn explain(contact: Option<&Contact>, error: anyhow::Error) -> anyhow::Error
     }
 }
 
-/// Why a connection failed, wherever in the error that stands.
+/// The connection's error, at any depth of `error`.
 fn connection_error(error: &anyhow::Error) -> Option<&ConnectionError> {
     if let Some(ConnectError::Connection(why)) = error.downcast_ref() {
         return Some(why);

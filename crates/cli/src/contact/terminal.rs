@@ -47,7 +47,7 @@ impl Terminal {
         self.has_line_until(Instant::now().checked_add(patience))
     }
 
-    /// The same; without a `deadline` for ever.
+    /// Waits for the terminal; without a `deadline` for ever.
     #[cfg(unix)]
     fn has_line_until(&self, deadline: Option<Instant>) -> io::Result<bool> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -65,7 +65,7 @@ impl Terminal {
         }
     }
 
-    /// To be called before each read: the user may have put the program into the background since the question.
+    /// Checks before each read that the program is in the foreground: the user may have put it into the background since the question.
     fn must_be_in_foreground(&self) -> io::Result<()> {
         // A read that has begun would stop the program when it is continued in the background; polling does not.
         #[cfg(unix)]

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use crate::key_log::line::{Line, parse};
 use crate::limits::{KEY_LOG_CONNECTIONS_MAX, KEY_LOG_LINE_BYTES_MAX, KEY_LOG_LINES_MAX, KEYS_OF_ID_MAX};
 
-/// Why a key log cannot be used.
+/// A key log cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeysError {
     /// The system says no.
@@ -20,7 +20,7 @@ pub(super) enum KeysError {
         "has the keys of more than {KEY_LOG_CONNECTIONS_MAX} connections: take out those that are not in the capture"
     )]
     TooManyConnections,
-    /// Of whatever kind.
+    /// It has too many lines of any kind.
     #[error("has more than {KEY_LOG_LINES_MAX} lines: give a key log, which {variable} names", variable = crate::key_log::VARIABLE)]
     TooManyLines,
     /// None is a line of a key log, or all of these are damaged.
@@ -31,7 +31,7 @@ pub(super) enum KeysError {
     },
 }
 
-/// Why a datagram stays closed.
+/// A datagram could not be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closed {
     /// No connection with its id is in the key log.
@@ -43,7 +43,7 @@ pub(super) enum Closed {
 /// Keys that open datagrams.
 #[derive(Debug, Default)]
 pub(super) struct KeyRing {
-    /// Most ids are one connection's.
+    /// Keys by connection id. Most ids belong to one connection.
     by_id: BTreeMap<u32, Vec<RecordedKeys>>,
     known: BTreeSet<[u8; 32]>,
     /// Lines that should be keys and are not: how many, and of the first one its number and what is wrong.
@@ -124,7 +124,7 @@ impl KeyRing {
     /// length.
     ///
     /// # Errors
-    /// Why it stays closed.
+    /// The reason that it could not be decrypted.
     pub(super) fn open(
         &mut self,
         id: u32,

@@ -25,7 +25,7 @@ pub(super) struct Counts {
     pub(super) truncated: u64,
     /// Encrypted ones which were opened before.
     pub(super) opened_before: u64,
-    /// Those which were never encrypted, such as a handshake's first.
+    /// Datagrams that were never encrypted, such as a handshake's first.
     pub(super) plaintext: u64,
     /// Packets without a datagram of DFCP's.
     pub(super) others: u64,

@@ -27,7 +27,7 @@ struct Direction {
     writes: u64,
     /// Dropped by the sending host's device before the emulator could read them.
     unread_packets: u64,
-    /// Not possible as IP packets.
+    /// Packets that are impossible as IP packets.
     malformed_packets: u64,
     /// Came to a port that the near host no longer had.
     forgotten_packets: u64,
@@ -86,7 +86,7 @@ impl Summary {
         self.directions().into_iter().map(|(name, direction)| format!("{name}: {}", direction.line()))
     }
 
-    /// In what the path was not the one asked for.
+    /// Differences of the path from the one asked for.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (name, direction) in self.directions() {

@@ -86,7 +86,7 @@ pub struct ClientArgs {
     /// Time to measure: seconds, or with a unit (10min)
     #[arg(long, value_name = "TIME", default_value = "60", value_parser = seconds)]
     pub duration: Duration,
-    /// From one test packet to the next, from 10ms to 10s
+    /// Interval of test packets, from 10ms to 10s
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = interval)]
     pub interval: Duration,
     /// Model of the queue.
@@ -126,7 +126,7 @@ pub struct TraceArgs {
     /// packets go to]
     #[arg(long, value_name = "ADDRESS[/BITS]")]
     pub to: Option<Prefix>,
-    /// From one test packet to the next, from 1ms to 10s, if it is not in the packets [default: 100ms]
+    /// Interval of test packets, from 1ms to 10s, if it is not in the packets [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = interval, requires = "probes")]
     pub interval: Option<Duration>,
     /// Model of the queue.
@@ -173,12 +173,12 @@ impl ModelArgs {
     }
 }
 
-/// Test packets which only their destination tells from others.
+/// Destination by which test packets are recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbesArg {
     /// Any, if there is none.
     pub address: Option<IpAddr>,
-    /// Of UDP.
+    /// UDP port.
     pub port: u16,
 }
 

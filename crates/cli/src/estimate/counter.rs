@@ -23,7 +23,7 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// Of the interface which has this name.
+    /// The counter of the interface with this name.
     ///
     /// # Errors
     /// There is none.
@@ -43,7 +43,7 @@ impl Counter {
         counter.bytes().map(|_| counter)
     }
 
-    /// Of the interface which has this address.
+    /// The counter of the interface with this address.
     ///
     /// # Errors
     /// There is none, or the system does not say.

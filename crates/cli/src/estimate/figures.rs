@@ -41,7 +41,7 @@ pub(super) struct Figures {
     summary: Summary,
     counts: Counts,
     periods: Periods,
-    /// Before which nothing was seen.
+    /// Time of the first test packet.
     began: Time,
     span: Duration,
 }
@@ -70,7 +70,7 @@ impl Figures {
         )
     }
 
-    /// For people, one fact in a line.
+    /// Lines for people, one fact each.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(mean_bps) = self.summary.mean_bps() {
@@ -110,7 +110,7 @@ impl Figures {
         format!("{count}; half last {} at most, nine tenths {}; {all}", seconds(half), seconds(most))
     }
 
-    /// For programs. Times are in seconds since the first packet.
+    /// JSON for programs. Times are in seconds since the first packet.
     pub(super) fn to_json(&self) -> Value {
         let (summary, counts, config) = (&self.summary, &self.counts, &self.config);
         let (within, range) = (summary.confidence_95(), summary.range());

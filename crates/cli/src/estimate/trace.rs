@@ -40,7 +40,7 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     figures.check()
 }
 
-/// Why a capture says nothing.
+/// A capture cannot be evaluated.
 #[derive(Debug, thiserror::Error)]
 enum TraceError {
     #[error(transparent)]
@@ -66,7 +66,7 @@ fn figures(file: impl Read + Send, args: &TraceArgs) -> Result<(Figures, bool), 
 /// A walk through the packets of a capture.
 struct Walk<'a> {
     args: &'a TraceArgs,
-    /// From the first test packet on.
+    /// The state, from the first test packet on.
     state: Option<State>,
 }
 

@@ -36,7 +36,7 @@ pub struct AuthorizedList {
 #[derive(Debug, Default)]
 struct State {
     keys: AuthorizedKeys,
-    /// Of the file as it was read; `None` if it has to be read again.
+    /// Stamp of the file as it was read; `None` if it has to be read again.
     stamp: Option<Stamp>,
     /// Last message about a list which cannot be used, so that it is not repeated.
     trouble: Option<String>,

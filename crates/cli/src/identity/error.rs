@@ -123,7 +123,7 @@ pub enum IdentityError {
     PreShared {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The key's fault.
         error: KeyError,
     },
     /// The system has no random numbers.

@@ -25,7 +25,7 @@ pub struct Hashed(String);
 const DIGITS: usize = 32;
 
 impl Hashed {
-    /// Of these bytes.
+    /// Hash of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(blake3::hash(bytes).to_hex()[..DIGITS].to_owned())
@@ -94,7 +94,7 @@ impl PairedTransfers {
         Self { path: directory.paired_transfers() }
     }
 
-    /// Those which are valid at `now`; none if there is no file.
+    /// Transfers that are valid at `now`; none if there is no file.
     ///
     /// # Errors
     /// It cannot be used, or others can read or change it, or it is a link.

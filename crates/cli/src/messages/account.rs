@@ -77,7 +77,7 @@ pub struct Incoming {
 struct Tally {
     messages: u64,
     bytes: u64,
-    /// Of those in time, µs.
+    /// Waiting times of the messages that came in time, µs.
     waited: Histogram<u32>,
     least_rtt: Option<Duration>,
 }

@@ -13,15 +13,15 @@ use crate::units::human_percent;
 /// Messages in one direction, so far or at their end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// Since the beginning, s.
+    /// Time since the beginning, s.
     pub seconds: f64,
     /// Messages which the application wanted to send.
     pub offered: u64,
-    /// Those which were begun.
+    /// Messages whose first datagram was sent.
     pub begun: u64,
     /// Those for which there was no room in their time.
     pub unsent: u64,
-    /// Those which came in time, and were taken.
+    /// Messages that came in time and were taken.
     pub in_time: u64,
     /// Complete after their time.
     pub late: u64,
@@ -31,7 +31,7 @@ pub struct Figures {
     pub lost: Option<u64>,
     /// Bytes of those in time.
     pub bytes: u64,
-    /// From handing a message over to having it, for those in time, ms; half of the least round trip stands for the least one-way delay.
+    /// Time from handing a message over to having it, for those in time, ms; half of the least round trip stands for the least one-way delay.
     pub latency_ms: Option<Latency>,
     /// Datagrams with symbols of messages.
     pub datagrams: u64,
@@ -39,7 +39,7 @@ pub struct Figures {
     pub source_symbols: u64,
     /// The sending side's figures of the path.
     pub path: Option<PathSample>,
-    /// Since the peer was last heard.
+    /// Time since the peer was last heard.
     #[serde(skip)]
     pub silence: Duration,
 }
@@ -58,7 +58,7 @@ pub struct Latency {
 }
 
 impl Figures {
-    /// From what the two ends have counted. The least round trip that was seen is `rtt_ms`.
+    /// Figures from the two ends' counters. `rtt_ms` is the least round trip.
     pub(super) fn new(sent: Sent, came: Came, path: Option<PathSample>, rtt_ms: Option<f64>) -> Self {
         let is_over = sent.is_final && came.is_final;
         let [p50, p99, p99_9, max] = came.waited_us.map(|us| us as f64 / 1e3 + rtt_ms.unwrap_or_default() / 2.0);
@@ -112,7 +112,7 @@ impl Figures {
         (self.bytes > 0).then(|| sent_bytes as f64 / self.bytes as f64)
     }
 
-    /// For people, and all of it where it is the `total`, at the end.
+    /// A line for people; all figures if it is the `total`, at the end.
     pub fn describe(&self, total: bool) -> String {
         let mut text = format!("{} messages", self.offered);
         let mut add = |count: u64, what: &str| {

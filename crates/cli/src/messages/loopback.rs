@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use dfcp::{Config, Listener, Stream};
 
-/// With messages, or of ends without them.
+/// Two ends with messages, or without.
 pub(crate) async fn pair(messages: bool) -> (Stream, Stream) {
     let config = || Config::danger_unsealed().with_messages(messages);
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), config()).unwrap();

@@ -44,7 +44,7 @@ impl MayFall {
 }
 
 impl OfEndpoint {
-    /// Of this endpoint.
+    /// Metrics of this endpoint.
     #[must_use]
     pub fn new(endpoint: Endpoint) -> Self {
         Self { endpoint, shown: Mutex::default() }
@@ -117,7 +117,7 @@ fn write_symbols(text: &mut Text, totals: &Totals, shown: &MayFall) {
     text.counter("dfcp_datagrams_missing_total", help, shown.missing);
 }
 
-/// Of the connections that are there. Their number has no bound that suits labels, so there are sums and extremes.
+/// Writes the paths of the present connections. Their number has no bound that suits labels, so there are sums and extremes.
 fn write_paths(text: &mut Text, connections: &[Stats]) {
     let rate: u64 = connections.iter().fold(0, |sum, stats| sum.saturating_add(stats.rate_bps));
     let help = "Sum of the rates at which connections may send data, bits of IP packets per second.";

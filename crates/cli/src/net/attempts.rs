@@ -14,17 +14,17 @@ use crate::retry::{CallFailure, is_transient_call};
 /// Limits of silence.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// Before the next address is called as well. Longer than most round trips, so that a slow answer does not lead to a
+    /// Wait before the next address is called as well. Longer than most round trips, so that a slow answer does not lead to a
     /// second connection, which a receiver for `--once` might take for the first.
     pub(super) next_address: Duration,
-    /// Before the user is told. Longer than a refusal is doubted (`spec/protocol.md`, [open-34]), or a refused user would first
+    /// Wait before the user is told. Longer than a refusal is doubted (`spec/protocol.md`, [open-34]), or a refused user would first
     /// read that nothing has answered.
     pub(super) notice: Duration,
 }
 
 pub(super) const PATIENCE: Patience = Patience { next_address: Duration::from_secs(1), notice: Duration::from_secs(5) };
 
-/// For a peer that has answered before. Somebody else tells how long it takes.
+/// Patience with a peer that has answered before. The caller tells how long it takes.
 pub(super) const PATIENCE_AGAIN: Patience =
     Patience { next_address: NEXT_ADDRESS, notice: Duration::from_secs(86_400) };
 
@@ -85,7 +85,7 @@ where
     }
 }
 
-/// Why calls failed.
+/// Failed calls, by reason.
 #[derive(Debug, Default)]
 struct Failures {
     silent: Vec<SocketAddr>,

@@ -16,12 +16,12 @@ pub struct Reachable {
     pub left_out: usize,
     /// No other machine reaches any of them.
     pub is_only_here: bool,
-    /// Why addresses may be missing.
+    /// Error that may have left addresses out.
     pub unlisted: Option<io::Error>,
 }
 
 impl Reachable {
-    /// Of a listener at `listening`. Nothing is sent.
+    /// Addresses of a listener at `listening`. Nothing is sent.
     #[must_use]
     pub fn of(listening: SocketAddr) -> Self {
         let (own, unlisted) = match if listening.ip().is_unspecified() { list() } else { Ok(Vec::new()) } {
@@ -169,7 +169,7 @@ fn list() -> io::Result<Vec<Own>> {
 
 // `IFA_F_*` of <linux/if_addr.h>.
 const TEMPORARY: u8 = 0x01;
-/// Deprecated, tentative, or found to be another machine's.
+/// Flags of an address that is deprecated, tentative, or found to be another machine's.
 const UNUSABLE: u8 = 0x20 | 0x40 | 0x08;
 
 /// Flags of each IPv6 address on Linux. Elsewhere, and where it does not say so, all count as usual ones.

@@ -62,7 +62,7 @@ impl fmt::Debug for Code {
 /// Reason why a text is no pairing code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
-    /// Not a number and two words.
+    /// The text is not a number and two words.
     #[error("a pairing code is a number from 0 to 99 and two words, such as 42-otter-violin; ask for it again")]
     Form,
     /// A word which no code has.

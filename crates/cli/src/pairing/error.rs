@@ -36,7 +36,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// From the wire; `None` for those of a later version.
+    /// The reason's meaning; `None` for those of a later version.
     pub(super) fn from_wire(reason: u8) -> Option<Self> {
         use Refusal::{Busy, Expired, Guessed, NoCode, Protocol, Used, WrongCode};
         let known = [WrongCode, Used, Guessed, Expired, Busy, Protocol, NoCode];

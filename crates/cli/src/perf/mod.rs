@@ -40,13 +40,13 @@ pub enum Side {
 pub struct Measured {
     /// Bytes that reached the receiving side in this time.
     pub bytes: u64,
-    /// Since its first byte, s: until the time was up, or until the last byte if the sender had no more.
+    /// Time since its first byte, s: until the time was up, or until the last byte if the sender had no more.
     pub seconds: f64,
     /// The path as the sending side knows it, with the counts of this time.
     pub path: Option<PathSample>,
     /// Losses of this time by their cause, as an automatic rate has judged them.
     pub losses: Option<Losses>,
-    /// Since the peer was last heard, while the measurement runs.
+    /// Time since the peer was last heard, while the measurement runs.
     #[serde(skip)]
     pub silence: Duration,
 }
@@ -79,7 +79,7 @@ impl Measured {
         Self { losses: self.found().and_then(|found| found.losses()), ..self }
     }
 
-    /// For people: amount, goodput and what the path looks like; with everything sent in `total`, at the end.
+    /// A line for people: amount, goodput and path; with everything sent in `total`, at the end.
     pub fn describe(&self, total: bool) -> String {
         let amount = crate::units::human_bytes(self.bytes);
         let mut text = format!("{amount:>7}  {:>11}", crate::units::human_rate(self.goodput_bps()));

@@ -4,7 +4,7 @@
 pub(super) struct Noise(u64);
 
 impl Noise {
-    /// The same for the same seed.
+    /// Noise that is the same for the same seed.
     pub(super) const fn new(seed: u64) -> Self {
         Self(seed)
     }

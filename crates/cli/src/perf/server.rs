@@ -199,7 +199,7 @@ fn prepare<T: Transport>(handle: &Handle<T>, request: &Request, parameters: &Par
     }
 }
 
-/// For the audit log.
+/// Writes a record to the audit log.
 fn record(told: &monitor::Session, outcome: &Result<Outcome, TransferError>) {
     match outcome {
         Ok(Outcome::Data(request, measured)) => told.end(

@@ -264,7 +264,7 @@ impl Slow {
         let mut free_at = tokio::time::Instant::now();
         while let Some(write) = writes.recv().await {
             for block in write.chunks(Self::BLOCK_BYTES) {
-                // From when to when adds up, so that the timer's granularity does not.
+                // Exact times are summed, so that the timer's errors are not.
                 free_at = free_at.max(tokio::time::Instant::now() - Duration::from_millis(2));
                 free_at += Duration::from_secs_f64(8.0 * block.len() as f64 / Self::RATE_BPS);
                 tokio::time::sleep_until(free_at).await;

@@ -56,7 +56,7 @@ fn decode_found(fields: &mut Fields<'_>) -> Option<FoundRate> {
     })
 }
 
-/// From a body.
+/// Decodes a body.
 ///
 /// # Errors
 /// Wrong length, or a phase that does not exist.

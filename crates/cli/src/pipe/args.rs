@@ -68,7 +68,7 @@ pub struct PipeUdpArgs {
     /// Percentage of datagrams that should arrive in time, 50 to 99.9999: a higher one costs more
     #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = target_ppm)]
     pub target: u32,
-    /// In which order answers are handed on here, and when
+    /// Order and time in which answers are handed on here
     #[arg(long, value_enum, default_value_t = Order::Kept)]
     pub order: Order,
     /// The peers to trust.
@@ -119,7 +119,7 @@ pub struct PipeServeArgs {
     /// Address to hand datagrams on to
     #[arg(long = "out", value_name = "HOST:PORT", value_parser = host_port)]
     pub output: String,
-    /// In which order datagrams are handed on, and when
+    /// Order and time in which datagrams are handed on
     #[arg(long, value_enum, default_value_t = Order::Kept)]
     pub order: Order,
     /// End after one pipe

@@ -31,13 +31,13 @@ pub(super) struct Carrying {
 /// Datagrams that went through a pipe.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Carried {
-    /// From here.
+    /// Messages sent from here.
     pub(super) sent: Figures,
-    /// To here.
+    /// Messages sent to here.
     pub(super) received: Figures,
-    /// Of those, dropped as their successors had been handed on.
+    /// Received messages that were dropped because their successors had been handed on.
     pub(super) overtaken: u64,
-    /// Of those, what nobody here takes.
+    /// Received messages that no program here takes.
     pub(super) refused: u64,
 }
 
@@ -166,7 +166,7 @@ impl Carried {
         }
     }
 
-    /// For people: a line for each direction in which there was anything, and one at least.
+    /// Lines for people: one for each direction with traffic, and one at least.
     pub(super) fn lines(&self, peer: &str, total: bool) -> Vec<String> {
         let line = |direction: &str, figures: &Figures| {
             (figures.offered > 0).then(|| format!("{direction} {peer}: {}", figures.describe(total)))

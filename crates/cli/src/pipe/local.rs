@@ -22,9 +22,9 @@ pub(super) struct Local {
 /// Destination of the datagrams from the other end.
 #[derive(Debug)]
 enum Peer {
-    /// To the address that the socket is connected to, the only one that is heard.
+    /// The address that the socket is connected to, the only one that is heard.
     Fixed(SocketAddr),
-    /// To the source that sends here.
+    /// The source that sends here.
     Heard(Mutex<Answers>),
 }
 

@@ -8,14 +8,14 @@ use tokio::time::Instant;
 
 use crate::limits::{PIPE_HELD_BYTES_MAX, PIPE_HELD_MAX};
 
-/// In which order datagrams leave a pipe, and when.
+/// Order and time in which datagrams leave a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Order {
-    /// In the order in which they were sent: one waits for those before it until they come or their time is over
+    /// In the order of sending: each waits for earlier ones until they come or their time is over
     Kept,
     /// As they come: what had to be repaired is overtaken
     Any,
-    /// In their order, each as long after it was sent as the deadline says, so that their distances are kept, too
+    /// In the order of sending, each one deadline after it was sent, so that their distances are kept, too
     Steady,
 }
 
@@ -24,7 +24,7 @@ pub enum Order {
 pub(super) struct Release {
     order: Order,
     within: Duration,
-    /// By number.
+    /// Waiting datagrams, by number.
     held: BTreeMap<u64, Vec<u8>>,
     held_bytes: usize,
     /// Time after which nothing up to a number can come: both rise. A number without an entry has the time of the next one.
@@ -40,7 +40,7 @@ pub(super) struct Release {
 }
 
 impl Release {
-    /// For datagrams that are worth something `within` this time.
+    /// A release of datagrams that are worth something `within` this time.
     pub(super) fn new(order: Order, within: Duration) -> Self {
         Self {
             order,
@@ -96,7 +96,7 @@ impl Release {
         }
     }
 
-    /// The nearest to those before it, as numbers wrap.
+    /// The full number of a message id, which has 32 bits and wraps: the nearest to the next one expected.
     fn number(&self, id: u32) -> u64 {
         self.next.saturating_add_signed(i64::from(id.wrapping_sub(self.next as u32) as i32))
     }

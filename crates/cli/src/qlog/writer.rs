@@ -27,7 +27,7 @@ pub(super) struct Writer<W: Write> {
     bytes: u64,
     /// It has its longest length.
     is_cut: bool,
-    /// Of the last record. Connections tell of themselves in turns, so that one may tell a little late.
+    /// Time of the last record. Connections tell of themselves in turns, so that one may tell a little late.
     latest: Duration,
 }
 

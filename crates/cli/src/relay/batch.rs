@@ -20,12 +20,12 @@ pub(super) struct Tag {
 /// Packets on the relay's links.
 pub(super) type Packet = Datagram<Tag>;
 
-/// By which socket the datagrams of a direction leave, and where to.
+/// Socket and destination of a direction's datagrams.
 #[derive(Debug)]
 pub(super) enum Way<'a> {
-    /// By each client's own socket.
+    /// To the target, each client's by its own socket.
     ToTarget(SocketAddr),
-    /// By the listening socket, from the address that the client knows.
+    /// To the clients by the listening socket, whose address they know.
     ToClients(&'a Socket),
 }
 

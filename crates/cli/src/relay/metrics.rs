@@ -54,7 +54,7 @@ impl Source for OfRelay {
     }
 }
 
-/// Those which have left the link, by how.
+/// Datagrams that have left the link, by their fate.
 fn fates(stats: &DirectionStats) -> [(&'static str, super::Datagrams); 5] {
     [
         ("forwarded", stats.forwarded),

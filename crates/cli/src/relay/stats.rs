@@ -113,9 +113,9 @@ impl fmt::Display for DirectionStats {
 /// Both directions, and what did not get as far as a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RelayStats {
-    /// From the clients to the target.
+    /// The direction from the clients to the target.
     pub forward: DirectionStats,
-    /// From the target to the clients.
+    /// The direction from the target to the clients.
     pub backward: DirectionStats,
     /// Client addresses served at the moment.
     pub clients: u64,

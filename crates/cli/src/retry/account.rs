@@ -36,7 +36,7 @@ struct State {
     unanswered: BTreeSet<u64>,
     /// Content that came in earlier sessions, bytes.
     earlier_bytes: u64,
-    /// The same of this one.
+    /// Bytes of this session.
     session_bytes: u64,
     /// The least that was left to be sent, as far as that was known, bytes.
     least_left_bytes: Option<u64>,
@@ -44,7 +44,7 @@ struct State {
 }
 
 impl Account {
-    /// Of a transfer that `display` shows, and which may take several sessions or one alone.
+    /// The account of a transfer that `display` shows, and which may take several sessions or one alone.
     #[must_use]
     pub fn new(display: Display, may_take_several: bool) -> Arc<Self> {
         let state = State {
@@ -104,7 +104,7 @@ impl State {
         Some(outcome)
     }
 
-    /// The same of all sessions.
+    /// The snapshot of all sessions together.
     fn snapshot(&mut self, snapshot: &Snapshot) -> Snapshot {
         self.session_bytes = snapshot.done_bytes;
         match snapshot.total_bytes.filter(|_| snapshot.total_is_final) {

@@ -12,7 +12,7 @@ use crate::limits::CALLS_AT_ONCE_MAX;
 pub struct CallFailure {
     /// The next one may have another fate.
     pub is_transient: bool,
-    /// For people.
+    /// Error for people.
     pub error: anyhow::Error,
 }
 
@@ -56,7 +56,7 @@ impl<T: Send + 'static> Calls<T> {
     /// Calls when that is due, until there is a connection; the other calls are dropped then. This may be dropped and called again.
     ///
     /// # Errors
-    /// Why no call will ever lead to one.
+    /// The reason that no call will ever succeed.
     pub(super) async fn next(
         &mut self,
         caller: &impl Caller<Connection = T>,

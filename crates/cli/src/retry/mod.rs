@@ -32,7 +32,7 @@ use crate::transfer::error::TransferError;
 pub trait Watch: Send + Sync {
     /// A session begins.
     fn begins(&self);
-    /// Since the peer was last heard in the session that is open.
+    /// Time since the peer was last heard in the open session.
     fn unheard(&self) -> Duration;
     /// True if that session has brought the transfer on.
     fn has_progressed(&self) -> bool;
@@ -53,7 +53,7 @@ pub struct OutageFigures {
     pub calls: u32,
     /// True if the session is over, and not only silent.
     pub is_lost: bool,
-    /// Why the last call that has ended had no answer.
+    /// Failure of the last call that has ended.
     pub last_failure: Option<String>,
 }
 
@@ -66,7 +66,7 @@ pub enum Failed {
     Call {
         /// The end of the last session.
         lost: TransferError,
-        /// Why no other was opened.
+        /// The reason that no other was opened.
         error: anyhow::Error,
     },
     /// The user has ended the program while there was no session.
@@ -98,7 +98,7 @@ impl fmt::Display for Failed {
 }
 
 impl Failed {
-    /// For the user. `why_not_again` says why a lost connection is the end where it always is; `explain` knows the peer.
+    /// The error for the user. `why_not_again` says why a lost connection is the end where it always is; `explain` knows the peer.
     pub fn into_error(
         self,
         why_not_again: Option<&str>,
@@ -159,7 +159,7 @@ struct Outage<T> {
     calls: Calls<T>,
     /// A connection that is open, and when it replaces a session that stays silent.
     candidate: Option<(T, Instant)>,
-    /// Why every further call would be in vain.
+    /// The reason that every further call would fail.
     dead_end: Option<anyhow::Error>,
     /// The error that ended the session, if it has ended.
     lost: Option<TransferError>,

@@ -22,12 +22,12 @@ struct Peer {
     called: Arc<Mutex<Vec<u64>>>,
     /// The end of a call that begins at this time.
     answer: fn(Duration) -> Answer,
-    /// From then on its name leads to another address.
+    /// Time from which its name leads to another address.
     moves_at: Option<Duration>,
 }
 
 enum Answer {
-    /// After a round trip.
+    /// It answers after a round trip.
     Yes(Duration),
     Silence,
     Closed,

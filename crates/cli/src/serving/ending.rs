@@ -29,7 +29,7 @@ impl From<bool> for SessionEnd {
 }
 
 impl SessionEnd {
-    /// By this error.
+    /// An end by this error.
     #[must_use]
     pub fn of(error: &TransferError) -> Self {
         match error {

@@ -21,7 +21,7 @@ pub struct SessionObserver {
 }
 
 impl SessionObserver {
-    /// Of the session which was told to begin. The outcome of each file is shown as well, if `files`.
+    /// The observer of a session that was told to begin. The outcome of each file is shown as well, if `files`.
     #[must_use]
     pub fn new(told: monitor::Session, bars: &MultiProgress, json: bool, files: bool) -> Arc<Self> {
         Arc::new(Self { display: Display::new(bars, told.peer(), json, files), told, json })

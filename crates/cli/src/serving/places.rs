@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::limits::UNADMITTED_MAX;
 
-/// At most [`UNADMITTED_MAX`] places.
+/// Places for peers before admission, at most [`UNADMITTED_MAX`].
 #[derive(Debug, Default)]
 pub struct Places {
     /// The oldest first.

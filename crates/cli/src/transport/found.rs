@@ -21,7 +21,7 @@ pub struct FoundRate {
     pub target_queue_ms: f64,
     /// The loss that the rate takes for the path's own, 0 to 1.
     pub path_loss: f64,
-    /// Datagrams of which it is known whose losses were, since the beginning.
+    /// Datagrams since the beginning for which own loss and the path's are told apart.
     pub datagrams_judged: u64,
     /// Datagrams among them which were lost, for whatever reason.
     pub datagrams_lost: u64,
@@ -43,7 +43,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// In the order of their numbers on the wire.
+    /// All states, in the order of their numbers on the wire.
     const ALL: [Self; 3] = [Self::Start, Self::Steady, Self::Compete];
 
     /// Its number on the wire.
@@ -52,7 +52,7 @@ impl Phase {
         self as u32
     }
 
-    /// From its number.
+    /// The state with this number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.number() == number)
@@ -98,7 +98,7 @@ impl FoundRate {
         (self.datagrams_judged > 0).then(losses)
     }
 
-    /// With what was judged since `earlier`.
+    /// Losses since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl FoundRate {
         goodput_bps <= 0.0 || self.rate_bps as f64 <= UNUSED_FACTOR * goodput_bps
     }
 
-    /// For people, beside a goodput: `rate 48.2 Mbit/s`, and that it competes if it does.
+    /// A phrase for people beside a goodput: `rate 48.2 Mbit/s`, and that it competes if it does.
     ///
     /// Over a round trip of microseconds a window that is hardly used makes a rate which no link has. Where something else holds the
     /// sender that far below it, its number says nothing.

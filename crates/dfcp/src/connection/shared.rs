@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use dfcp_proto::{
-    Connection, ConnectionError, Event, Handle, Identity, Parameter, ParameterError, PathHint, Read, State, Stats,
-    StreamId, StreamStats,
+    Connection, ConnectionError, Event, Handle, Identity, LastWords, Parameter, ParameterError, PathHint, Read, State,
+    Stats, StreamId, StreamStats,
 };
 use dfcp_time::Time;
 use tokio::io::ReadBuf;
@@ -479,6 +479,10 @@ impl Shared {
 
     pub(crate) fn path_hint(&self) -> Option<PathHint> {
         self.lock().connection.path_hint()
+    }
+
+    pub(crate) fn last_words(&self) -> Option<LastWords> {
+        self.lock().connection.last_words()
     }
 
     /// Watches the path from now on. Of a connection which is over there is nothing but the last estimates.

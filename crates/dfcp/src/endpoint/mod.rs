@@ -452,7 +452,7 @@ impl EndpointShared {
 
     /// A connection is over.
     fn forget(&self, connection: &Arc<Shared>) {
-        let (hint, stats) = (connection.path_hint(), connection.stats());
+        let (hint, words, stats) = (connection.path_hint(), connection.last_words(), connection.stats());
         let mut table = self.table();
         let slot = table.connections.get_mut(connection.handle.index());
         // Its handle may be another's by now, if it had been forgotten before.
@@ -463,6 +463,9 @@ impl EndpointShared {
         table.ended.add(&stats);
         if let Some(hint) = hint {
             table.proto.remember_path(self.clock.now(), connection.handle, hint);
+        }
+        if let Some(words) = words {
+            table.proto.keep_last_words(self.clock.now(), connection.handle, words);
         }
         table.proto.forget(connection.handle);
         let is_idle = table.proto.is_empty();

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use dfcp_netem::{Discipline, Ecn, FqCodel, LinkConfig, Loss};
 
 use super::*;
-use crate::links::Way;
+use crate::links::DirectionConfig;
 use crate::packet::testing::Spec;
 
 const MS: Duration = Duration::from_millis(1);
@@ -14,7 +14,7 @@ const MS: Duration = Duration::from_millis(1);
 type Write = (Time, Vec<u8>);
 
 fn direction(config: LinkConfig, patience: Duration) -> Direction {
-    let links = Links::new(&Way::single(config), 7).unwrap();
+    let links = Links::new(&DirectionConfig::single(config), 7).unwrap();
     Direction::new(links, patience, (Arc::default(), Side::Near))
 }
 
@@ -149,7 +149,7 @@ fn what_is_no_packet_or_for_neighbours_does_not_reach_the_link() {
 #[test]
 fn what_is_on_its_way_back_when_the_nat_forgets_is_lost() {
     let nat = Arc::new(Nat::default());
-    let links = || Links::new(&Way::single(LinkConfig::default().with_delay(5 * MS)), 7).unwrap();
+    let links = || Links::new(&DirectionConfig::single(LinkConfig::default().with_delay(5 * MS)), 7).unwrap();
     let mut forward = Direction::new(links(), Duration::ZERO, (Arc::clone(&nat), Side::Near));
     let mut backward = Direction::new(links(), Duration::ZERO, (Arc::clone(&nat), Side::Far));
     // Its ports are 0x0102 and 0x0304; an answer to it has them the other way round.

@@ -14,7 +14,7 @@ fn packet() -> Segment {
 }
 
 /// An access link of each pair, a bottleneck, and an access link behind it.
-fn dumbbell(pairs: usize, bottleneck: LinkConfig) -> Way {
+fn dumbbell(pairs: usize, bottleneck: LinkConfig) -> DirectionConfig {
     let delay = |pair: usize| LinkConfig::default().with_delay((pair as u32 + 1) * MS);
     let mut links = vec![bottleneck];
     let mut routes = Vec::new();
@@ -22,7 +22,7 @@ fn dumbbell(pairs: usize, bottleneck: LinkConfig) -> Way {
         links.extend([delay(pair), delay(pair)]);
         routes.push(vec![links.len() - 2, 0, links.len() - 1]);
     }
-    Way { links, routes }
+    DirectionConfig { links, routes }
 }
 
 /// Arrival times at the end, ms, asking only when the links say so.
@@ -95,7 +95,7 @@ fn changes_take_effect_at_their_time() {
 fn routes_which_make_no_sense_are_refused() {
     let links = vec![LinkConfig::default(); 2];
     for routes in [vec![vec![]], vec![vec![2]], vec![vec![0, 1], vec![1, 0]], vec![vec![0, 0]]] {
-        let refused = Links::new(&Way { links: links.clone(), routes: routes.clone() }, 1);
+        let refused = Links::new(&DirectionConfig { links: links.clone(), routes: routes.clone() }, 1);
         assert!(matches!(refused, Err(Error::Route)), "{routes:?}");
     }
 }

@@ -5,7 +5,7 @@
 pub(crate) struct Sum(u64);
 
 impl Sum {
-    /// Of `bytes`; a last odd one is the upper half of a word.
+    /// Sum of `bytes`; a last odd one is the upper half of a word.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let words = bytes.chunks_exact(2);
         let odd = words.remainder().first().map_or(0, |&last| u64::from(last) << 8);
@@ -16,7 +16,7 @@ impl Sum {
         Self(self.0 + u64::from(word))
     }
 
-    /// In 16 bits, not inverted: what a field holds whose checksum is still to be completed.
+    /// The sum in 16 bits, not inverted: the content of a field whose checksum is still to be completed.
     pub(crate) fn folded(self) -> u16 {
         let mut sum = self.0;
         while sum > 0xffff {

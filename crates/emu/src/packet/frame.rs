@@ -16,7 +16,7 @@ const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// Why a frame is not sent on.
+/// A frame's fault; it is not sent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error("not an IP packet of a possible length")]
@@ -112,7 +112,7 @@ impl Frame {
         Ok(Self { vnet, packet: packet.into(), ip, headers_bytes, segment_bytes, segments, flow: 0, binding: None })
     }
 
-    /// From the IP header on.
+    /// The packet, from the IP header on.
     pub(crate) fn packet(&self) -> &[u8] {
         &self.packet
     }
@@ -156,12 +156,12 @@ impl Frame {
         Some((self.ip.protocol, [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])]))
     }
 
-    /// Of a frame with ports.
+    /// Sets the source port of a frame with ports.
     pub(crate) fn set_source_port(&mut self, port: u16) {
         self.set_port(0, port);
     }
 
-    /// Of a frame with ports.
+    /// Sets the destination port of a frame with ports.
     pub(crate) fn set_destination_port(&mut self, port: u16) {
         self.set_port(2, port);
     }

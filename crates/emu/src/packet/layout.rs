@@ -20,7 +20,7 @@ pub(crate) enum Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IpLayout {
     pub(crate) version: Version,
-    /// Of what follows.
+    /// Protocol number of the transport header.
     pub(crate) protocol: u8,
     /// Start of the transport header; within the packet or at its end.
     pub(crate) transport_at: usize,
@@ -115,7 +115,7 @@ mod tests {
         packet.extend([0; 9]);
         let layout = IpLayout::of(&packet).unwrap();
         assert_eq!((layout.protocol, layout.transport_at, layout.payload_at(&packet)), (UDP, 64, Some(72)));
-        // One which is longer than the packet is where it ends.
+        // A header longer than the packet ends with it.
         packet[41] = 200;
         assert_eq!(IpLayout::of(&packet).unwrap().payload_at(&packet), None);
     }

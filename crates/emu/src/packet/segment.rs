@@ -100,7 +100,7 @@ impl Run {
         self.count
     }
 
-    /// Their IP bytes.
+    /// IP bytes of its packets.
     pub(crate) fn bytes(&self) -> u64 {
         let first = usize::from(self.head.index);
         (first..first + self.count).map(|index| self.head.frame.size_bytes(index) as u64).sum()

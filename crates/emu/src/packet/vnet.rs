@@ -6,7 +6,7 @@ pub(crate) const VNET_BYTES: usize = 10;
 /// The checksum field holds the sum of the pseudo-header only; the rest is to be added.
 pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 
-/// Not a superpacket.
+/// GSO type of a frame that is no superpacket.
 pub(crate) const GSO_NONE: u8 = 0;
 /// TCP over IPv4.
 pub(crate) const GSO_TCPV4: u8 = 1;

@@ -11,7 +11,7 @@ use crate::estimator::{Estimator, Probe, TimeError};
 use crate::limits::{CALL_FIRST, CALLS_MAX, RENEWAL, SILENCE_MAX};
 use crate::summary::BusyPeriod;
 
-/// Why a measurement cannot begin, or go on.
+/// A measurement cannot begin, or go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -37,7 +37,7 @@ pub enum ClientError {
         "the server speaks version {theirs} of the test packets and this program version {VERSION}: install the same program on both sides"
     )]
     Version {
-        /// The server's.
+        /// The server's version.
         theirs: u8,
     },
     /// The caller's clock went back.
@@ -71,7 +71,7 @@ pub struct Client {
     next: Time,
     /// Time of the server's last message: a test packet, or, before the first of these, its challenge.
     heard: Time,
-    /// Of the latest test packet.
+    /// Number of the latest test packet.
     number: Option<u32>,
     /// Last value of the caller's counter.
     counter_bytes: Option<u64>,
@@ -79,7 +79,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// One that begins to call at `now`. `session` must be unpredictable (\[estimate-3\]).
+    /// A client that begins to call at `now`. `session` must be unpredictable (\[estimate-3\]).
     ///
     /// # Errors
     /// A parameter of the estimator outside its range.
@@ -154,7 +154,7 @@ impl Client {
         self.phase = Phase::Started { cookie };
     }
 
-    /// After this time without test packets, one with an earlier number is no late one: the server has begun again.
+    /// Silence after which an earlier number means that the server has begun again, and not that a test packet is late.
     fn missed(&self) -> Duration {
         RENEWAL + self.estimator.config().interval
     }

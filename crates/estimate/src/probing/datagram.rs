@@ -13,7 +13,7 @@ const REFUSED_BYTES: usize = HEADER_BYTES + 1;
 pub const DATAGRAM_BYTES_MAX: usize = REQUEST_BYTES;
 
 const MAGIC: [u8; 4] = *b"DFBE";
-/// Of `spec/estimation.md`.
+/// Version of `spec/estimation.md`.
 pub const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 16;
 
@@ -36,9 +36,9 @@ pub enum Request {
     Start {
         /// As in the call.
         session: u64,
-        /// From one test packet to the next, µs.
+        /// Interval of test packets, µs.
         interval_us: u32,
-        /// Of the challenge.
+        /// Cookie of the challenge.
         cookie: Cookie,
     },
     /// Wants no more.
@@ -51,11 +51,11 @@ pub enum Request {
 /// A test packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeDatagram {
-    /// Of the client.
+    /// The client's session.
     pub session: u64,
     /// 0, 1, 2 and so on.
     pub number: u32,
-    /// From one to the next, µs, as far as the server is punctual.
+    /// Interval of test packets, µs, as far as the server is punctual.
     pub interval_us: u32,
     /// Time at which it left, by the server's clock.
     pub sent: Time,
@@ -66,9 +66,9 @@ pub struct ProbeDatagram {
 pub enum Answer {
     /// Send this cookie back.
     Challenge {
-        /// Of the call.
+        /// Session of the request.
         session: u64,
-        /// For the address that called.
+        /// Cookie for the requesting address.
         cookie: Cookie,
     },
     /// A test packet.
@@ -82,21 +82,21 @@ pub enum Answer {
     },
     /// A challenge of another version: the two cannot talk to each other.
     OtherVersion {
-        /// Of the call.
+        /// Session of the request.
         session: u64,
-        /// The server's.
+        /// The server's version.
         version: u8,
     },
 }
 
-/// Why a server sends no test packets.
+/// A server's reason to send no test packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// It has as many clients as it serves at once.
     TooManyClients,
-    /// It does not send that often, or that seldom.
+    /// It does not send at such short or long intervals.
     Interval,
-    /// One of a later version.
+    /// A reason of a later version.
     Other(u8),
 }
 
@@ -175,7 +175,7 @@ impl Request {
         }
     }
 
-    /// From bytes; `None` if it is none (\[estimate-1\]).
+    /// Reads it from bytes; `None` if they are none (\[estimate-1\]).
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let Parts { version, kind, session, body } = parts(bytes).filter(|_| bytes.len() == REQUEST_BYTES)?;
@@ -217,7 +217,7 @@ impl Answer {
         }
     }
 
-    /// From bytes; `None` if it is none (\[estimate-1\]).
+    /// Reads it from bytes; `None` if they are none (\[estimate-1\]).
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let Parts { version, kind, session, body } = parts(bytes)?;

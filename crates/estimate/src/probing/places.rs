@@ -15,7 +15,7 @@ use dfcp_time::Time;
 pub(super) struct Places {
     /// Each client with when it was last heard: the longest silent one first.
     held: BTreeMap<AddressPrefix, BTreeSet<(Time, SocketAddr)>>,
-    /// Those who hold a place, by how many they hold.
+    /// Holders of places, by their number of places.
     by_count: BTreeSet<(usize, AddressPrefix)>,
 }
 

@@ -49,9 +49,9 @@ impl Received {
 /// A session begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// With a test packet every so often.
+    /// A client's measurement has begun, with a test packet in each such interval.
     Began(Duration),
-    /// By its client's wish.
+    /// The client has ended it.
     Ended,
 }
 
@@ -191,7 +191,7 @@ impl Server {
             sent: now,
         };
         client.number = client.number.wrapping_add(1);
-        // Those which are over are left out; a little lateness does not shift the others.
+        // Missed times are left out; a little lateness does not shift the others.
         let on_time = next + client.interval;
         client.next = if on_time > now { on_time } else { now + client.interval };
         self.due.remove(&(next, address));

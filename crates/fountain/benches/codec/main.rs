@@ -89,7 +89,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Of each case, the rate of each codec in GB/s.
+/// The rate of each codec in each case, GB/s.
 fn measure(codecs: &[Box<dyn Codec>], options: &Options) -> Vec<Vec<Option<f64>>> {
     // Runs much shorter than a time slice of the scheduler are rarely interrupted.
     let (rounds, run) = (if options.quick { 35 } else { 251 }, Duration::from_millis(1));

@@ -49,7 +49,7 @@ pub(super) trait Lanes: Copy {
     const REGISTERS: usize = 16;
     /// Tables or matrices with which the unit multiplies by a coefficient, in memory.
     type Multiplier: Copy;
-    /// The same in registers.
+    /// A coefficient in registers.
     type Coefficient: Copy;
     /// A register of source bytes in the form in which it is multiplied.
     type Operand: Copy;

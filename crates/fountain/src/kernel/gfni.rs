@@ -61,7 +61,7 @@ fn eliminate(rows: &mut [u8], pivot_row: &[u8], column: usize) {
     unsafe { generic::eliminate::<Affine>(rows, pivot_row, column) }
 }
 
-/// For each coefficient the matrix of multiplying by it; 2 KiB.
+/// The matrix that multiplies by each coefficient; 2 KiB.
 pub(super) static MATRICES: [u64; 256] = matrices();
 
 /// The instruction takes the row of output bit b from byte 7 − b, and the column of input bit i from bit i.

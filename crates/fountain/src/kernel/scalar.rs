@@ -74,7 +74,7 @@ const fn double(bytes: u64) -> u64 {
     ((bytes & !TOP_BITS) << 1) ^ carries ^ (carries << 2) ^ (carries << 3) ^ (carries << 4)
 }
 
-/// At most [`BYTES`] bytes, followed by zeros.
+/// Loads up to [`BYTES`] bytes, followed by zeros.
 #[inline(always)]
 fn load(bytes: &[u8]) -> [u64; WORDS] {
     let mut padded = [0; BYTES];

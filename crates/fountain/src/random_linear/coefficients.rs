@@ -1,4 +1,4 @@
-//! From an encoding symbol id to the coefficients of the source symbols.
+//! Coefficients of the source symbols for an encoding symbol id.
 
 /// Vigna's SplitMix64, a public-domain generator with a state of 64 bits.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! From encoding symbols, in any order, to the block.
+//! The decoder: rebuilds a block from encoding symbols in any order.
 //!
 //! While fewer symbols than K have come, source symbols go straight to their place and repair symbols are stored as
 //! they are: this costs a copy. With the K-th symbol the equations are solved for the missing source symbols, in
@@ -49,7 +49,7 @@ pub enum Pushed {
     Complete,
 }
 
-/// Why a symbol was refused.
+/// A symbol was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecoderError {

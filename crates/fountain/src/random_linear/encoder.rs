@@ -1,4 +1,4 @@
-//! From a block to its encoding symbols.
+//! The encoder: makes the encoding symbols of a block.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 const BATCH: usize = 24;
 /// Up to this many repair symbols are made with less room, which takes less time to fill.
 const BATCH_FEW: usize = 6;
-/// The same for source symbols.
+/// Source symbols up to which less room is taken, too.
 const K_FEW: usize = 64;
 
 /// Makes the encoding symbols of one block, which it owns or borrows.
@@ -24,7 +24,7 @@ pub struct Encoder<B> {
     padded: Vec<u8>,
 }
 
-/// Why an encoder could not be made, or a symbol not be written.
+/// An encoder could not be made, or a symbol not be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncoderError {
@@ -135,7 +135,7 @@ impl<B: AsRef<[u8]>> Encoder<B> {
         Ok(())
     }
 
-    /// At most `N` consecutive repair symbols.
+    /// Writes at most `N` consecutive repair symbols.
     ///
     /// Never inlined, so that copying a source symbol does not reserve the room for this.
     #[inline(never)]
@@ -148,7 +148,7 @@ impl<B: AsRef<[u8]>> Encoder<B> {
         }
     }
 
-    /// The same for at most `K` source symbols.
+    /// Writes at most `N` consecutive repair symbols of at most `K` source symbols.
     fn write_batch_of<const N: usize, const K: usize>(&self, first_esi: u32, out: &mut [u8]) {
         let symbol_size = self.shape.symbol_size();
         let mut sources = [&[][..]; K];

@@ -15,7 +15,7 @@ pub struct BlockShape {
     length_bytes: u32,
 }
 
-/// Why there is no such [`BlockShape`].
+/// A [`BlockShape`] is out of range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {

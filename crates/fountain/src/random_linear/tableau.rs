@@ -22,7 +22,7 @@ use crate::{gf256, kernel::Kernel};
 /// Rows are padded to a multiple of this, the widest register of any kernel, in bytes.
 const ALIGNMENT: usize = 32;
 
-/// In `row_of`: the column is not solved.
+/// Entry of `row_of` for a column that is not solved.
 const NO_ROW: u16 = u16::MAX;
 
 /// Bytes from one row to the next where there are `k` columns.
@@ -45,11 +45,11 @@ pub(super) struct Tableau {
     k: usize,
     /// Bytes from one row to the next.
     stride: usize,
-    /// Those which are solved, and behind them those which are about to be.
+    /// Solved rows, and behind them the rows to be solved.
     rows: Vec<u8>,
-    /// Of each solved row: the column it is solved for, and the symbol it came from.
+    /// The column each solved row is solved for, and the symbol it came from.
     solved: Vec<(usize, Operand)>,
-    /// Of each column: the row solved for it, or [`NO_ROW`].
+    /// The row solved for each column, or [`NO_ROW`].
     row_of: Vec<u16>,
     open: Vec<usize>,
 }

@@ -72,7 +72,7 @@ pub const SEGMENT_BYTES: usize = 1_420;
 /// first attempt to decode it. This is 1.05 · [`SOURCE_BYTES`], the documents' ε = 5 %, rounded up to whole segments.
 pub const REDUNDANCY_DEFAULT_BYTES: usize = (SOURCE_BYTES * 105).div_ceil(100).div_ceil(SEGMENT_BYTES) * SEGMENT_BYTES;
 
-/// Why a call of the classic code was refused.
+/// A call of the classic code was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -53,7 +53,7 @@ impl Equation {
     }
 }
 
-/// The same for an LDPC check, which has about 96 neighbours and may have more than 255.
+/// An LDPC check, which has about 96 neighbours and may have more than 255.
 #[derive(Debug, Clone, Copy)]
 struct Check {
     unknowns: u32,

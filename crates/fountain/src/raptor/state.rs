@@ -21,7 +21,7 @@ impl State {
         Self::from_words([s1, s2, s3])
     }
 
-    /// The same, from the words in header order.
+    /// The state, from the words in header order.
     #[must_use]
     pub fn from_words(words: [u32; 3]) -> Option<Self> {
         words.iter().zip(COMPONENT_MIN).all(|(&word, least)| word >= least).then_some(Self(words))

@@ -10,7 +10,7 @@ const ASKS_ONLY: u8 = 1;
 /// frames as the patterns need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delete {
-    /// Nothing is to be stored or deleted: the receiver says what would be.
+    /// A dry run: nothing is stored or deleted, and the receiver only tells what it would do.
     pub asks_only: bool,
     /// Patterns of names which are not deleted.
     pub patterns: Vec<Vec<u8>>,

@@ -23,13 +23,13 @@ pub struct Link {
     pub index: u32,
     /// Hard or symbolic.
     pub kind: LinkKind,
-    /// Nothing is to be made: the sender only wants to know.
+    /// A dry run: nothing is made, and the receiver only tells what it would do.
     pub asks_only: bool,
     /// Modification time of a symbolic link, whole seconds since 1970 (negative before).
     pub mtime_s: i64,
     /// Modification time, nanoseconds beyond, below 10⁹.
     pub mtime_ns: u32,
-    /// Of a symbolic link its text, of a hard one the name of the entry that it is another name of.
+    /// The text of a symbolic link, or the name of the entry that a hard link is another name of.
     pub target: Vec<u8>,
     /// The name of the link.
     pub name: Vec<u8>,

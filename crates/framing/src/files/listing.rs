@@ -6,10 +6,10 @@ use crate::limits::{COMPONENT_BYTES_MAX, CONTROL_BYTES_MAX, NAME_BYTES_MAX};
 
 const IS_LAST: u8 = 1;
 
-/// Some of the names in a directory, in the order of their bytes. Those of a directory come in as many frames as they need.
+/// Some of the names in a directory, in the order of their bytes. A directory's names come in as many frames as they need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
-    /// These are the last ones.
+    /// The last frame of the directory.
     pub is_last: bool,
     /// The directory, as the name of an entry.
     pub directory: Vec<u8>,

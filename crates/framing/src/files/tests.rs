@@ -23,7 +23,7 @@ fn entry() -> impl Strategy<Value = Entry> {
     )
 }
 
-/// Of a file whose length is known, with a place in it.
+/// An entry of a file with a known length, and an offset in it.
 fn known_entry() -> impl Strategy<Value = (Entry, u64)> {
     (entry(), 0..u64::MAX, any::<u64>()).prop_map(|(entry, len, place)| {
         let offset = place % (len + 1);

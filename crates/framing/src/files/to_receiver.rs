@@ -28,7 +28,7 @@ pub enum ToReceiver {
     Offer {
         /// BLAKE3 of its content, by which it is to be compared. Without, size and time decide.
         hash: Option<[u8; HASH_BYTES]>,
-        /// They do not follow in any case: the sender only wants to know.
+        /// A dry run: the content does not follow in any case.
         asks_only: bool,
         /// The sender can leave out what an older version at the receiver has, if it is told of what that consists.
         takes_basis: bool,
@@ -45,14 +45,14 @@ pub enum ToReceiver {
     Copy {
         /// The first of them, counted from the start of the older version.
         start: u64,
-        /// Their number, bytes.
+        /// Number of bytes.
         len: u32,
     },
     /// The next hashes of the beginning that the receiver has, chaining values of subtrees of BLAKE3.
     Tree(Vec<[u8; HASH_BYTES]>),
     /// The data that follow are a part of that beginning.
     Again {
-        /// Its first byte, counted from the start of the file.
+        /// First byte, counted from the start of the file.
         start: u64,
     },
     /// The current file is complete.
@@ -66,7 +66,7 @@ pub enum ToReceiver {
     FileAbort(String),
     /// Number of links that follow the end frame.
     Links {
-        /// At least one, and at most [`LINKS_MAX`].
+        /// Number of links: at least one, and at most [`LINKS_MAX`].
         count: u32,
     },
     /// The next link.
@@ -125,7 +125,7 @@ impl ToReceiver {
         }
     }
 
-    /// From the type and body of one frame. `body` is emptied for `Data`, so that its memory moves along.
+    /// Decodes the type and body of one frame. `body` is emptied for `Data`, so that its memory moves along.
     ///
     /// # Errors
     /// Unknown types and malformed bodies.

@@ -42,7 +42,7 @@ pub enum ToSender {
     },
     /// The receiver ends the session.
     Refused(Failure),
-    /// Its abilities for this sender; [`Hello::partials`] frames [`ToSender::Partial`] follow.
+    /// The receiver's abilities for this sender; [`Hello::partials`] frames [`ToSender::Partial`] follow.
     Hello(Hello),
     /// A file of this sender of which the receiver has the beginning.
     Partial(Partial),
@@ -53,11 +53,11 @@ pub enum ToSender {
     },
     /// The next chunks of the older version of a file that was offered; it is wanted behind the last of them.
     Basis(Basis),
-    /// This was deleted, or would have been; or it stays, and why.
+    /// An entry was deleted, or would have been; or it stays, and why.
     Deleted {
         /// Reason why it could not be deleted; none if it was, or would be.
         failure: Option<FailureCode>,
-        /// Its name, as that of an entry.
+        /// The entry's name.
         name: Vec<u8>,
     },
     /// Every listing is done with; one [`ToSender::Deleted`] came before for each name told.
@@ -173,7 +173,7 @@ impl ToSender {
         }
     }
 
-    /// From the type and body of one frame.
+    /// Decodes the type and body of one frame.
     ///
     /// # Errors
     /// Unknown types and malformed bodies.

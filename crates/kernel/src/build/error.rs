@@ -1,4 +1,4 @@
-//! Why no kernel was built.
+//! Errors of a build.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub enum BuildError {
     /// It is not `6.12` or the like.
     #[error("{version:?} is no version of a kernel; write one like 6.12")]
     Version {
-        /// What was given.
+        /// The text given as a version.
         version: String,
     },
     /// User-mode Linux exists for this architecture alone.
@@ -20,7 +20,7 @@ pub enum BuildError {
         "a kernel that runs as a program can be built on x86-64 only, and this is {architecture}; use --platform sim"
     )]
     Architecture {
-        /// This machine's.
+        /// This machine's architecture.
         architecture: &'static str,
     },
     /// There is no package manager of Debian's kind.
@@ -42,13 +42,13 @@ pub enum BuildError {
     /// A compiler or its C library is not installed.
     #[error("cannot compile C here ({why}); run as root: apt-get install gcc libc6-dev make")]
     NoCompiler {
-        /// What is missing.
+        /// The missing programs, or the failure of a first compilation.
         why: String,
     },
     /// Packages cannot be had.
     #[error("cannot download {package}; check the network, and run apt-get update as root; the log is {}{}", log.display(), shown(output))]
     Download {
-        /// Which.
+        /// The package.
         package: String,
         /// The log's path.
         log: PathBuf,
@@ -76,9 +76,9 @@ pub enum BuildError {
     /// A tool failed.
     #[error("{what} failed ({status}); the whole log is {}{}", log.display(), shown(output))]
     Failed {
-        /// What it did.
+        /// The tool's task.
         what: String,
-        /// How it ended.
+        /// Its end, in words.
         status: String,
         /// The log's path.
         log: PathBuf,
@@ -90,20 +90,20 @@ pub enum BuildError {
         "the package {package} has no archive of a kernel's source in /usr/src; build another version, or report this"
     )]
     NoSource {
-        /// Which.
+        /// The package.
         package: String,
     },
     /// The file system.
     #[error("cannot {what} {} ({error}); check its permissions, or set XDG_CACHE_HOME", path.display())]
     Io {
-        /// What was tried, as `write`.
+        /// The operation, as `write`.
         what: &'static str,
-        /// With this.
+        /// The file or directory.
         path: PathBuf,
         /// The system's reason.
         error: io::Error,
     },
-    /// What was built is none, or the cache cannot be used.
+    /// The result is no usable kernel, or the cache cannot be used.
     #[error(transparent)]
     Kernel(#[from] KernelError),
     /// The caller stopped it.

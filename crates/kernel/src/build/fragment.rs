@@ -1,4 +1,4 @@
-//! What is asked of a kernel's configuration, and whether it was granted.
+//! Options that a kernel's configuration must have, and the check that it has them.
 
 /// The options of `fragment.config`, in the program: an installed one has no file beside it.
 pub const FRAGMENT: &str = include_str!("fragment.config");

@@ -33,7 +33,7 @@ use crate::limits::{BUILD_BYTES_MIN, STOP_POLL};
 /// The version that is built unless another is asked for.
 pub const DEFAULT_VERSION: &str = "6.12";
 
-/// Of the way in which kernels are built here: another number makes another kernel of the same source and options.
+/// Version of the way in which kernels are built here: another number makes another kernel of the same source and options.
 const RECIPE: u32 = 1;
 
 /// Hex digits of a build's hash.
@@ -73,12 +73,12 @@ pub enum Step {
     Check,
 }
 
-/// How far a build is.
+/// Progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// A step begins.
     Began(Step),
-    /// So many files have been compiled since [`Step::Compile`] began; there are about 700.
+    /// Files compiled since [`Step::Compile`] began; there are about 700.
     Compiled(usize),
     /// A step has ended.
     Ended(Step, Duration),
@@ -87,16 +87,16 @@ pub enum Progress {
 /// Is told how far a build is, from several threads.
 pub type Tell = Arc<dyn Fn(Progress) + Send + Sync>;
 
-/// What is to be built.
+/// A build to be run.
 #[derive(Clone, Debug)]
 pub struct Build<'host> {
     /// The series, as `6.12`: a version of the package `linux-source-…`.
     pub version: &'host str,
     /// Compilers at a time.
     pub jobs: NonZeroUsize,
-    /// Whether the source stays beside the kernel, as `source/` (about 0.7 GB). A kernel which is there already gets none.
+    /// Keeps the source beside the kernel, as `source/` (about 0.7 GB). A kernel that is in the cache already gets none.
     pub keeps_source: bool,
-    /// Where it goes.
+    /// The cache that gets the kernel.
     pub cache: &'host Cache,
 }
 
@@ -105,22 +105,22 @@ pub struct Build<'host> {
 pub struct Built {
     /// The kernel.
     pub kernel: Kernel,
-    /// How it was built.
+    /// The record of its build.
     pub info: BuildInfo,
-    /// Whether that was now.
+    /// True if this call built it; false if it was in the cache.
     pub is_new: bool,
     /// Its source, if it was kept.
     pub source: Option<PathBuf>,
 }
 
-/// Whether it is one like `6.12`.
+/// True for a version like `6.12`.
 fn is_version(version: &str) -> bool {
     let parts: Vec<_> = version.split('.').collect();
     let is_number = |part: &&str| (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
     (2..=3).contains(&parts.len()) && parts.iter().all(is_number)
 }
 
-/// Of all that decides what is built, except the compiler.
+/// Hash of all that decides the result, except the compiler.
 fn hash(package: &SourcePackage) -> String {
     let text = format!("{RECIPE}\n{}={}\n{}", package.name, package.version, options(FRAGMENT).join("\n"));
     blake3::hash(text.as_bytes()).to_hex()[..HASH_DIGITS].to_owned()
@@ -139,7 +139,7 @@ fn scratch(cache: &Path, hash: &str) -> Result<TempDir, BuildError> {
     tempfile::Builder::new().prefix(&prefix).tempdir_in(cache).map_err(BuildError::io("write in", cache))
 }
 
-/// Or the program would have in it who built it, when and where: the same compiler makes the same program.
+/// Variables that keep builder, host and time out of the program: the same compiler makes the same program.
 const REPRODUCIBLE: [(&str, &str); 4] = [
     ("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 1970"),
     ("KBUILD_BUILD_USER", "dfcp"),
@@ -147,7 +147,7 @@ const REPRODUCIBLE: [(&str, &str); 4] = [
     ("KBUILD_BUILD_VERSION", "1"),
 ];
 
-/// Whether `make` says by this line what it does: `  CC      kernel/fork.o`.
+/// True for a line by which `make` names a step: `  CC      kernel/fork.o`.
 fn is_progress(line: &str) -> bool {
     line.strip_prefix("  ").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
 }
@@ -220,7 +220,7 @@ impl Build<'_> {
             return Err(BuildError::Path { path: cache.to_owned() });
         }
         fs::create_dir_all(cache).map_err(BuildError::io("make", cache))?;
-        // Of what comes before the lock there is little to log.
+        // Steps before the lock print little to the log.
         let log = cache.join(format!("build-{}.log", self.version));
         let runner =
             Runner { scratch: None, log: log.clone(), kept_log: log.clone(), path, variables: Vec::new(), stop };

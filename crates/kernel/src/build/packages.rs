@@ -24,11 +24,11 @@ pub(super) struct SourcePackage {
     pub name: String,
     /// As `6.12.117-1~deb12u1`.
     pub version: String,
-    /// Whether just this version is installed.
+    /// True if exactly this version is installed.
     pub is_installed: bool,
 }
 
-/// Whether this machine has Debian's package manager.
+/// Checks that this machine has Debian's package manager.
 pub(super) fn check(runner: &Runner<'_>) -> Result<(), BuildError> {
     let missing = NEEDED.into_iter().find(|program| find(program, &runner.path).is_none());
     missing.map_or(Ok(()), |missing| Err(BuildError::NotDebian { missing }))
@@ -50,7 +50,7 @@ pub(super) fn source(runner: &Runner<'_>, version: &str) -> Result<SourcePackage
     Err(BuildError::UnknownPackage { version: version.to_owned(), known: versions(&names) })
 }
 
-/// What `apt-cache policy` says of one package.
+/// The versions in an output of `apt-cache policy` for one package.
 fn policy(output: &str) -> Option<Policy> {
     let value = |key: &str| {
         let value = output.lines().find_map(|line| line.trim().strip_prefix(key))?.trim();

@@ -11,15 +11,15 @@ use super::error::BuildError;
 use crate::console::{last_lines, readable};
 use crate::process::{Ending, Supervised};
 
-/// What the tools of one build have in common.
+/// Settings that the tools of one build share.
 pub(super) struct Runner<'build> {
-    /// Where all happens. It is removed if this program is killed.
+    /// The working directory of the build. It is removed if this program is killed.
     pub scratch: Option<&'build Path>,
-    /// Their outputs.
+    /// The tools' outputs.
     pub log: PathBuf,
-    /// Where the log is after a failure.
+    /// The log's path after a failure.
     pub kept_log: PathBuf,
-    /// Where they look for programs.
+    /// The tools' `PATH`.
     pub path: OsString,
     /// Variables which they get besides.
     pub variables: Vec<(&'static str, OsString)>,
@@ -29,9 +29,9 @@ pub(super) struct Runner<'build> {
 
 /// A tool which has ended.
 pub(super) struct Outcome {
-    /// Whether it has done its work.
+    /// True if the tool did its work.
     pub is_success: bool,
-    /// How it ended, in words.
+    /// Its end, in words.
     pub status: String,
     /// The last 64 KiB of what it printed.
     pub output: String,

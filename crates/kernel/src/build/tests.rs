@@ -51,14 +51,14 @@ impl Machine {
         build.run_with(self.path(":/usr/bin:/bin"), &AtomicBool::new(false), &nobody())
     }
 
-    /// Why nothing was built. Only the log and the lock are left then.
+    /// The error of a build that fails and leaves only its log and lock.
     fn refused(&self) -> String {
         let error = self.build().unwrap_err().to_string();
         assert_eq!(self.left(), Vec::<String>::new(), "{error}");
         error
     }
 
-    /// What is in the cache, besides logs and locks.
+    /// Names in the cache, except logs and locks.
     fn left(&self) -> Vec<String> {
         let names =
             fs::read_dir(self.cache.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -8,7 +8,7 @@ use super::error::BuildError;
 use super::packages;
 use super::runner::{Runner, find};
 
-/// What must be installed: it is too much to fetch for each build.
+/// Programs that must be installed: they are too large to fetch for each build.
 const INSTALLED: [&str; 2] = ["gcc", "make"];
 
 /// Other programs which a build runs, and their packages. Without modules and signatures neither libelf nor libssl is used.
@@ -18,10 +18,10 @@ const FETCHED: [(&str, &str); 5] =
 /// A program which needs the C library's headers, and those which user-mode Linux is made of.
 const PROBE: &str = "#include <stdio.h>\n#include <sys/ptrace.h>\nint main(void) { return puts(\"\") < 0; }\n";
 
-/// Whether there is a compiler; its name of itself.
+/// The compiler's name and version, after a trial compilation.
 ///
 /// # Errors
-/// There is none which works, or no `make`.
+/// No compiler works, or `make` is missing.
 pub(super) fn compiler(runner: &Runner<'_>, scratch: &Path) -> Result<String, BuildError> {
     let missing: Vec<_> = INSTALLED.into_iter().filter(|program| find(program, &runner.path).is_none()).collect();
     if !missing.is_empty() {

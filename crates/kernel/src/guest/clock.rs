@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Instant;
 
 thread_local! {
-    /// What the system's clock said since this thread last waited.
+    /// The system clock's reading since this thread last waited.
     static INSTANT: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 

@@ -12,7 +12,7 @@ use super::clock::instant;
 use super::network::Network;
 use super::tuning;
 
-/// What setting up the flows may take of the run's time: microseconds, unless something is waited for.
+/// Part of the run's time that setting up the flows may take: microseconds are usual, more only if something waits.
 const SET_UP_NS_MAX: u64 = 10_000_000;
 
 /// Makes a run of `scenario`.
@@ -81,10 +81,10 @@ impl<'run> Run<'run> {
     }
 
     /// Lets the time of the scenario pass in steps of `step_ns` up to `end_ns`, or until every flow has a size and is at its end.
-    /// `each` is called at time 0 and after every step, which a change of the scenario may cut short. Returns when it ended.
+    /// `each` is called at time 0 and after every step, which a change of the scenario may cut short. Returns the time of the end, ns.
     ///
     /// # Errors
-    /// What `each` returns, or one sentence about a change which the kernel refuses.
+    /// An error of `each`, or one sentence about a change that the kernel refuses.
     pub(super) async fn drive(
         &mut self,
         step_ns: u64,
@@ -170,7 +170,7 @@ impl<'run> Run<'run> {
         Ok(flows)
     }
 
-    /// What the host of a flow's sender counts of TCP; `None` if something else carries the flow.
+    /// TCP's counters at the host of a flow's sender; `None` if something else carries the flow.
     pub(super) fn tcp_counters(&self, flow: usize) -> Result<Option<TcpCounters>, String> {
         if !self.scenario.flows[flow].transport.kind.is_tcp() {
             return Ok(None);

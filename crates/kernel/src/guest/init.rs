@@ -10,13 +10,13 @@ use nix::sys::reboot::{RebootMode, reboot};
 use nix::unistd::{getpid, sync};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Where the host's directory of the job is.
+/// The host's directory of the job, as mounted in the guest.
 pub const JOB_DIR: &str = "/run/job";
 
-/// Until the kernel has passed some ticks of 10 ms its timers are as coarse as these; virtual time is free.
+/// Wait at the start: until the kernel has passed some ticks of 10 ms, its timers are as coarse as these. Virtual time is free.
 const TIMERS_START: Duration = Duration::from_millis(100);
 
-/// Why init could not do its work.
+/// Errors of init.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InitError {
@@ -30,9 +30,9 @@ pub enum InitError {
     Mount {
         /// The file system.
         kind: &'static str,
-        /// Where.
+        /// The mount point.
         at: &'static str,
-        /// Why not.
+        /// The system's reason.
         error: io::Error,
     },
 }
@@ -60,7 +60,7 @@ pub fn run<E: std::fmt::Display>(shared: &Path, job: impl FnOnce() -> Result<(),
     power_off()
 }
 
-/// Until the kernel has gathered randomness, who asks for some is held up; on 6.1 for 2.5 s, which would be a run's.
+/// Gathers randomness: until then, processes that need some are held up; on 6.1 for 2.5 s, which would be part of the run.
 fn gather_randomness() -> io::Result<()> {
     getrandom(&mut [0; 1], GetRandomFlags::empty())?;
     Ok(())

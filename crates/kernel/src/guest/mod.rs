@@ -1,4 +1,4 @@
-//! What runs inside: this program, as the first process of a kernel in virtual time.
+//! Inside of a guest: this program, as the first process of a kernel in virtual time.
 
 mod clock;
 mod execute;

@@ -1,4 +1,4 @@
-//! What the kernel's TCP is told by its settings: windows, thresholds, buffers.
+//! Settings of the kernel's TCP: windows, thresholds, buffers.
 
 use std::fs;
 
@@ -49,7 +49,7 @@ pub(super) fn apply(network: &mut Network, layout: &Layout, scenario: &Scenario)
     }
 }
 
-/// What is not the kernel's default goes with the routes.
+/// Gives the routes an initial window that is not the kernel's default.
 fn metrics(network: &mut Network, (sender, receiver): (Node, Node), config: &tcp::Config) -> Result<(), String> {
     let segments = config.initial_window_segments;
     if segments == tcp::Config::modern(config.congestion).initial_window_segments {

@@ -1,4 +1,4 @@
-//! Which of the host's CPUs a guest runs on.
+//! The choice of a host CPU for each guest.
 //!
 //! A guest has one processor, but user-mode Linux and the processes in it are several of the host's, which wake each other with every
 //! system call. On one CPU such a call takes 14 µs, and across two 62 µs (`docs/decisions/0023-kernel-platform.md`).
@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// How many guests of this program run on each CPU.
+/// Guests of this program on each CPU.
 static GUESTS: Mutex<[u32; CpuSet::MAX_CPU]> = Mutex::new([0; CpuSet::MAX_CPU]);
 
 fn guests() -> MutexGuard<'static, [u32; CpuSet::MAX_CPU]> {

@@ -1,4 +1,4 @@
-//! Where a guest's memory and its other files are.
+//! The place of a guest's memory and its other files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

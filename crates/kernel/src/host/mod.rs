@@ -18,16 +18,16 @@ use crate::kernel::Kernel;
 use crate::limits::{COMMAND_LINE_BYTES_MAX, INIT_ARGUMENTS_MAX};
 use crate::process::{Ending, Supervised};
 
-/// What a kernel says before it gives up.
+/// A kernel's words before it gives up.
 const PANIC_MARK: &str = "Kernel panic - not syncing: ";
 
-/// What a kernel says when the host refuses to map another of its pages (ENOMEM).
+/// A kernel's words when the host refuses to map another of its pages (ENOMEM).
 const NO_MAPPING_MARK: &str = "Error flushing stub syscalls: 12";
 
-/// Where the host says how many mappings a process may have.
+/// The host's file with the most mappings that a process may have.
 const MAPPINGS_MAX: &str = "/proc/sys/vm/max_map_count";
 
-/// How many mappings a process of this host may have. Nearly every page of a guest's process is one.
+/// The most mappings that a process of this host may have. Nearly every page of a guest's process is one.
 pub(crate) fn mappings_max() -> Option<u64> {
     std::fs::read_to_string(MAPPINGS_MAX).ok()?.trim().parse().ok()
 }
@@ -40,7 +40,7 @@ pub(crate) fn mappings_max() -> Option<u64> {
 pub struct Guest<'host> {
     /// Its kernel.
     pub kernel: &'host Kernel,
-    /// What becomes its init: a program or script of the host.
+    /// The guest's init: a program or script of the host.
     pub program: &'host Path,
     /// Arguments of init. None of them may be `--`, or have a quotation mark or a control character in it.
     pub arguments: Vec<String>,
@@ -48,9 +48,9 @@ pub struct Guest<'host> {
     pub environment: Vec<(String, String)>,
     /// Its memory, MiB. The host provides what is used of it.
     pub memory_mib: u32,
-    /// How long it may take, on the host's clock.
+    /// Longest run, on the host's clock.
     pub limit: Duration,
-    /// Who hears its console while it runs, if somebody does.
+    /// A callback for the lines of its console while it runs.
     pub listener: Option<Listener>,
 }
 
@@ -59,7 +59,7 @@ pub struct Guest<'host> {
 pub struct Ended {
     /// The last 64 KiB of its console.
     pub console: String,
-    /// How long it took, on the host's clock.
+    /// Duration of the run, on the host's clock.
     pub wall: Duration,
 }
 
@@ -80,7 +80,7 @@ pub enum GuestError {
          characters, or a lone --; rename it"
     )]
     Unspeakable {
-        /// Which word.
+        /// The role of the word, as `an argument of init`.
         what: &'static str,
         /// The word.
         text: String,
@@ -109,7 +109,7 @@ pub enum GuestError {
         "no place for the {memory_mib} MiB of a guest's memory ({tried}); free some, or set TMPDIR to a directory which has room"
     )]
     NoMemory {
-        /// What it needs, MiB.
+        /// Its memory, MiB.
         memory_mib: u32,
         /// Each place and what is wrong with it.
         tried: String,
@@ -129,7 +129,7 @@ pub enum GuestError {
         last_words(console)
     )]
     TimedOut {
-        /// How long it ran, on the host's clock.
+        /// Duration of the run, on the host's clock.
         wall: Duration,
         /// Its console.
         console: String,
@@ -137,7 +137,7 @@ pub enum GuestError {
     /// The caller stopped it.
     #[error("the guest was stopped after {:.1} s, as asked for", wall.as_secs_f64())]
     Stopped {
-        /// How long it ran, on the host's clock.
+        /// Duration of the run, on the host's clock.
         wall: Duration,
         /// Its console.
         console: String,
@@ -159,7 +159,7 @@ pub enum GuestError {
          sysctl -w vm.max_map_count=1048576"
     )]
     TooFewMappings {
-        /// How many it permits.
+        /// The host's `vm.max_map_count`.
         limit: u64,
     },
     /// Its program failed before or after the kernel ran.
@@ -168,7 +168,7 @@ pub enum GuestError {
         last_words(console)
     )]
     Failed {
-        /// How.
+        /// The program's exit status.
         status: ExitStatus,
         /// Its console.
         console: String,
@@ -227,7 +227,7 @@ impl Guest<'_> {
     }
 }
 
-/// What the kernel gave up for.
+/// The reason that a panicking kernel printed.
 fn panic_line(console: &str) -> Option<&str> {
     let (_, after) = console.split_once(PANIC_MARK)?;
     after.lines().next().map(str::trim)

@@ -180,7 +180,7 @@ fn a_guest_gets_its_words_and_an_hour_takes_a_moment_and_the_host_is_read_only()
 #[test]
 fn a_guest_for_which_the_host_has_too_few_mappings_says_what_to_do() {
     let Some(kernel) = kernel() else { return };
-    // What a kernel prints then, before it kills the process: here init says it itself.
+    // A kernel prints this before it kills the process: here init prints it itself.
     let init = Init::new("echo 'userspace - Error flushing stub syscalls: 12'; exit 3");
     let error = guest(&kernel, &init.path).run().unwrap_err();
     let GuestError::TooFewMappings { limit } = error else { panic!("{error}") };

@@ -11,13 +11,13 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 pub(crate) const HEADERS_BYTES: usize = 28;
 /// Holds every burst of the checks.
 const BUFFER_BYTES: usize = 64 << 20;
-/// After this long nothing comes any more.
+/// Silence after which nothing more is expected.
 const SILENCE: Duration = Duration::from_secs(20);
 
 /// A packet which came.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Arrival {
-    /// Since the sender was started.
+    /// Time since the sender was started.
     pub(crate) after: Duration,
     /// Its number.
     pub(crate) number: u32,
@@ -48,7 +48,7 @@ impl Pair {
         self.sender.send(&payload).unwrap();
     }
 
-    /// What comes, until nothing does for a long time; times are those since `start`.
+    /// All arrivals until a long silence; times are since `start`.
     pub(crate) fn receive(&self, start: Instant) -> Vec<Arrival> {
         let mut buffer = vec![0; 1 << 16];
         let mut arrivals = Vec::new();

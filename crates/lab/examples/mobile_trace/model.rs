@@ -16,11 +16,11 @@ pub(crate) struct Model {
     pub(crate) seconds: u32,
     /// Mean rate, Mbit/s.
     pub(crate) mean_mbps: f64,
-    /// Between which rates it stays, Mbit/s.
+    /// Range of its rate, Mbit/s.
     pub(crate) within_mbps: (f64, f64),
     /// Standard deviation of the slow process over the mean, and its correlation time, ms.
     pub(crate) slow: (f64, f64),
-    /// The same of the fast one.
+    /// Standard deviation of the fast process over the mean, and its correlation time, ms.
     pub(crate) fast: (f64, f64),
     /// Mean number of 1 ms intervals for each in which the user is served.
     pub(crate) served_one_in: u32,
@@ -43,7 +43,7 @@ pub(crate) const SHIPPED_SEED: u64 = 1;
 struct Draw(u64);
 
 impl Draw {
-    /// From 0 to 1, 1 excluded.
+    /// A draw from 0 to 1, 1 excluded.
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -52,7 +52,7 @@ impl Draw {
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Of the mean 0 and the standard deviation 1.
+    /// A draw of mean 0 and standard deviation 1.
     fn noise(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }

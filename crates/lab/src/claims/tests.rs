@@ -345,7 +345,7 @@ fn flows_apart_by_chance_or_without_anything_are_not_unequal() {
     use Verdict::{Differs, Reproduced};
     let unequal = "kind = \"unequal\"\ntolerance = 0.1";
     assert_eq!(of_runs(unequal, [[6.0, 4.0], [6.1, 4.0]], [[0.0; 2]; 2]), Reproduced);
-    // Whichever is ahead, the other one gets less each time.
+    // One of them gets less in each run; it need not be the same one.
     assert_eq!(of_runs(unequal, [[6.0, 4.0], [4.0, 6.1]], [[0.0; 2]; 2]), Reproduced);
     assert_eq!(of_runs(unequal, [[6.0, 4.0], [5.0, 5.0]], [[0.0; 2]; 2]), Differs);
     assert_eq!(of_runs(unequal, [[5.0, 5.0], [5.0, 5.0]], [[0.0; 2]; 2]), Differs);

@@ -11,10 +11,10 @@ use crate::table::Table;
 /// A fifth of the runs is left out in each turn: of five runs each once.
 const TURNS: usize = 5;
 
-/// Of fewer runs than these none is left out: of two one would be left, of which no deviation is known.
+/// Least runs of which one may be left out: of two, one would remain, without a deviation.
 const RUNS_MIN: usize = 3;
 
-/// Without a part of the runs a claim has another verdict.
+/// A part of the runs without which a claim has another verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// The first of the runs that were left out, in the order of the records, from 1; every fifth one after it was left out, too.

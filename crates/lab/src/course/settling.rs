@@ -18,7 +18,7 @@ struct Carried {
     could_bytes: f64,
 }
 
-/// Since when a bottleneck is used: the first window, of the longest round trip, in which it delivers 90 % of what it can.
+/// Time from which a bottleneck is used: the first window, of the longest round trip, in which it delivers 90 % of what it can.
 #[derive(Clone, Debug)]
 pub(super) struct Settling {
     window_ticks: usize,
@@ -27,7 +27,7 @@ pub(super) struct Settling {
     could_bytes: f64,
     /// Changes to come, ns; the last is first.
     changes_ns: Vec<u64>,
-    /// Of the last change, if it has not been made up for yet.
+    /// Time of the last change, if it has not been made up for yet.
     changed_ns: Option<u64>,
     longest_ns: Option<u64>,
     /// Start of the first window.

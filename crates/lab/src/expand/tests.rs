@@ -67,7 +67,7 @@ fn a_series_has_runs_of_its_own_number_in_the_full_form() {
     assert_eq!([count(Choice::default(), "DFCP"), count(Choice::default(), "CUBIC")], [6 * 3, 6 * 5]);
     assert_eq!([count(quick, "DFCP"), count(quick, "CUBIC")], [2, 2]);
     assert_eq!(count(Choice { form: Form::Full, seeds: Some(2) }, "CUBIC"), 6 * 2);
-    // Those which both have are the same runs.
+    // Seeds that both have give the same runs.
     let (own, others) = (expand(&source, Choice::default()).unwrap(), runs(Choice::default()));
     assert!(others.iter().all(|run| own.contains(run)));
 }

@@ -205,7 +205,7 @@ impl From<Kind> for Carrier {
 /// Memory at each end of a DFCP flow, bytes: it never limits, and counted content takes none of it.
 const DFCP_MEMORY_BYTES: u64 = 1 << 30;
 
-/// The same where symbols are coded: what 1 Gbit/s needs over 500 ms. An application fills it at once.
+/// Default memory where symbols are coded: the need of 1 Gbit/s over 500 ms. An application fills it at once.
 const DFCP_CODED_MEMORY_BYTES: u64 = 64 << 20;
 
 /// Ticks of a kernel's clock per second: what Linux has on one machine or another.
@@ -277,7 +277,7 @@ impl Carrier {
         Err(format!("the transport {:?} has no option `{name}`; remove it", self.name()))
     }
 
-    /// The same of a model of messages.
+    /// The transport of a model of messages.
     ///
     /// # Errors
     /// One sentence: it has no such option, or is no such model.

@@ -55,19 +55,19 @@ pub struct Claim {
     /// `monotone`: whether it falls instead of rising.
     #[serde(default)]
     pub falls: bool,
-    /// From when to when, s; absent: after the warm-up. Of metrics that are made of bins.
+    /// Begin and end of the time that counts, s; absent: after the warm-up. Of metrics that are made of bins.
     pub window_s: Option<(f64, f64)>,
-    /// In bins of which width, a multiple of the plan's; absent: in those.
+    /// Width of the bins, a multiple of the plan's; absent: the plan's.
     pub bin_s: Option<f64>,
-    /// Why it is not reproduced, if that is known, and by how much. Otherwise a failure means that the result differs.
+    /// The known reason for a difference, and its size. Without one, a failure means that the result differs.
     pub because: Option<Because>,
-    /// On which platform its series ran; no plan says so. Absent: on the simulator.
+    /// Platform of its series; no plan has this. Absent: the simulator.
     #[serde(skip)]
     pub platform: Option<String>,
 }
 
 impl Claim {
-    /// Through what it looks at runs.
+    /// The part and the bins of a run that it judges.
     pub(crate) fn lens(&self) -> Lens {
         Lens { window_s: self.window_s, bin_s: self.bin_s }
     }
@@ -125,9 +125,9 @@ pub enum ClaimKind {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum FlowName {
-    /// By its place, counted from 1.
+    /// The flow's place, counted from 1.
     Number(usize),
-    /// By its label.
+    /// The flow's label.
     Label(String),
 }
 
@@ -146,7 +146,7 @@ impl fmt::Display for FlowName {
 pub enum Where {
     /// These.
     Any(Vec<toml::Value>),
-    /// From `min` to `max`.
+    /// The range from `min` to `max`.
     Range(Range),
     /// This.
     Is(toml::Value),

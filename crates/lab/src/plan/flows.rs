@@ -45,9 +45,9 @@ pub struct Flows {
     pub estimate: Option<EstimateTable>,
     /// Bottlenecks crossed, first and last, counted from 1. Default: all.
     pub over: Option<(usize, usize)>,
-    /// Of a graph: the sender's node.
+    /// The sender's node in a graph.
     pub from: Option<String>,
-    /// Of a graph: the receiver's node.
+    /// The receiver's node in a graph.
     pub to: Option<String>,
     /// Their transport, instead of the series's.
     #[serde(default, deserialize_with = "transport::perhaps_named")]
@@ -73,7 +73,7 @@ pub struct Ends {
     /// Receiver's memory for blocks which are not read, KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_memory_kib: Option<u64>,
-    /// By how many millionths the receiver's clock is faster than it should be; slower if negative.
+    /// Drift of the receiver's clock, millionths: faster if positive, slower if negative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_ppm: Option<i32>,
     /// Interval of the batches in which packets arrive at the receiver, ms, as from an interface which coalesces.
@@ -129,9 +129,9 @@ impl Default for Flows {
 pub struct MessagesTable {
     /// Bytes of each.
     pub bytes: u32,
-    /// From one to the next.
+    /// Interval of messages, ms.
     pub every_ms: f64,
-    /// From handing over until a message is worth nothing.
+    /// Time from handing over until a message is worth nothing, ms.
     pub deadline_ms: f64,
     /// Share that should come in time, percent; DFCP alone takes it as an order. Default 99.9.
     #[serde(default = "target_percent")]
@@ -156,7 +156,7 @@ pub struct WebTable {
     pub connections: u32,
     /// Bytes of a connection, on average.
     pub connection_bytes: u64,
-    /// From one page to the next, on average.
+    /// Mean time from one page to the next, s.
     pub page_every_s: f64,
 }
 
@@ -164,7 +164,7 @@ pub struct WebTable {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EstimateTable {
-    /// From one test packet to the next. Default 100.
+    /// Interval of test packets, ms. Default 100.
     pub probe_every_ms: Option<f64>,
     /// The queueing delay from which the queue counts as busy. Default 20, or the interval if that is less.
     pub threshold_ms: Option<f64>,

@@ -16,7 +16,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Of a value in a plan.
+    /// The level of a value in a plan.
     #[must_use]
     pub fn of(value: &Value) -> Self {
         match as_number(value) {

@@ -162,11 +162,11 @@ pub struct Change {
     /// Number of the bottleneck, from 1, the default.
     #[serde(default = "first")]
     pub bottleneck: usize,
-    /// From then on, Mbit/s.
+    /// Rate from then on, Mbit/s.
     pub rate_mbps: Option<f64>,
-    /// From then on: one-way delay, ms.
+    /// One-way delay from then on, ms.
     pub delay_ms: Option<f64>,
-    /// From then on: independent loss.
+    /// Independent loss from then on.
     pub loss: Option<f64>,
 }
 

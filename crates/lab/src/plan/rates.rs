@@ -24,7 +24,7 @@ pub struct Rates {
     /// Direction. Default: up, in data's direction.
     #[serde(default)]
     pub way: Way,
-    /// For so long, ms, the rate is the mean of what the trace lets through meanwhile. Default 20.
+    /// Width of the bins over which the trace's rate is a mean, ms. Default 20.
     pub bin_ms: Option<f64>,
     /// Trace in the file; `None` until it is read.
     #[serde(skip)]
@@ -54,7 +54,7 @@ fn first() -> usize {
     1
 }
 
-/// Why a trace cannot be used.
+/// A trace cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// It cannot be read.

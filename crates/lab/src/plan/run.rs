@@ -14,7 +14,7 @@ pub struct RunTable {
     /// Seconds at the start which goodput leaves out.
     #[serde(default = "warm_up_s")]
     pub warm_up_s: f64,
-    /// The same in round trips of the slowest flow, where that is longer.
+    /// Warm-up in round trips of the slowest flow, where that is longer.
     #[serde(default)]
     pub warm_up_rtts: f64,
     /// Runs of every point.
@@ -65,11 +65,11 @@ fn seeds() -> u32 {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shorter {
-    /// Instead of the run's.
+    /// Duration instead of the run's, s.
     pub duration_s: Option<f64>,
-    /// Instead of the run's.
+    /// Warm-up instead of the run's, s.
     pub warm_up_s: Option<f64>,
-    /// Instead of the run's.
+    /// Number of seeds instead of the run's.
     pub seeds: Option<u32>,
     /// Parameters by name.
     #[serde(default)]

@@ -48,22 +48,22 @@ pub struct Topology {
     pub ce_threshold_us: Option<f64>,
     /// Packets which may wait. Default 10 000, large enough not to limit.
     pub buffer_packets: Option<usize>,
-    /// The same in bandwidth-delay products of the longest round trip through it.
+    /// The buffer in bandwidth-delay products of the longest round trip through it.
     pub buffer_bdp: Option<f64>,
     /// A buffer given in bandwidth-delay products has this many packets at least.
     pub buffer_least_packets: Option<usize>,
     /// Other impairments of bottlenecks.
     #[serde(default)]
     pub impairments: Impairments,
-    /// Of a parking lot, from left to right.
+    /// Links of a parking lot, from left to right.
     #[serde(default)]
     pub bottlenecks: Vec<Spanned<Bottleneck>>,
-    /// Of a graph; each goes both ways, but two which connect the same nodes in opposite directions, of which each goes its own.
+    /// Links of a graph. Each goes both ways, except two that connect the same nodes in opposite directions: each of these goes its own.
     #[serde(default)]
     pub links: Vec<Spanned<GraphLink>>,
-    /// Of the shape `random`: what is drawn from.
+    /// Distributions that the shape `random` is drawn from.
     pub random: Option<Random>,
-    /// Of the shape `random`: which draw.
+    /// Number of the draw of the shape `random`.
     #[serde(default)]
     pub scenario: u64,
 }
@@ -151,7 +151,7 @@ pub struct Bottleneck {
     pub ce_threshold_us: Option<f64>,
     /// Packets which may wait.
     pub buffer_packets: Option<usize>,
-    /// The same in bandwidth-delay products.
+    /// The buffer in bandwidth-delay products.
     pub buffer_bdp: Option<f64>,
 }
 
@@ -161,7 +161,7 @@ pub struct Bottleneck {
 pub struct GraphLink {
     /// A node's name.
     pub from: String,
-    /// Another's.
+    /// The other node.
     pub to: String,
     /// The rest as for a bottleneck.
     #[serde(default)]

@@ -23,7 +23,7 @@ pub(super) fn badge(verdict: &Verdict) -> String {
     format!("<span class=\"verdict {class}\"><span aria-hidden=\"true\">{sign}</span> {word}</span>")
 }
 
-/// Why a claim cannot be reproduced, if that is the verdict.
+/// The reason a claim cannot be reproduced, if that is the verdict.
 pub(super) fn reason(verdict: &Verdict) -> String {
     match verdict {
         Verdict::NotReproducible(reason) if !reason.is_empty() => {

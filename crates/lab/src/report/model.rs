@@ -19,7 +19,7 @@ pub struct Report {
     pub platform: String,
     /// Form of the plans.
     pub form: Form,
-    /// In the order in which they are to be shown.
+    /// Figures, in the order in which they are shown.
     pub figures: Vec<Figure>,
     /// Wall-clock time of all runs, in seconds. Not shown unless it is finite and positive.
     pub wall_s: f64,
@@ -100,7 +100,7 @@ pub struct Panel {
 pub struct Series {
     /// Name in the legend. Series of one figure with the same label and role look the same and share an entry.
     pub label: String,
-    /// In any order; curves are drawn by ascending `x`. A point whose `y` is not finite interrupts the curve.
+    /// Points in any order; curves are drawn by ascending `x`. A point whose `y` is not finite interrupts the curve.
     pub points: Vec<Point>,
     /// Chooses the colour, so that it means the same in every figure.
     pub role: Role,
@@ -173,13 +173,13 @@ pub enum Verdict {
 /// Numbers of claims by verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Of [`Verdict::Reproduced`].
+    /// Number of [`Verdict::Reproduced`].
     pub reproduced: usize,
-    /// Of [`Verdict::Differs`].
+    /// Number of [`Verdict::Differs`].
     pub differs: usize,
-    /// Of [`Verdict::NotReproducible`].
+    /// Number of [`Verdict::NotReproducible`].
     pub not_reproducible: usize,
-    /// Of [`Verdict::NotRun`].
+    /// Number of [`Verdict::NotRun`].
     pub not_run: usize,
 }
 
@@ -194,7 +194,7 @@ impl Report {
         Counts::of(self.claims())
     }
 
-    /// The same of the claims of one kind.
+    /// Counts of the claims of one kind.
     pub fn counts_of(&self, tag: Tag) -> Counts {
         Counts::of(self.claims().filter(|claim| claim.tag == tag))
     }
@@ -249,7 +249,7 @@ impl Axis {
         Self { scale: Scale::Categories(names), ..Self::linear(label, "") }
     }
 
-    /// The same axis, reaching at least from `low` to `high`.
+    /// The axis, reaching at least from `low` to `high`.
     #[must_use]
     pub fn reaching(self, low: f64, high: f64) -> Self {
         Self { reach: Some((low, high)), ..self }
@@ -309,7 +309,7 @@ impl Tag {
 }
 
 impl Counts {
-    /// Of all claims.
+    /// Number of all claims.
     pub const fn total(&self) -> usize {
         self.reproduced + self.differs + self.not_reproducible + self.not_run
     }

@@ -19,7 +19,7 @@ pub(super) enum Shape {
     Circle,
     Square,
     Triangle,
-    /// On its point, and always filled: an open one marks zero on a logarithmic axis.
+    /// A triangle on its point, always filled: an open one marks zero on a logarithmic axis.
     Wedge,
     Diamond,
     Star,

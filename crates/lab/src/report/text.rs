@@ -92,7 +92,7 @@ fn exponent_of(number: f64) -> i32 {
     text.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
 }
 
-/// With `decimals`, a true minus sign and, from five digits on, groups of three kept together by narrow spaces.
+/// A number with `decimals`, a true minus sign and, from five digits on, groups of three kept together by narrow spaces.
 fn plain(number: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", number.abs());
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));

@@ -1,4 +1,4 @@
-//! From a scenario to a simulation.
+//! Builds a simulation of a scenario.
 
 use dfcp_sim::{Edge, FlowConfig, FlowId, LinkId, Network, Node, Observer, Simulation};
 use dfcp_time::Time;
@@ -9,11 +9,11 @@ use super::{FlowSpec, Layout, Scenario};
 /// Simulation of a scenario: its flows in their order, and its links in data's direction and back.
 #[derive(Clone, Debug)]
 pub struct Built {
-    /// One for each of the scenario's.
+    /// Flows, one for each of the scenario's.
     pub flows: Vec<FlowId>,
     /// The test packets of each, if it has some.
     pub probes: Vec<Option<FlowId>>,
-    /// One for each of the scenario's.
+    /// Links, one for each of the scenario's.
     pub links: Vec<LinkId>,
     /// Their ways back.
     pub back_links: Vec<LinkId>,

@@ -15,7 +15,7 @@ pub struct ChangeSpec {
     pub at_ns: u64,
     /// Index of the link.
     pub link: usize,
-    /// It is one of the way back.
+    /// The change is of the way back.
     #[serde(skip_serializing_if = "is_default", default)]
     pub is_back: bool,
     /// bit/s.
@@ -59,13 +59,13 @@ pub struct LinkState {
 }
 
 impl LinkState {
-    /// Of each link of `scenario` at its beginning.
+    /// States of the links of `scenario` at its beginning.
     #[must_use]
     pub fn all(scenario: &Scenario) -> Vec<Self> {
         scenario.links.iter().map(|link| Self { rate_bps: link.rate_bps, is_out: false }).collect()
     }
 
-    /// After `change`, which is one of this link.
+    /// Applies `change`, which is one of this link.
     pub fn change(&mut self, change: &ChangeSpec) {
         if !change.is_back {
             self.rate_bps = change.rate_bps.unwrap_or(self.rate_bps);

@@ -8,7 +8,7 @@ use dfcp_sim::{Behaviour, Demand, DfcpConfig, QuicConfig, Transport};
 use super::FlowSpec;
 use crate::plan::{Carrier, Ends, Lie};
 
-/// Of both ends of a flow whose sender gets other addresses. It protects nothing in a laboratory.
+/// Pre-shared key of both ends of a flow whose sender gets other addresses. It protects nothing in a laboratory.
 const KEY: [u8; 32] = [0x5A; 32];
 
 fn bps(mbps: f64) -> u64 {

@@ -20,7 +20,7 @@ const ANY_TARGET: f64 = 0.9;
 /// Test packets and the parameters of the algorithm which is told of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EstimateSpec {
-    /// From one test packet to the next, ns.
+    /// Interval of test packets, ns.
     pub probe_every_ns: u64,
     /// The queueing delay from which the queue counts as busy, ns.
     pub threshold_ns: u64,

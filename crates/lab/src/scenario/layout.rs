@@ -8,7 +8,7 @@ use dfcp_sim::{Edge, Graph, Node, Pair, Row};
 use super::{FlowSpec, LinkSpec, Scenario};
 use crate::plan::Discipline;
 
-/// Why a flow has no way.
+/// The complaint about a flow without a path.
 pub(super) const NO_ROUTE: &str = "a flow's nodes are not connected; add a link between them";
 
 /// Hosts, routers and links: edges are in pairs, there and back.
@@ -23,7 +23,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Of `scenario`. Losses which a change brings later are not there yet.
+    /// The layout of `scenario`. Losses which a change brings later are not there yet.
     ///
     /// # Errors
     /// One sentence about what makes no sense.

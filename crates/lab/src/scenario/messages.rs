@@ -17,9 +17,9 @@ const DFCP_BYTES_MAX: u32 = 65_536;
 pub struct MessageSpec {
     /// Bytes of each.
     pub bytes: u32,
-    /// From one to the next, ns.
+    /// Interval of messages, ns.
     pub every_ns: u64,
-    /// From handing over until a message is worth nothing, ns.
+    /// Time from handing over until a message is worth nothing, ns.
     pub deadline_ns: u64,
     /// The share that should come in time.
     pub target: f64,

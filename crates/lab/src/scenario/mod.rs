@@ -55,7 +55,7 @@ pub struct Scenario {
     pub spread: Spread,
     /// End of the run, ns.
     pub duration_ns: u64,
-    /// From when on goodput counts, ns.
+    /// Time from which goodput counts, ns.
     pub warm_up_ns: u64,
     /// Width of the bins of goodput over time, ns; 0 for none.
     pub bin_ns: u64,
@@ -68,7 +68,7 @@ pub struct Scenario {
 pub struct LinkSpec {
     /// bit/s of IP packets; in data's direction, if the way back has another.
     pub rate_bps: u64,
-    /// Of the way back, if it has a rate of its own.
+    /// Rate of the way back, if it has one of its own.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub back_bps: Option<u64>,
     /// One way, ns.
@@ -84,13 +84,13 @@ pub struct LinkSpec {
     pub ce_threshold_ns: Option<u64>,
     /// Packets which may wait.
     pub queue_packets: usize,
-    /// On the way back, if that is another number.
+    /// Packets that may wait on the way back, if it is another number.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub back_queue_packets: Option<usize>,
     /// Its other impairments.
     #[serde(skip_serializing_if = "is_default", default)]
     pub impairments: Impairments,
-    /// Of a graph: indices of its nodes.
+    /// Indices of its nodes in a graph.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub between: Option<(usize, usize)>,
 }
@@ -160,7 +160,7 @@ pub struct WalkSpec {
     pub link: usize,
     /// Time between two steps, ns.
     pub every_ns: u64,
-    /// Between which shares of the link's rate.
+    /// Range of the rate, as shares of the link's.
     pub within: (f64, f64),
     /// The longest step, as a share of the link's rate.
     pub step: f64,
@@ -192,7 +192,7 @@ impl LinkSpec {
         self.policed_bps(self.rate_bps)
     }
 
-    /// The same at another rate.
+    /// The policed rate at another rate of the link.
     pub(crate) fn policed_bps(&self, rate_bps: u64) -> u64 {
         let own = self.impairments;
         let is_policed = own.policer_packets.is_some() && own.ways.unwrap_or_default().each()[0];
@@ -202,7 +202,7 @@ impl LinkSpec {
 }
 
 impl Scenario {
-    /// The same without what decides nothing: runs are the same whatever their flows are called.
+    /// The scenario without names, which decide nothing: runs are the same whatever their flows are called.
     #[must_use]
     pub fn without_labels(&self) -> Self {
         let mut same = self.clone();
@@ -221,7 +221,7 @@ impl Scenario {
         carried.map_or(max, |gbit| gbit.min(max)).max(1e-3)
     }
 
-    /// The same with bottlenecks which are full to the end.
+    /// The scenario with bottlenecks that are full to the end.
     #[must_use]
     pub fn cost_max(&self) -> f64 {
         let gbps: f64 = self.links.iter().map(|link| link.rate_bps as f64 / 1e9).sum();

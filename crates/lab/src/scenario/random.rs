@@ -8,7 +8,7 @@ use crate::plan::{Bottleneck, Flows, Random, Shape, Topology};
 pub(super) struct Draw(pub(super) u64);
 
 impl Draw {
-    /// From 0 to 1, 1 excluded.
+    /// A draw from 0 to 1, 1 excluded.
     pub(super) fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;

@@ -1,4 +1,4 @@
-//! From a plan, all of whose parameters are set, to a scenario.
+//! Resolves a plan with all parameters set to a scenario.
 
 use super::estimate::estimate;
 use super::messages::messages;

@@ -1,4 +1,4 @@
-//! The same scenario at lower rates.
+//! Scales a scenario to lower rates.
 
 use super::{FlowSpec, Scenario};
 use crate::plan::Pace;

@@ -31,7 +31,7 @@ fn a_run_costs_what_its_links_carry_and_little_if_its_flows_end_early() {
     assert_eq!(cost("[[flows]]\nbytes = 18446744073709551615\n[[flows]]\nbytes = 18446744073709551615\n"), 5.0);
 }
 
-/// Why a flow of a transport with these lines is refused; empty if it is not.
+/// The complaint about a flow of a transport with these lines; empty if there is none.
 fn complaint_of_messages(transport: &str, flows: &str, topology: &str) -> String {
     let text = format!(
         "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nduration_s = 5\nwarm_up_s = 1\n[topology]\n{topology}\n\

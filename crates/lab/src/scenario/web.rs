@@ -8,7 +8,7 @@ use super::quantity::{ns, positive};
 use super::random::Draw;
 use crate::plan::{Carrier, Flows};
 
-/// Of more connections a page would be a flood.
+/// Most connections of a page; more would be a flood.
 const CONNECTIONS_MAX: u32 = 1_000;
 /// Bytes of a connection, on average: a film.
 const CONNECTION_BYTES_MAX: u64 = 10_000_000_000;
@@ -22,7 +22,7 @@ pub struct WebSpec {
     pub connections: u32,
     /// Bytes of each, on average.
     pub connection_bytes: u64,
-    /// From one page to the next, on average, ns.
+    /// Mean time from one page to the next, ns.
     pub page_every_ns: u64,
     /// Connections that the seed has drawn; nothing before that.
     #[serde(skip)]

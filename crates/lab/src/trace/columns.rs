@@ -82,7 +82,7 @@ impl Row for FlowColumns {
 }
 
 impl FlowColumns {
-    /// With what the counters of a sender of DFCP say; `reports` where the receiver reports (modern does).
+    /// Adds the counters of a sender of DFCP; `reports` where the receiver reports (modern does).
     #[must_use]
     pub fn with_dfcp_sender(self, sent: &Stats, reports: bool) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl FlowColumns {
         }
     }
 
-    /// With what a receiver of DFCP has counted.
+    /// Adds the counters of a receiver of DFCP.
     #[must_use]
     pub fn with_dfcp_receiver(self, received: &ReceivedSymbols) -> Self {
         let arrived = received.distinct() + received.duplicate;

@@ -1,4 +1,4 @@
-//! Why there is no trace.
+//! Errors of a trace.
 
 use std::io;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::ROWS_MAX;
 use crate::measure::MeasureError;
 
-/// Why a trace could not be made, or is not to be believed.
+/// A trace could not be made, or is not to be believed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -56,7 +56,7 @@ pub enum TraceError {
 }
 
 impl From<String> for TraceError {
-    /// Of a sentence about what makes no sense in a scenario.
+    /// The error for a sentence about a scenario that makes no sense.
     fn from(message: String) -> Self {
         Self::Impossible(MeasureError::Impossible(message))
     }

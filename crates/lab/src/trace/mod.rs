@@ -42,7 +42,7 @@ pub struct Settings<'trace> {
     pub directory: &'trace Path,
     /// Width of the bins.
     pub bin: Duration,
-    /// Length, instead of the run's.
+    /// Length of the traced run, instead of the plan's.
     pub duration: Option<Duration>,
     /// Packets are captured as well.
     pub has_capture: bool,

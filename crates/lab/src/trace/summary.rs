@@ -37,7 +37,7 @@ pub struct FlowSummary {
     pub lost_packets: Option<u64>,
     /// Data datagrams which arrived in vain; DFCP alone.
     pub symbols_wasted: Option<u64>,
-    /// Why it ended early.
+    /// Error that ended it early.
     pub failure: Option<String>,
 }
 
@@ -48,13 +48,13 @@ pub struct LinkSummary {
     pub link: usize,
     /// Packets which came to it.
     pub offered: u64,
-    /// Those which its queue dropped.
+    /// Packets that its queue dropped.
     pub drops: u64,
     /// Those of them for which there was no room; `None` if the platform does not tell.
     pub drops_full: Option<u64>,
-    /// Those which RED or CoDel dropped though there was room.
+    /// Packets that RED or CoDel dropped though there was room.
     pub drops_early: Option<u64>,
-    /// Those which its losses took.
+    /// Packets that its random losses took.
     pub lost: u64,
 }
 
@@ -75,9 +75,9 @@ pub struct Traced {
     pub seed: u64,
     /// Simulated seconds: fewer than asked for if all flows ended before.
     pub duration_s: f64,
-    /// In the plan's order.
+    /// Flows, in the plan's order.
     pub flows: Vec<FlowSummary>,
-    /// In the plan's order.
+    /// Links, in the plan's order.
     pub links: Vec<LinkSummary>,
     /// Packets in the capture.
     pub captured_packets: Option<u64>,
@@ -94,7 +94,7 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// Of a run which `platform` has made, with what it comes to.
+    /// Summary of a run that `platform` has made, with its result.
     #[must_use]
     pub fn of(
         run: &Run,
@@ -136,7 +136,7 @@ pub struct FlowTimes {
 }
 
 impl FlowSummary {
-    /// Of the flow `spec` at `place` (from 0), which stands as `last` at the end.
+    /// Summary of the flow `spec` at `place` (from 0), with its last row.
     #[must_use]
     pub fn new(place: usize, spec: &FlowSpec, last: &FlowColumns, times: FlowTimes, failure: Option<String>) -> Self {
         let ns = times.completed_ns.unwrap_or(times.ended_ns).saturating_sub(times.started_ns);
@@ -158,7 +158,7 @@ impl FlowSummary {
 }
 
 impl LinkSummary {
-    /// Of the link at `place` (from 0), which stands as `last` at the end.
+    /// Summary of the link at `place` (from 0), with its last row.
     #[must_use]
     pub fn new(place: usize, last: &LinkColumns) -> Self {
         Self {
@@ -177,7 +177,7 @@ pub(super) struct End {
     pub(super) ended_ns: u64,
     /// The capture and its path.
     pub(super) capture: Option<(Captured, String)>,
-    /// Of the tables.
+    /// Paths of the tables.
     pub(super) paths: Vec<String>,
     /// Directions of links without a verifier.
     pub(super) unwatched: usize,

@@ -323,7 +323,7 @@ fn packets_leave_in_batches_and_in_order() {
     let config = LinkConfig::default().with_rate_bps(8_000_000).with_delay(MS).with_batch(4 * MS);
     let mut link = Link::new(config, 1).unwrap();
     let arrived = stream(&mut link, 80, Duration::from_micros(100));
-    // Those which are there at 1.1 to 4 ms arrive at 4 ms, and so on; the last is there at 9 ms.
+    // Packets that are there at 1.1 to 4 ms arrive at 4 ms, and so on; the last is there at 9 ms.
     let of = |ms: u64| arrived.iter().filter(|(at_ns, _)| *at_ns == ms * 1_000_000).count();
     assert_eq!([4, 8, 12].map(of), [30, 40, 10]);
     assert!(arrived.iter().map(|(_, number)| *number).eq(0..80));

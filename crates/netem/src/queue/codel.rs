@@ -11,7 +11,7 @@ use super::backlog::Backlog;
 use super::marker::Marker;
 use crate::packet::Packet;
 
-/// After this many intervals without a drop, what was learnt about the rate of drops is forgotten.
+/// Intervals without a drop after which the learnt rate of drops is forgotten.
 const MEMORY_INTERVALS: u32 = 16;
 
 /// The constants of the algorithm.

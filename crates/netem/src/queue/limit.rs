@@ -14,13 +14,13 @@ pub struct QueueLimit {
 }
 
 impl QueueLimit {
-    /// At most `packets` waiting, whatever their size.
+    /// A limit of `packets` waiting packets of any size.
     #[must_use]
     pub const fn packets(packets: usize) -> Self {
         Self { packets: Some(packets), bytes: None }
     }
 
-    /// At most `bytes` waiting, however many packets.
+    /// A limit of `bytes` waiting bytes in any number of packets.
     #[must_use]
     pub const fn bytes(bytes: u64) -> Self {
         Self { packets: None, bytes: Some(bytes) }

@@ -63,7 +63,7 @@ use crate::stats::Count;
 /// No limit: for the packet that passes.
 const UNLIMITED: QueueLimit = QueueLimit { packets: None, bytes: None };
 
-/// Why a queue dropped a packet.
+/// A queue's reason to drop a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropCause {
     /// The queue was full.

@@ -29,7 +29,7 @@ pub(super) struct RedQueue<P> {
     average: f64,
     /// Packets since the last drop, or since the average came above the lower threshold (then the first counts as 0).
     count: i64,
-    /// Since when the link has had nothing to send, as far as the average does not know it yet.
+    /// Begin of the present idle time, unless the average has already decayed by it.
     idle_since: Option<Time>,
     marker: Marker,
 }

@@ -56,7 +56,7 @@ pub(super) struct Sent {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) sent: Vec<Sent>,
-    /// With the time, nanoseconds.
+    /// Drops with their times, nanoseconds.
     pub(super) dropped: Vec<(u64, Item, DropCause)>,
 }
 

@@ -3,6 +3,7 @@
 mod accept;
 mod address;
 mod half_open;
+mod last_words;
 mod rate_limit;
 mod refused;
 mod sealed;
@@ -25,9 +26,11 @@ use slab::Slab;
 use crate::config::Config;
 use crate::connection::{Connection, UnsealedSyn};
 use crate::endpoint::half_open::{HalfOpens, Syn};
+use crate::endpoint::last_words::KeptWords;
 use crate::endpoint::stateless_reset::StatelessResets;
 use crate::limits;
 use crate::path::hint::{PathHint, PathMemory};
+use crate::session::closed::LastWords;
 use crate::session::handshake::Opener;
 use crate::shared::Ports;
 use crate::shared::memory::{MemoryBudget, MemoryReservation};
@@ -126,6 +129,7 @@ pub struct Endpoint {
     spare: SpareBlocks,
     refused: u64,
     resets: StatelessResets,
+    kept_words: KeptWords,
     /// Rates and round trips that connections opened here have found.
     paths: PathMemory,
 }
@@ -164,6 +168,7 @@ impl Endpoint {
             spare: SpareBlocks::default(),
             refused: 0,
             resets: StatelessResets::new(reset_key),
+            kept_words: KeptWords::new(),
             paths: PathMemory::default(),
         }
     }
@@ -461,6 +466,14 @@ impl Endpoint {
     pub fn remember_path(&mut self, now: Time, handle: Handle, hint: PathHint) {
         if let Some(entry) = self.entries.get(handle.0).filter(|entry| !entry.accepted) {
             self.paths.remember(now, entry.remote.ip(), hint);
+        }
+    }
+
+    /// Keeps what a connection that is over has told its peer last, [`Connection::last_words`]: a peer that has missed it and goes on sending
+    /// hears it again (\[rst-10\]). To be called before [`forget`](Self::forget).
+    pub fn keep_last_words(&mut self, now: Time, handle: Handle, words: LastWords) {
+        if let Some(id) = self.entries.get(handle.0).and_then(|entry| entry.local_id) {
+            self.kept_words.keep(now, id, words);
         }
     }
 

@@ -16,7 +16,8 @@ use crate::shared::memory::MemoryReservation;
 use crate::shared::reserve_bytes;
 
 impl Endpoint {
-    /// A datagram for no connection: the proof of an initiator, a question about a session which is lost, or nothing.
+    /// A datagram for no connection: the proof of an initiator, from a peer that has missed the end of its session, a question about one
+    /// that is lost, or nothing.
     pub(super) fn handle_unknown(
         &mut self,
         now: Time,
@@ -29,8 +30,13 @@ impl Endpoint {
             half_opens.expire(now);
             half_opens.contains(id)
         });
+        if is_half_open {
+            return self.handle_proof(now, id, header, datagram, reply);
+        }
+        if let Some(length) = self.kept_words.answer(now, (remote, id), datagram.len(), reply) {
+            return Routed::Reply(length);
+        }
         match header {
-            _ if is_half_open => self.handle_proof(now, id, header, datagram, reply),
             Unverified::Clear(clear) => {
                 let answer = self.resets.answer(now, remote, clear, datagram, reply);
                 answer.map_or(Routed::Dropped, Routed::Reply)

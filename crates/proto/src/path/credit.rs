@@ -126,11 +126,10 @@ impl Credit {
         };
     }
 
-    /// The peer has moved, and its old path's delay says nothing about this one's. Its debt stays.
-    pub(crate) fn on_new_path(&mut self) {
-        if let Heard::Least(_) = self.heard {
-            self.heard = Heard::Unmeasured;
-        }
+    /// The account of the same peer on another path: its debt stays, and the old path's delay says nothing about this one's.
+    pub(crate) fn onto_other_path(self) -> Self {
+        let heard = if let Heard::Least(_) = self.heard { Heard::Unmeasured } else { self.heard };
+        Self { heard, ..self }
     }
 
     /// The least sample; 0 before there is one.
@@ -268,7 +267,7 @@ mod tests {
         credit.on_sent(at(0), 30 * MB);
         for second in 1..100 {
             // Of 20 MB without a round trip nothing is left, of 48 MB with the same as before 18 MB.
-            credit.on_new_path();
+            credit = credit.onto_other_path();
             assert_eq!(spendable(&mut credit, at(second * 1_000), 0), 0);
             credit.on_report(None);
             assert_eq!(spendable(&mut credit, at(second * 1_000), 0), 0);
@@ -278,7 +277,7 @@ mod tests {
         // Before the first report nothing is known of the path, and a move says nothing either.
         let mut unheard = Credit::default();
         unheard.on_sent(at(0), 1 << 20);
-        unheard.on_new_path();
+        let mut unheard = unheard.onto_other_path();
         assert_eq!(spendable(&mut unheard, at(0), 0), 0);
     }
 

@@ -356,9 +356,10 @@ impl Flight {
         self.unjudged.get_or_insert_default().on_sent_elsewhere(number);
     }
 
-    /// The path is another: what was known of its delay says nothing.
-    pub(crate) fn on_new_path(&mut self) {
-        self.queue_delay = QueueDelay::default();
+    /// The same datagrams, while what follows them takes another path: its loss and delay are unknown.
+    pub(crate) fn onto_other_path(self) -> Self {
+        let receiver = self.receiver.onto_other_path();
+        Self { receiver, loss: LossEstimator::default(), queue_delay: QueueDelay::default(), ..self }
     }
 
     /// The newest report.

@@ -1,8 +1,9 @@
-//! A sender's view of its path: round-trip time, loss, marks, and datagrams of unknown fate.
+//! Paths of a session, as its sender knows them. [`Path`] owns the state of one; the modules are its parts, and what both profiles use of them.
 
 pub(crate) mod arrivals;
 pub(crate) mod breaker;
 pub(crate) mod credit;
+mod discovery;
 pub(crate) mod ecn;
 pub(crate) mod flight;
 pub(crate) mod hint;
@@ -12,9 +13,504 @@ pub(crate) mod loss;
 pub(crate) mod numbers;
 pub(crate) mod pacing;
 pub(crate) mod packet_size;
+pub(crate) mod paths;
 pub(crate) mod queue_delay;
+pub(crate) mod rate;
 pub(crate) mod rate_control;
 pub(crate) mod receiver_flow_control;
 pub(crate) mod rtt;
 pub(crate) mod unjudged;
 pub(crate) mod windowed;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use dfcp_time::Time;
+use dfcp_wire::feedback::{Records, Report};
+
+use self::breaker::Snapshot;
+use self::credit::{Credit, Spending};
+use self::flight::{Flight, Named, ReportedMarks};
+use self::hint::PathHint;
+use self::in_flight::Sent;
+use self::loss::LossEstimator;
+use self::numbers::DatagramNumbers;
+use self::packet_size::black_hole::LargePackets;
+use self::packet_size::{BASE_BYTES, PacketSize};
+use self::rate::{RateBounds, SendRate};
+use self::rate_control::RateControl;
+use self::receiver_flow_control::{QUEUE_UNIT_BYTES, QueueReport};
+use self::rtt::RttEstimator;
+use self::unjudged::Judgement;
+use crate::config::Config;
+use crate::error::PeerMisbehaved;
+use crate::stats::Stats;
+
+/// Name of a path within its session: that with which it began is the first, and no other gets the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PathId(u32);
+
+impl PathId {
+    /// The path of the handshake.
+    pub(crate) const FIRST: Self = Self(0);
+}
+
+/// State of one path, as far as sending needs it (RFC 9000 §9.4, RFC 9002).
+#[derive(Debug)]
+pub(crate) struct Path {
+    id: PathId,
+    /// The peer's address.
+    remote: SocketAddr,
+    /// Bytes of an IP packet in front of a datagram: the configured ones, or what the path needs.
+    overhead_bytes: u32,
+    rtt: RttEstimator,
+    flight: Flight,
+    rate: SendRate,
+    packet_size: PacketSize,
+    large_packets: LargePackets,
+    /// The number of the peer's probe of a packet size which is to be answered.
+    size_answer: Option<u32>,
+    /// Account of the data that the peer has yet to prove.
+    credit: Credit,
+    /// Bits of IP packets sent.
+    sent_bits: u64,
+}
+
+/// Outcome of a handshake, as far as it concerns the path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreement {
+    /// Reports have the receiver's clock.
+    pub(crate) reads_clock: bool,
+    pub(crate) bounds: RateBounds,
+    /// Size of the IP packet of a datagram with a whole symbol.
+    pub(crate) packet_bytes: u16,
+    /// Both ends probe for it; otherwise it is the size of all packets.
+    pub(crate) has_discovery: bool,
+}
+
+/// Content of a report that concerns the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PathNews {
+    /// The time between the sending of the highest datagram that it names and its arrival here, less what the peer held it for.
+    pub(crate) rtt_sample: Option<Duration>,
+    /// Its marks of arrivals.
+    pub(crate) marks: ReportedMarks,
+    /// The judgement of its losses: if they say something of the path.
+    pub(crate) judgement: Judgement,
+}
+
+/// The queue in front of the receiver, as a report of news tells it, and what there is for it here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demand {
+    /// KiB that the receiver's system holds for this connection; 0 if it does not say.
+    pub(crate) queue_kib: u32,
+    pub(crate) arrival_rate_bps: u64,
+    /// Bytes of data in a datagram.
+    pub(crate) symbol_size: usize,
+    /// All that streams had is acknowledged.
+    pub(crate) is_drained: bool,
+    /// Messages with deadlines are under way.
+    pub(crate) has_messages: bool,
+}
+
+impl Path {
+    /// The first path of a session, of which nothing is known.
+    pub(crate) fn new(remote: SocketAddr, overhead_bytes: u32, bounds: RateBounds) -> Self {
+        Self {
+            id: PathId::FIRST,
+            remote,
+            overhead_bytes,
+            rtt: RttEstimator::default(),
+            flight: Flight::default(),
+            rate: SendRate::new(bounds),
+            // The handshake's datagrams are within it.
+            packet_size: PacketSize::fixed(BASE_BYTES),
+            large_packets: LargePackets::default(),
+            size_answer: None,
+            credit: Credit::default(),
+            sent_bits: 0,
+        }
+    }
+
+    /// The handshake is done: the peer's silence counts from now.
+    pub(crate) fn establish(&mut self, now: Time, agreed: Agreement) {
+        self.flight.establish(now);
+        self.flight.set_reads_clock(agreed.reads_clock);
+        self.rate.set_bounds(agreed.bounds);
+        let (new, bytes) = (agreed.has_discovery, agreed.packet_bytes);
+        self.packet_size = if new { PacketSize::new(now, bytes) } else { PacketSize::fixed(bytes) };
+    }
+
+    pub(crate) fn id(&self) -> PathId {
+        self.id
+    }
+
+    /// The peer's address.
+    pub(crate) fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    // ---- round trip ----
+
+    pub(crate) fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    /// A handshake or a challenge took this long; see [`RttEstimator::guess`].
+    pub(crate) fn guess_rtt(&mut self, rtt: Duration) {
+        self.rtt.guess(rtt);
+    }
+
+    /// Wait for feedback before a probe.
+    pub(crate) fn probe_timeout(&self) -> Duration {
+        self.rtt.probe_timeout(self.rtt.report_interval())
+    }
+
+    // ---- datagrams in flight ----
+
+    /// The datagrams in flight, and the estimates that reports feed.
+    pub(crate) fn flight(&self) -> &Flight {
+        &self.flight
+    }
+
+    pub(crate) fn loss(&self) -> &LossEstimator {
+        self.flight.loss()
+    }
+
+    /// True if as many datagrams are in flight as the automatic rate permits.
+    pub(crate) fn is_full(&self) -> bool {
+        self.rate.in_flight_max().is_some_and(|most| self.flight.on_path() >= most)
+    }
+
+    /// True if only probes may be sent: the path [`is_full`](Self::is_full), too much is in flight for the receiver (\[plan-6\]), or valid
+    /// reports have been missing for too long (\[silence-1\]).
+    pub(crate) fn is_blocked(&self, now: Time) -> bool {
+        self.is_full() || self.flight.is_blocked(now, &self.rtt)
+    }
+
+    /// Time of the next probe of a silent peer (\[silence-2\]).
+    pub(crate) fn probe_at(&self, spending: Spending) -> Time {
+        self.flight.probe_at(&self.rtt, spending)
+    }
+
+    /// A symbol has been sent whose fate matters.
+    pub(crate) fn on_symbol_sent(&mut self, sent: Sent, is_probe: bool) {
+        self.flight.on_sent(sent, is_probe);
+    }
+
+    /// A part of a symbol has been sent, and not the last.
+    pub(crate) fn on_part_sent(&mut self, now: Time) {
+        self.flight.on_part_sent(now);
+    }
+
+    /// A data datagram of the peer has come.
+    pub(crate) fn on_peer_data(&mut self) {
+        self.flight.on_data();
+    }
+
+    /// Nothing of streams that is in flight is of use any more. A lost symbol of a decoded block must not make the peer look silent when the
+    /// next block is sent.
+    pub(crate) fn forget_streams(&mut self) {
+        self.flight.forget();
+    }
+
+    /// The same of messages: the time of all is over.
+    pub(crate) fn forget_messages(&mut self) {
+        self.flight.forget_messages();
+    }
+
+    /// The number of connections that share the queue in front of the receiver, this one included.
+    pub(crate) fn set_queue_sharers(&mut self, sharers: usize) {
+        self.flight.set_queue_sharers(sharers);
+    }
+
+    // ---- sizes and times of datagrams ----
+
+    /// Bytes of an IP packet in front of a datagram.
+    pub(crate) fn overhead_bytes(&self) -> u32 {
+        self.overhead_bytes
+    }
+
+    pub(crate) fn set_overhead_bytes(&mut self, overhead_bytes: u32) {
+        self.overhead_bytes = overhead_bytes;
+    }
+
+    /// The size of the IP packet of a datagram of ours.
+    pub(crate) fn ip_bytes(&self, length: usize, elided_bytes: u32) -> u64 {
+        length as u64 + u64::from(elided_bytes) + u64::from(self.overhead_bytes)
+    }
+
+    /// A datagram has left, in an IP packet of this size.
+    pub(crate) fn count_sent(&mut self, ip_bytes: u64) {
+        self.sent_bits += ip_bytes * 8;
+    }
+
+    /// Earliest departure of the next datagram of data.
+    pub(crate) fn ready_at(&self) -> Time {
+        self.rate.pacer().ready_at()
+    }
+
+    /// Sending starts after a pause.
+    pub(crate) fn resume(&mut self, now: Time) {
+        self.rate.pacer_mut().resume(now);
+    }
+
+    /// A datagram of data leaves.
+    pub(crate) fn pace_data(&mut self, now: Time, ip_bytes: u64) {
+        self.rate.pacer_mut().sent(now, ip_bytes);
+    }
+
+    /// A control datagram leaves, which does not wait.
+    pub(crate) fn pace_control(&mut self, now: Time, ip_bytes: u64) {
+        let datagram_bytes = self.packet_bytes();
+        self.rate.pacer_mut().sent_control(now, ip_bytes, datagram_bytes);
+    }
+
+    // ---- rate and credit ----
+
+    /// The configured rate is another.
+    pub(crate) fn set_config(&mut self, config: &Config) {
+        self.rate.set_bounds(self.rate.bounds().with_config(config));
+    }
+
+    /// The rate of now; `None` is that of the line.
+    pub(crate) fn rate_bps(&self) -> Option<u64> {
+        self.rate.bps()
+    }
+
+    /// Time of a full datagram of data at the rate; none at the line rate.
+    pub(crate) fn datagram_time(&self) -> Duration {
+        self.rate.time_of(self.packet_bytes())
+    }
+
+    /// A symbol of a block of `k` is about to be sent, behind those with `numbers`. `hint`: what an earlier connection has found, if
+    /// this one began on this path.
+    pub(crate) fn begin_rate_control(&mut self, now: Time, k: u16, numbers: &DatagramNumbers, hint: Option<PathHint>) {
+        let Self { rate, rtt, packet_size, flight, .. } = self;
+        rate.begin_control(k, flight.len(), || {
+            let sent = numbers.sent_before(numbers.end());
+            let mut control = RateControl::new(now, packet_size.bytes().into(), rtt.smoothed(), sent);
+            if let Some(hint) = hint.filter(|hint| rtt.is_known() && hint.matches(rtt.smoothed())) {
+                control.expect(hint.rate_bps);
+            }
+            control
+        });
+    }
+
+    /// There is nothing to send, unless the path [`is_full`](Self::is_full).
+    pub(crate) fn on_nothing_to_send(&mut self) {
+        if !self.is_full() {
+            self.rate.on_limited();
+        }
+    }
+
+    /// A datagram of data leaves with the last of `numbers`, which was cut to fit into its packet of `ip_bytes`, or not.
+    pub(crate) fn on_data_sent(&mut self, now: Time, ip_bytes: u64, is_cut: bool, numbers: &DatagramNumbers) {
+        self.credit.on_sent(now, ip_bytes);
+        self.note_size(ip_bytes, is_cut);
+        self.rate.on_sent(numbers);
+    }
+
+    /// The data that the credit permits now. `symbol_bytes` are those of the IP packet of a whole symbol; `oldest_block_bytes` is called only if
+    /// it matters.
+    pub(crate) fn spending(&self, symbol_bytes: u64, oldest_block_bytes: impl FnOnce() -> u64) -> Spending {
+        let last_sent = (self.flight.last_sent(), symbol_bytes);
+        self.credit.spending(self.rate.bounds().credit_bps(), last_sent, oldest_block_bytes)
+    }
+
+    /// The peer has newly proven to have decoded what takes this many IP bytes.
+    pub(crate) fn on_proven(&mut self, now: Time, ip_bytes: u64) {
+        self.credit.on_proven(now, ip_bytes);
+        self.rate.on_proven(now, ip_bytes);
+    }
+
+    /// Rate and round trip, as far as they are proven.
+    pub(crate) fn hint(&self) -> Option<PathHint> {
+        self.rate.hint()
+    }
+
+    // ---- moves ----
+
+    /// The peer has proven that it receives at `remote`. What is in flight went to the one before, and the silence since then was for that reason.
+    fn on_moved(&mut self, now: Time, remote: SocketAddr, numbers: &DatagramNumbers) {
+        self.remote = remote;
+        self.flight.on_moved(now, numbers.sent_before(numbers.end()));
+    }
+
+    /// Datagram `number` goes to an address that is not proven.
+    pub(crate) fn on_sent_elsewhere(&mut self, number: u64) {
+        self.flight.on_sent_elsewhere(number);
+    }
+
+    /// The path to another host takes the place of this one; its round trip may be `rtt`. It begins with nothing (RFC 9000 §9.4), except what is
+    /// no property of a path: datagrams in flight, which have the session's numbers, what may still be lent to the peer, and the sizes agreed.
+    fn become_other(&mut self, now: Time, id: PathId, rtt: Duration) {
+        let fresh = Self::new(self.remote, self.overhead_bytes, self.rate.bounds());
+        let Self { flight, packet_size, credit, .. } = std::mem::replace(self, fresh);
+        self.id = id;
+        self.rtt.guess(rtt);
+        self.flight = flight.onto_other_path();
+        self.packet_size = packet_size.of_other_path(now);
+        self.credit = credit.onto_other_path();
+        // A sender that was under way gets no burst from a pacer that has not paced yet.
+        self.resume(now);
+    }
+
+    // ---- reports ----
+
+    /// Reads which datagrams the report names that came as datagram `number`.
+    ///
+    /// # Errors
+    /// It names one that was never sent ([report-10]).
+    pub(crate) fn read(
+        &self,
+        number: u64,
+        report: &Report,
+        numbers: &DatagramNumbers,
+    ) -> Result<Named, PeerMisbehaved> {
+        self.flight.read(number, report, numbers)
+    }
+
+    /// Takes in what a report says of our datagrams and their path; `on_fate` is told of each whose fate it settles.
+    ///
+    /// # Errors
+    /// It counts more than were sent.
+    pub(crate) fn on_report(
+        &mut self,
+        now: Time,
+        named: Named,
+        (report, records): (&Report, &Records<'_>),
+        numbers: &DatagramNumbers,
+        on_fate: impl FnMut(Sent),
+    ) -> Result<PathNews, PeerMisbehaved> {
+        // While the datagrams that it names still have their times.
+        let marks = self.flight.on_clock(now, named, (report, records), numbers);
+        let (rtt_sample, judgement) = self.flight.on_report(now, named, report, (numbers, &self.rtt), on_fate)?;
+        let marks = self.flight.judged_marks(marks, judgement);
+        Ok(PathNews { rtt_sample, marks, judgement })
+    }
+
+    /// Takes in the effects of a report of news on round trip, flow control, rate and credit.
+    pub(crate) fn on_news(&mut self, now: Time, news: &PathNews, demand: Demand) {
+        let sample = news.rtt_sample;
+        if let Some(sample) = sample {
+            self.rtt.sample(sample);
+        }
+        let queue = QueueReport {
+            queue_bytes: u64::from(demand.queue_kib) * QUEUE_UNIT_BYTES,
+            arrival_rate_bps: demand.arrival_rate_bps,
+            rate_bps: self.rate.unguarded_bps(),
+            rtt: sample,
+            interval: self.rtt.report_interval(),
+        };
+        self.flight.on_queue(now, demand.symbol_size, queue);
+        self.rate.on_report(now, (sample, news.marks.as_slice()), demand.is_drained, demand.has_messages);
+        self.credit.on_report(sample);
+    }
+
+    /// Shows the breaker what the same report tells: so many of the session's bytes had arrived. `is_credit_short`: half of what may be sent
+    /// without proof that it is decoded has been.
+    pub(crate) fn watch(
+        &mut self,
+        now: Time,
+        numbers: &DatagramNumbers,
+        arrived_bytes: u64,
+        judgement: Judgement,
+        is_credit_short: bool,
+    ) {
+        let Some(reported) = self.flight.reported() else { return };
+        if !self.rate.is_guarded() {
+            return;
+        }
+        let snapshot = Snapshot {
+            at: now,
+            numbered: numbers.sent_before(numbers.end()),
+            settled: reported.passed,
+            arrived: reported.received,
+            arrived_bits: reported.received * u64::from(self.overhead_bytes) * 8,
+            sent_bits: self.sent_bits,
+            is_credit_short,
+        };
+        self.rate.watch(snapshot, arrived_bytes, judgement, self.rtt.smoothed());
+    }
+
+    pub(crate) fn add_stats(&self, stats: &mut Stats) {
+        self.rate.add_stats(stats);
+        stats.packet_bytes = self.packet_size.bytes();
+        stats.black_holes = self.packet_size.black_holes();
+    }
+}
+
+#[cfg(test)]
+impl Path {
+    /// An open one without bounds.
+    pub(crate) fn open(remote: SocketAddr, now: Time, reads_clock: bool) -> Self {
+        let bounds = RateBounds::new(&Config::danger_unsealed(), 0);
+        let mut path = Self::new(remote, 0, bounds);
+        path.establish(now, Agreement { reads_clock, bounds, packet_bytes: 1500, has_discovery: false });
+        path
+    }
+
+    pub(crate) fn set_reads_clock(&mut self, reads_clock: bool) {
+        self.flight.set_reads_clock(reads_clock);
+    }
+
+    pub(crate) fn on_queue(&mut self, now: Time, symbol_size: usize, queue: QueueReport) {
+        self.flight.on_queue(now, symbol_size, queue);
+    }
+
+    /// Takes in a round trip.
+    pub(crate) fn sample_rtt(&mut self, rtt: Duration) {
+        self.rtt.sample(rtt);
+    }
+
+    /// The fate of `sent` datagrams is known: `arrived` of them arrived.
+    pub(crate) fn observe_loss(&mut self, sent: u64, arrived: u64) {
+        self.flight.observe_loss(sent, arrived);
+    }
+
+    /// All datagrams up to `highest`, the first of them number 0, have arrived.
+    pub(crate) fn all_arrived(&mut self, highest: u64, on_fate: impl FnMut(Sent)) {
+        self.flight.all_arrived(highest, on_fate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Policy, Rate};
+    use crate::security::PeerKey;
+
+    fn automatic(max_bps: Option<u64>, min_bps: Option<u64>) -> Rate {
+        Rate::Auto { policy: Policy::High, max_bps, min_bps }
+    }
+
+    #[test]
+    fn no_rate_cap_of_the_peers_raises_the_credit() {
+        let spent = |rate, cap_bps, megabytes: u64| {
+            let config = Config::sealed(PeerKey::Any).with_rate(rate);
+            let mut path = Path::new(([192, 0, 2, 1], 9).into(), 0, RateBounds::new(&config, cap_bps));
+            path.credit.on_report(Some(Duration::from_millis(10)));
+            path.credit.on_sent(Time::from_s(1), megabytes * 1_000_000);
+            matches!(path.spending(1_500, || 0), Spending::Trickle { .. })
+        };
+        // Two seconds of 1 Gbit/s, of the cap where that is less, and of our own rate where it is not.
+        for (rate, cap_bps, megabytes) in [
+            (Rate::Line, 0, 250),
+            (Rate::Line, u64::MAX, 250),
+            (Rate::Line, 2_000_000_000, 250),
+            (Rate::Line, 100_000_000, 25),
+            (Rate::Fixed { rate_bps: 40_000_000 }, u64::MAX, 10),
+            // Nor does what an automatic rate has found, by reports which may be lies.
+            (Rate::auto(Policy::Fair), u64::MAX, 25),
+            (automatic(Some(40_000_000), None), u64::MAX, 10),
+            (automatic(None, Some(200_000_000)), u64::MAX, 50),
+            (automatic(None, Some(1_000_000)), u64::MAX, 25),
+            (automatic(Some(40_000_000), Some(30_000_000)), 4_000_000, 1),
+            (Rate::Fixed { rate_bps: 40_000_000 }, 4_000_000, 1),
+        ] {
+            assert!(!spent(rate, cap_bps, megabytes - 1), "{rate:?}, {cap_bps}");
+            assert!(spent(rate, cap_bps, megabytes), "{rate:?}, {cap_bps}");
+        }
+    }
+}

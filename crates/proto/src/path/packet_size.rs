@@ -188,12 +188,10 @@ impl PacketSize {
         self.budget_bytes = self.budget_bytes.saturating_add(more);
     }
 
-    /// The path is another one.
-    pub(crate) fn on_new_path(&mut self, now: Time) {
-        self.proven = self.base;
-        self.too_large = u16::MAX;
-        self.has_carried = false;
-        self.search(now);
+    /// The sizes of another path, with the same bounds.
+    pub(crate) fn of_other_path(&self, now: Time) -> Self {
+        let fresh = if self.has_answers { Self::new(now, self.max) } else { Self::fixed(self.max) };
+        Self { black_holes: self.black_holes, ..fresh }
     }
 
     /// Packets of the present size seem to be lost, all of them: from now on they have the base size, until larger ones are known to

@@ -89,6 +89,11 @@ impl ReceiverFlowControl {
         self.divide();
     }
 
+    /// The same peer behind another path: what was reported of its queue holds until it is reported anew.
+    pub(crate) fn onto_other_path(self) -> Self {
+        Self { least_rtt: WindowedMin::new(), least_loss: WindowedMin::new(), ..self }
+    }
+
     /// `sharers` connections, one at least, share the queue from now on.
     pub(crate) fn set_sharers(&mut self, sharers: usize) {
         if sharers != self.sharers {

@@ -14,9 +14,9 @@ use rand_pcg::Pcg64Mcg;
 use super::*;
 use crate::config::Config;
 use crate::error::PeerMisbehaved;
+use crate::path::Path;
 use crate::path::credit::Spending;
 use crate::path::numbers::DatagramNumbers;
-use crate::path::rtt::RttEstimator;
 use crate::session::recv_side::RecvSide;
 use crate::session::send_side::SendSide;
 use crate::shared::{Read, Role};
@@ -92,6 +92,7 @@ const STEPS_MAX: u32 = 20_000;
 struct Pair {
     random: Pcg64Mcg,
     sender: SendSide,
+    sender_path: Path,
     receiver: RecvSide,
     now: Time,
     numbers: DatagramNumbers,
@@ -148,6 +149,7 @@ impl Pair {
         let mut pair = Self {
             random,
             sender,
+            sender_path: Path::open(([192, 0, 2, 1], 9).into(), now, false),
             receiver,
             now,
             numbers,
@@ -162,7 +164,8 @@ impl Pair {
         };
         pair.write(1_000); // cut anew when the handshake is done
         let agreed = symbol_size.saturating_sub(pair.random.random_range(0..2) * 16).max(64);
-        pair.sender.establish(now, (agreed, usize::MAX), window_blocks, memory_bytes);
+        let window = (window_blocks, memory_bytes);
+        pair.sender.establish(now, &pair.sender_path, (agreed, usize::MAX), window);
         pair.receiver.set_symbol_size(agreed);
         pair
     }
@@ -170,7 +173,7 @@ impl Pair {
     fn write(&mut self, bytes: usize) {
         let mut data = vec![0; bytes];
         self.random.fill_bytes(&mut data);
-        let taken = self.sender.write(self.now, StreamId::FIRST, &data).unwrap();
+        let taken = self.sender.write(self.now, &self.sender_path, StreamId::FIRST, &data).unwrap();
         self.unread.extend(&data[..taken]);
         if self.random.random_bool(0.5) {
             self.sender.flush(StreamId::FIRST);
@@ -181,14 +184,13 @@ impl Pair {
     fn send(&mut self) -> usize {
         let mut count = 0;
         while count < 30 {
-            let Some(symbol) = self.sender.next_symbol(self.now, &RttEstimator::default(), Spending::Freely, false)
-            else {
+            let Some(symbol) = self.sender.next_symbol(self.now, &self.sender_path, Spending::Freely) else {
                 break;
             };
             let mut payload = vec![0xEE; symbol.symbol_size];
             assert!(self.sender.write_symbol(symbol, &mut payload));
             let number = self.numbers.take();
-            self.sender.on_sent(self.now, symbol, number);
+            self.sender.on_sent(self.now, &mut self.sender_path, symbol, number);
             let withheld = self.withheld == Some(symbol.block_id);
             let lost = self.random.random_bool(self.loss) && !withheld || withheld && symbol.esi > 0;
             if !lost {
@@ -251,8 +253,8 @@ impl Pair {
         payload[feedback::REPORT_BYTES + 1..][..2].copy_from_slice(&length.to_be_bytes());
         payload[feedback::REPORT_BYTES + 7..][..4].copy_from_slice(&told.cumulative.to_be_bytes());
         let (report, records) = feedback::decode(&payload).unwrap();
-        let rtt = RttEstimator::default();
-        self.sender.on_report(self.now, told.number, (&report, &records), &self.numbers, &rtt).map(|_| ())
+        let (path, contents) = (&mut self.sender_path, (&report, &records));
+        self.sender.on_report(self.now, path, told.number, contents, &self.numbers).map(|_| ())
     }
 
     fn is_done(&self) -> bool {
@@ -430,9 +432,9 @@ fn a_report_of_a_skipped_number_is_misbehaviour_and_none_counts_as_lost() {
     let end = pair.numbers.end();
     assert!(end - pair.numbers.sent_before(end) >= 10, "only {end} numbers");
     assert!(
-        pair.sender.flight.loss().estimate() < 0.004,
+        pair.sender_path.loss().estimate() < 0.004,
         "a loss of {}, of which the first guess is half",
-        pair.sender.flight.loss().estimate()
+        pair.sender_path.loss().estimate()
     );
 }
 

@@ -28,7 +28,12 @@ impl Session {
         if let Phase::Closed(closed) = &self.phase {
             return Err(closed.error().cloned().map_or(WriteError::ShutDown, WriteError::Connection));
         }
-        let taken = self.common.streams.send.write(now, StreamId::FIRST, data).ok_or(WriteError::ShutDown)?;
+        let taken = self
+            .common
+            .streams
+            .send
+            .write(now, self.common.paths.active(), StreamId::FIRST, data)
+            .ok_or(WriteError::ShutDown)?;
         if taken > 0 {
             self.has_to_send();
         }
@@ -57,8 +62,8 @@ impl Session {
     /// [`Finished`](crate::Event::Finished) event says that the peer has all of it.
     pub fn shutdown(&mut self, now: Time) {
         self.common.streams.send.shut_down(now, StreamId::FIRST);
+        self.has_to_send();
         let Phase::Open(open) = &mut self.phase else { return };
-        open.may_send = true;
         if let Some(end) = open.update_closing(now, &mut self.common) {
             self.end(end);
         }
@@ -112,15 +117,13 @@ impl Session {
     pub fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
         rate.validate_in(Profile::Modern)?;
         Arc::make_mut(&mut self.common.config).rate = rate;
-        if let Phase::Open(open) = &mut self.phase {
-            open.choose_rate(&self.common.config);
-        }
+        self.common.paths.active_mut().set_config(&self.common.config);
         Ok(())
     }
 
     /// Tells what the headers below ours cost on the path of this connection, once its peer is known.
     pub fn set_overhead_bytes(&mut self, overhead_bytes: u32) {
-        self.common.overhead_bytes = overhead_bytes;
+        self.common.paths.active_mut().set_overhead_bytes(overhead_bytes);
     }
 
     /// Changes the kind of traffic while the connection runs.
@@ -156,17 +159,18 @@ impl Session {
     /// Counters and estimates.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let Common { streams, link, .. } = &self.common;
+        let Common { streams, link, paths, .. } = &self.common;
+        let path = paths.active();
         let mut stats = self.common.counters.stats();
-        stats.path_changes = link.paths.changes();
+        stats.path_changes = paths.changes();
         stats.segments_forged = link.keys.as_ref().map_or(0, |keys| keys.forged());
         (stats.ecn_received, stats.ecn_reported) = (link.marks.received(), link.marks.reported());
         stats.datagrams_missing = link.arrivals.missing();
         let counters = streams.send.counters();
         stats.sent = counters.sent;
         stats.wasted = streams.send.wasted();
-        stats.loss = streams.send.flight.loss().estimate();
-        stats.queue = streams.send.flight.queue_delay();
+        stats.loss = path.loss().estimate();
+        stats.queue = path.flight().queue_delay();
         stats.stream_bytes_acknowledged = counters.acknowledged_bytes;
         stats.blocks_acknowledged = counters.acknowledged_blocks;
         stats.blocks_repeated = counters.blocks_repeated;
@@ -177,11 +181,11 @@ impl Session {
         if let Some(messages) = &self.common.messages {
             (stats.messages_sent, stats.messages_received) = (messages.send.stats(), messages.recv.stats());
         }
-        if self.common.rtt.is_known() {
-            stats.rtt = self.common.rtt.smoothed();
+        if path.rtt().is_known() {
+            stats.rtt = path.rtt().smoothed();
         }
-        if let Some(open) = self.was_open() {
-            open.add_stats(&self.common.config, &mut stats);
+        if self.was_open().is_some() {
+            path.add_stats(&mut stats);
         }
         stats
     }
@@ -189,7 +193,7 @@ impl Session {
     /// Rate and round trip that the automatic rate has proven for the path; `None` before that.
     #[must_use]
     pub fn path_hint(&self) -> Option<PathHint> {
-        self.was_open()?.path_hint()
+        self.common.path().hint()
     }
 
     /// The open phase; a closed session keeps it for its figures.
@@ -203,9 +207,7 @@ impl Session {
 
     /// The application has given the sender something to do.
     pub(super) fn has_to_send(&mut self) {
-        if let Phase::Open(open) = &mut self.phase {
-            open.may_send = true;
-        }
+        self.common.inputs += 1;
     }
 
     /// The application has made room by reading.

@@ -112,7 +112,7 @@ impl Session {
             session.end(End { error, reset: Some(ResetReason::NotAdmitted) });
             return session;
         }
-        common.rtt.guess(now.since(proven.answered_at));
+        common.paths.active_mut().guess_rtt(now.since(proven.answered_at));
         if first_contact {
             // The third message was no datagram that a report could name: an ACK, repeated until a sealed datagram
             // comes, tells the initiator to stop repeating it.

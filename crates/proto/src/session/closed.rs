@@ -5,25 +5,48 @@ use dfcp_wire::DatagramBuffer;
 use dfcp_wire::segment::{Reset, ResetReason, Segment};
 
 use crate::error::ConnectionError;
+use crate::limits;
 use crate::session::End;
 use crate::session::common::Common;
 use crate::session::link::EmitError;
 use crate::session::open::Open;
 use crate::shared::{Timer, Transmit};
 
+/// The RST by which a session has told its peer that it is over: a datagram as it left, which may leave again (\[rst-10\]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastWords(Box<[u8]>);
+
+impl LastWords {
+    /// Those of a session whose RST is `datagram`; `None` for one that is too long to be kept.
+    pub(crate) fn of(datagram: &[u8]) -> Option<Self> {
+        (datagram.len() <= limits::LAST_WORDS_BYTES_MAX).then(|| Self(datagram.into()))
+    }
+
+    /// Them, as the answer to a datagram of `bytes`; `None` unless that is longer.
+    pub(crate) fn for_datagram_of(&self, bytes: usize) -> Option<&[u8]> {
+        (self.0.len() < bytes).then_some(&*self.0)
+    }
+}
+
 /// The rest of a session that has ended.
 #[derive(Debug, Default)]
 pub(super) struct Closed {
     error: Option<ConnectionError>,
-    /// An RST is to be sent once, for this reason (\[rst-4\]).
+    /// An RST is to be sent, for this reason (\[rst-4\]).
     reset: Option<ResetReason>,
+    /// The RST that has been sent.
+    last_words: Option<LastWords>,
+    /// They are to be sent again, as the peer has sent something since.
+    owes_repeat: bool,
+    /// Not before this time.
+    repeats_at: Time,
     /// The open phase, kept for its figures.
     open: Option<Box<Open>>,
 }
 
 impl Closed {
     pub(super) fn new(End { error, reset }: End, open: Option<Box<Open>>) -> Self {
-        Self { error, reset, open }
+        Self { error, reset, last_words: None, owes_repeat: false, repeats_at: Time::ZERO, open }
     }
 
     /// Why it is, unless both sides closed it.
@@ -35,8 +58,22 @@ impl Closed {
         self.open.as_deref()
     }
 
+    /// The RST that has been sent to the peer of a session that was open.
+    pub(super) fn last_words(&self) -> Option<&LastWords> {
+        self.last_words.as_ref()
+    }
+
+    /// The peer has sent a datagram of `bytes`: it may have missed the RST. Anybody can write one, so that it does not come often.
+    pub(super) fn on_datagram(&mut self, now: Time, bytes: usize) {
+        let can_be_answered = self.last_words.as_ref().is_some_and(|words| words.for_datagram_of(bytes).is_some());
+        if can_be_answered && now >= self.repeats_at {
+            self.repeats_at = now + limits::LAST_WORDS_INTERVAL_MIN;
+            self.owes_repeat = true;
+        }
+    }
+
     pub(super) fn next_timeout(&self, now: Time) -> Option<(Time, Timer)> {
-        self.reset.is_some().then_some((now, Timer::Reset))
+        (self.reset.is_some() || self.owes_repeat).then_some((now, Timer::Reset))
     }
 
     pub(super) fn next_datagram(
@@ -45,9 +82,47 @@ impl Closed {
         common: &mut Common,
         out: &mut DatagramBuffer,
     ) -> Result<Option<Transmit>, EmitError> {
-        let Some(reason) = self.reset.take() else { return Ok(None) };
-        let length = common.link.write(&Segment::Reset(Reset { reason }), out)?;
-        let remote = common.link.paths.active();
+        let length = if let Some(reason) = self.reset.take() {
+            let length = common.link.write(&Segment::Reset(Reset { reason }), out)?;
+            self.last_words = self.open.as_ref().and_then(|_| LastWords::of(out.get(..length)?));
+            self.repeats_at = now + limits::LAST_WORDS_INTERVAL_MIN;
+            length
+        } else if std::mem::take(&mut self.owes_repeat)
+            && let Some(LastWords(words)) = &self.last_words
+        {
+            let Some(out) = out.get_mut(..words.len()) else { return Ok(None) };
+            out.copy_from_slice(words);
+            words.len()
+        } else {
+            return Ok(None);
+        };
+        let remote = common.paths.active().remote();
         Ok(Some(common.on_sent(now, length, None, remote)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// [rst-10]: whoever knows the id and floods it draws a copy in 100 ms, and none by datagrams which are no longer than that.
+    #[test]
+    fn a_flood_draws_few_copies() {
+        let mut closed = Closed::new(End::default(), None);
+        closed.on_datagram(Time::from_s(1), 1_400);
+        assert_eq!(closed.next_timeout(Time::from_s(1)), None, "no RST has left");
+        closed.last_words = LastWords::of(&[1; 40]);
+        let mut copies = 0;
+        for step in 0..10_000 {
+            let now = Time::from_s(1) + Duration::from_micros(100) * step;
+            closed.on_datagram(now, 40);
+            assert_eq!(closed.next_timeout(now), None);
+            closed.on_datagram(now, 41);
+            copies += u32::from(std::mem::take(&mut closed.owes_repeat));
+        }
+        assert_eq!(copies, 10);
+        assert_eq!(LastWords::of(&[1; limits::LAST_WORDS_BYTES_MAX + 1]), None);
     }
 }

@@ -4,15 +4,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use dfcp_time::Time;
-use dfcp_wire::Features;
 use dfcp_wire::handshake::{Offer, Parameters};
 use dfcp_wire::segment::Segment;
+use dfcp_wire::{Features, STREAM_ID_BYTES};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
 use crate::config::{Config, Content};
+use crate::path::credit::Spending;
 use crate::path::ecn::Ecn;
-use crate::path::rtt::RttEstimator;
+use crate::path::hint::PathHint;
+use crate::path::paths::Paths;
+use crate::path::rate::RateBounds;
+use crate::path::{Path, PathId};
+use crate::proof;
 use crate::random::SeekableRng;
 use crate::session::link::Link;
 use crate::session::open::messages::Messages;
@@ -31,8 +36,6 @@ pub(super) struct Common {
     pub(super) symbol_size: u16,
     /// Those which both ends have chosen; none before.
     pub(super) features: Features,
-    /// The configured ones, or what the path needs.
-    pub(super) overhead_bytes: u32,
     /// KiB of arrivals that the system buffers until we read them, as reports tell it (\[report-11\]); 0 for
     /// unknown.
     pub(super) receive_queue_kib: u32,
@@ -41,13 +44,13 @@ pub(super) struct Common {
     pub(super) streams: StreamSet,
     /// In an open session, if both ends have chosen them.
     pub(super) messages: Option<Box<Messages>>,
-    pub(super) rtt: RttEstimator,
+    pub(super) paths: Paths,
+    /// Calls of the application and segments of the peer that may have given the sender something to send.
+    pub(super) inputs: u64,
     pub(super) last_heard: Time,
     pub(super) last_sent: Time,
     pub(super) events: Events,
     pub(super) counters: Counters,
-    /// Bits of IP packets sent.
-    pub(super) sent_bits: u64,
 }
 
 impl Common {
@@ -67,18 +70,17 @@ impl Common {
             role,
             symbol_size: config.symbol_size,
             features: Features::NONE,
-            overhead_bytes: config.overhead_bytes,
             receive_queue_kib: 0,
             random,
-            link: Link::new(ports, local_id, remote, is_sealed),
+            link: Link::new(ports, local_id, is_sealed),
             streams: StreamSet::new(&config, role, proofs),
             messages: None,
-            rtt: RttEstimator::default(),
+            paths: Paths::new(Path::new(remote, config.overhead_bytes, RateBounds::new(&config, 0))),
+            inputs: 0,
             last_heard: now,
             last_sent: now,
             events: Events::default(),
             counters: Counters::default(),
-            sent_bits: 0,
             config,
         }
     }
@@ -100,7 +102,8 @@ impl Common {
     /// A datagram has been written: without data, or with `data`.
     pub(super) fn on_sent(&mut self, now: Time, length: usize, data: Option<Data>, remote: SocketAddr) -> Transmit {
         let elided_bytes = data.map_or(0, |data| data.elided_bytes);
-        self.sent_bits += self.ip_bytes(length, elided_bytes) * 8;
+        let path = self.paths.active_mut();
+        path.count_sent(path.ip_bytes(length, elided_bytes));
         self.counters.segments_sent += 1;
         self.counters.bytes_sent += length as u64 + u64::from(elided_bytes);
         self.last_sent = now;
@@ -108,9 +111,51 @@ impl Common {
         Transmit { length, remote, elided_bytes, is_alone: false, ecn }
     }
 
-    /// The size of the IP packet of a datagram of ours.
-    pub(super) fn ip_bytes(&self, length: usize, elided_bytes: u32) -> u64 {
-        length as u64 + u64::from(elided_bytes) + u64::from(self.overhead_bytes)
+    // ---- the path ----
+
+    /// The path that is used.
+    pub(super) fn path(&self) -> &Path {
+        self.paths.active()
+    }
+
+    /// Bytes of an IP packet besides the payload of its segment.
+    pub(super) fn around_payload_bytes(&self) -> usize {
+        self.path().overhead_bytes() as usize + dfcp_wire::overhead_bytes(self.link.is_sealed)
+    }
+
+    /// Bytes of an IP packet besides the data of a symbol, of whatever stream.
+    pub(super) fn around_symbol_bytes(&self) -> usize {
+        let secret_bytes = if self.link.is_sealed { proof::SECRET_BYTES } else { 0 };
+        self.around_payload_bytes() + STREAM_ID_BYTES + secret_bytes
+    }
+
+    /// Bytes of data in a symbol for which packets have room.
+    pub(super) fn packet_symbol_bytes(&self) -> usize {
+        (self.path().packet_bytes() as usize).saturating_sub(self.around_symbol_bytes()).max(1)
+    }
+
+    /// Lets something change the paths, whose packet size blocks follow.
+    pub(super) fn change_paths(&mut self, now: Time, change: impl FnOnce(&mut Paths, &Link)) {
+        let before = self.path().packet_bytes();
+        change(&mut self.paths, &self.link);
+        if self.path().packet_bytes() != before {
+            let bytes = self.packet_symbol_bytes();
+            self.streams.send.set_packet_symbol_size(now, self.paths.active(), bytes);
+        }
+    }
+
+    /// The data that the credit permits now: the account knows bytes and rates, the sender blocks and symbols.
+    pub(super) fn spending(&self) -> Spending {
+        let around_bytes = self.around_payload_bytes() as u64;
+        self.path().spending(u64::from(self.symbol_size) + around_bytes, || {
+            let (symbols, symbol_bytes) = self.streams.send.oldest_block_symbols(self.path());
+            symbols * (symbol_bytes + around_bytes)
+        })
+    }
+
+    /// Path hint of the configuration, if the session is still on the path with which it began.
+    pub(super) fn hint(&self) -> Option<PathHint> {
+        self.config.path_hint.filter(|_| self.path().id() == PathId::FIRST)
     }
 
     /// Bytes of the symbol which a data segment stands for without having it.

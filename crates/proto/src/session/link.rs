@@ -1,7 +1,5 @@
-//! The datagrams of a session: how they are addressed, numbered and sealed, and which have come. The one place where its
+//! The datagrams of a session: how they are named, numbered and sealed, and which have come. The one place where its
 //! segments become datagrams: written in place, then sealed or given a CRC.
-
-use std::net::SocketAddr;
 
 use dfcp_secure::{SealError, epoch_of};
 use dfcp_wire::segment::{Address, Envelope, KeyEpoch, Segment};
@@ -10,7 +8,6 @@ use dfcp_wire::{DatagramBuffer, Draft, EncodeError, Finished, Trailer};
 use crate::path::arrivals::Arrivals;
 use crate::path::ecn::Marks;
 use crate::path::numbers::DatagramNumbers;
-use crate::session::paths::Paths;
 use crate::session::protection::Protection;
 use crate::shared::Ports;
 
@@ -43,7 +40,6 @@ pub(super) struct Link {
     pub(super) local_id: u32,
     /// The id in the port fields of segments to the peer, once known.
     pub(super) peer_id: Option<u32>,
-    pub(super) paths: Paths,
     /// The session has keys, or will.
     pub(super) is_sealed: bool,
     /// From the moment they are agreed; then nothing is taken that does not authenticate.
@@ -56,12 +52,11 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(ports: Ports, local_id: u32, remote: SocketAddr, is_sealed: bool) -> Self {
+    pub(super) fn new(ports: Ports, local_id: u32, is_sealed: bool) -> Self {
         Self {
             ports,
             local_id,
             peer_id: None,
-            paths: Paths::new(remote),
             is_sealed,
             keys: None,
             numbers: DatagramNumbers::default(),

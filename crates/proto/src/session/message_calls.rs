@@ -4,6 +4,7 @@ use dfcp_time::Time;
 
 use crate::message::{Deadline, MessageError, ReceivedMessage};
 use crate::session::common::Common;
+use crate::session::open::messages::path_view;
 use crate::session::{Phase, Session};
 
 /// The messages of a session ([`Connection::messages`](crate::Connection::messages)): units of bytes in no order, each delivered once
@@ -20,16 +21,16 @@ impl Messages<'_> {
     /// handshake is done, [`MessageError::Ended`] after the session's end, and [`MessageError::NotTaken`] if not both ends permit messages.
     pub fn send(&mut self, now: Time, message: &[u8], deadline: Deadline) -> Result<(), MessageError> {
         let Session { common, phase } = &mut *self.0;
-        let open = match phase {
-            Phase::Open(open) => open,
+        match phase {
+            Phase::Open(_) => {}
             Phase::Opening(_) => return Err(MessageError::NotOpen),
             Phase::Closed(_) => return Err(MessageError::Ended),
-        };
-        let path = open.path_view(common);
+        }
+        let path = path_view(common);
         let Some(messages) = &mut common.messages else { return Err(MessageError::NotTaken) };
         let streams = &mut common.streams.send;
         messages.send.send(now, message, deadline, &path, || streams.draw_secret())?;
-        open.may_send = true;
+        self.0.has_to_send();
         Ok(())
     }
 

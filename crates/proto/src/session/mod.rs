@@ -13,7 +13,7 @@
 
 pub(crate) mod application;
 mod begin;
-mod closed;
+pub(crate) mod closed;
 mod common;
 pub(crate) mod handshake;
 mod link;
@@ -22,7 +22,6 @@ pub(crate) mod message_calls;
 pub(crate) mod noise;
 mod open;
 mod opening;
-mod paths;
 pub(crate) mod protection;
 pub(crate) mod recv_side;
 mod reporter;
@@ -43,7 +42,7 @@ use dfcp_wire::{DecodeError, Unverified};
 use crate::error::{ConnectionError, Dropped};
 use crate::path::ecn::Origin;
 pub(crate) use crate::session::begin::Proven;
-use crate::session::closed::Closed;
+use crate::session::closed::{Closed, LastWords};
 use crate::session::common::Common;
 use crate::session::link::EmitError;
 use crate::session::open::Open;
@@ -159,6 +158,10 @@ impl Session {
             }
             (Phase::Opening(_) | Phase::Open(_), Unverified::Clear(header)) if !common.link.is_sealed => {
                 self.take_unsealed(now, &header, origin.ecn, datagram)
+            }
+            (Phase::Closed(closed), _) => {
+                closed.on_datagram(now, datagram.len());
+                Err(Dropped::Unexpected.into())
             }
             _ => Err(Dropped::Unexpected.into()),
         }
@@ -302,10 +305,18 @@ impl Session {
         }
     }
 
+    /// The RST that has told the peer that the session is over, once it has left.
+    pub(crate) fn last_words(&self) -> Option<&LastWords> {
+        match &self.phase {
+            Phase::Closed(closed) => closed.last_words(),
+            Phase::Opening(_) | Phase::Open(_) => None,
+        }
+    }
+
     /// The peer's address. Changes after the peer has moved (`spec/protocol.md`, "Paths").
     #[must_use]
     pub fn remote(&self) -> SocketAddr {
-        self.common.link.paths.active()
+        self.common.paths.active().remote()
     }
 
     /// Time of the latest datagram from the peer that authenticated, and at first of the session's beginning. In plaintext: of the latest

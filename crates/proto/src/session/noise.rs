@@ -237,7 +237,7 @@ impl Opening {
         common.last_heard = now;
         common.link.peer_id = Some(answer.peer_id);
         if let Some(sample) = self.handshake.rtt(now, answer.echo) {
-            common.rtt.guess(sample);
+            common.paths.active_mut().guess_rtt(sample);
         }
         common.symbol_size = answer.symbol_size;
         common.features = answer.features;

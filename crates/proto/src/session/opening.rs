@@ -142,7 +142,7 @@ impl Opening {
             })?;
         common.link.peer_id = Some(parameters.connection_id);
         if let Some(sample) = self.handshake.rtt(now, echo) {
-            common.rtt.guess(sample);
+            common.paths.active_mut().guess_rtt(sample);
         }
         common.symbol_size = common.symbol_size.min(symbol_size);
         common.features = options.map_or(Features::NONE, |chosen| chosen.features);
@@ -231,7 +231,7 @@ impl Opening {
             Stage::Called | Stage::Answered(_) => parameters.encode(out),
         })?;
         self.handshake.on_sent(now, number);
-        let remote = common.link.paths.active();
+        let remote = common.paths.active().remote();
         Ok(Some(common.on_sent(now, length, None, remote)))
     }
 }

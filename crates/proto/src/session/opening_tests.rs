@@ -135,7 +135,7 @@ fn what_an_unsealed_peer_waits_is_no_round_trip_time() {
     take(&mut acceptor, late, ack);
     for connection in [initiator, acceptor] {
         assert_eq!(connection.state(), State::Established);
-        assert_eq!(connection.common.rtt.smoothed(), crate::limits::RTT_GUESS_MAX);
+        assert_eq!(connection.common.path().rtt().smoothed(), crate::limits::RTT_GUESS_MAX);
     }
 }
 

@@ -369,6 +369,6 @@ fn an_authentic_datagram_which_is_no_segment_changes_nothing() {
         assert_eq!(after.segments_dropped, before.segments_dropped + 1);
         assert_eq!(after.segments_forged, before.segments_forged, "its tag is right");
         assert_eq!((server.common.link.arrivals.received(), server.last_heard()), (arrived, heard));
-        assert_eq!(server.common.link.paths.due_at(), None, "its address is no candidate");
+        assert_eq!(server.common.paths.due_at(), None, "its address is no candidate");
     }
 }

@@ -55,12 +55,12 @@ impl Session {
     /// Says how much more may be written; at first [`WriteAllowance::Any`]. An application that waits for room gets a [`Writable`](crate::Event::Writable) event.
     pub fn allow_writing(&mut self, allowance: WriteAllowance) {
         self.common.streams.send.allow(allowance);
-        self.common.streams.send.wake_writers();
+        self.common.streams.send.wake_writers(self.common.paths.active());
     }
 
     /// Tells how many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
     /// queue in front of it (`spec/protocol.md` \[plan-7\]). At first 1.
     pub fn set_queue_sharers(&mut self, sharers: usize) {
-        self.common.streams.send.flight.set_queue_sharers(sharers);
+        self.common.paths.active_mut().set_queue_sharers(sharers);
     }
 }

@@ -9,6 +9,7 @@ use dfcp_wire::{StreamId, StreamKind};
 
 use crate::config::Config;
 use crate::error::{Dropped, PeerMisbehaved, StreamError};
+use crate::path::Path;
 use crate::session::recv_side::RecvSide;
 use crate::session::send_side::SendSide;
 use crate::session::stream_ids::{Seen, StreamIds};
@@ -154,7 +155,7 @@ impl StreamSet {
     }
 
     /// An ACK which speaks of a stream, from the peer's datagram `number`.
-    pub(super) fn take_ack(&mut self, now: Time, ack: &Ack, number: u64) -> Result<(), PushError> {
+    pub(super) fn take_ack(&mut self, now: Time, path: &mut Path, ack: &Ack, number: u64) -> Result<(), PushError> {
         match *ack {
             Ack::ResetStream { stream, error, end } => {
                 self.admit_other(now, stream, Direction::FromPeer)?;
@@ -166,15 +167,15 @@ impl StreamSet {
             }
             Ack::OfFin { stream, end, proof } => {
                 self.admit_other(now, stream, Direction::ToPeer)?;
-                self.send.on_end_acknowledged((stream, end, proof), number).map_err(PushError::Misbehaved)?;
+                self.send.on_end_acknowledged(path, (stream, end, proof), number).map_err(PushError::Misbehaved)?;
             }
             Ack::OfReset { stream, served } => {
                 self.admit_other(now, stream, Direction::ToPeer)?;
-                self.send.on_reset_acknowledged((stream, served), number).map_err(PushError::Misbehaved)?;
+                self.send.on_reset_acknowledged(path, (stream, served), number).map_err(PushError::Misbehaved)?;
             }
             Ack::Gone { stream } => {
                 self.admit_other(now, stream, Direction::ToPeer)?;
-                self.send.on_gone(stream, number);
+                self.send.on_gone(path, stream, number);
             }
             _ => return Err(Dropped::Unexpected.into()),
         }

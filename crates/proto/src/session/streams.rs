@@ -77,7 +77,12 @@ impl Streams<'_> {
     pub fn write(&mut self, now: Time, id: StreamId, data: &[u8]) -> Result<usize, StreamError> {
         let session = &mut *self.0;
         session.check_open()?;
-        let taken = session.common.streams.send.write(now, id, data).ok_or(StreamError::Ended)?;
+        let taken = session
+            .common
+            .streams
+            .send
+            .write(now, session.common.paths.active(), id, data)
+            .ok_or(StreamError::Ended)?;
         if taken > 0 {
             session.has_to_send();
         }
@@ -198,7 +203,7 @@ impl Session {
         if self.common.streams.settle_gone(now)
             && let Phase::Open(open) = &mut self.phase
         {
-            open.reporter.on_own_news(now);
+            open.on_own_news(now);
         }
     }
 }

@@ -106,7 +106,7 @@ impl Pattern {
     }
 }
 
-/// Why a handshake did not go on. Whatever the error, the state is as before.
+/// A handshake cannot go on. After any of these errors, the state is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HandshakeError {
     /// A message that came is too short or too long for its place.

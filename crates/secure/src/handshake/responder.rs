@@ -13,9 +13,9 @@ use crate::role::Role;
 /// Keys of a responder, for all its handshakes. A pattern whose key is missing is refused.
 #[derive(Clone, Debug, Default)]
 pub struct ResponderKeys {
-    /// For [`Pattern::FirstContact`] and [`Pattern::Pinned`].
+    /// The key for [`Pattern::FirstContact`] and [`Pattern::Pinned`].
     pub own: Option<StaticKey>,
-    /// For [`Pattern::PreShared`].
+    /// The key for [`Pattern::PreShared`].
     pub pre_shared: Option<PreSharedKey>,
 }
 

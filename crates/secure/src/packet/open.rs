@@ -12,7 +12,7 @@ use crate::role::Direction;
 /// older numbers anyway.
 pub const PREVIOUS_EPOCH_DATAGRAMS: u64 = 1 << 16;
 
-/// Why a datagram was not opened.
+/// A datagram could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
     /// It has no room for a tag.
@@ -107,7 +107,7 @@ impl OpenKeys {
         }
     }
 
-    /// After a datagram was opened, and only then: moves on to its epoch, and lets go of the one that is over.
+    /// Moves on to the epoch of an opened datagram, and drops the keys of the one that is over. For opened datagrams only.
     fn commit(&mut self, number: u64) {
         if epoch_of(number) > self.epoch {
             let next = self.next.take().unwrap_or_else(|| self.chain.next_key());

@@ -20,7 +20,7 @@ const EPOCHS_KEPT: usize = 32;
 pub struct RecordedKeys {
     cipher: Cipher,
     direction: Direction,
-    /// Those of consecutive epochs, from `first_epoch` on.
+    /// Secrets of consecutive epochs, from `first_epoch` on.
     secrets: VecDeque<Secret>,
     first_epoch: u64,
     /// The key that was used last, and its epoch: neighbours in a capture share it.

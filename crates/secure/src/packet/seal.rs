@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::{Chain, Cipher, EpochKey, SEALED_BYTES_MAX, Secret, TAG_BYTES, epoch_of};
 use crate::role::Direction;
 
-/// Why a datagram was not sealed. All are the caller's mistakes; nothing may be sent then.
+/// A datagram could not be sealed. All are the caller's mistakes; nothing may be sent then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SealError {
     /// The number, or a higher one, was used before.

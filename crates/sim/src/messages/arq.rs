@@ -30,11 +30,11 @@ pub(super) struct Receiver {
     began: Time,
     /// One above the highest number that came.
     next: u64,
-    /// Those which are not over for long.
+    /// Missing messages, until a while after their deadline.
     missing: BTreeMap<u64, Missing>,
     /// Times of the next requests, by message.
     timers: BTreeSet<(Time, u64)>,
-    /// From asking once until the repeat came, the last time.
+    /// Time from asking once until the repeat came, in the last case.
     rtt: Duration,
 }
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 /// Loss model of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Losses {
-    /// Each with this probability.
+    /// Independent losses with this probability.
     Independent(f64),
-    /// All in some times, whatever is sent: this share of the time, in bursts whose length is exponential with this mean.
+    /// Bursts in which everything is lost: this share of the time, with a length that is exponential with this mean.
     Bursts {
         /// Share of the time, and of datagrams.
         share: f64,
@@ -26,7 +26,7 @@ pub enum Losses {
 pub struct Bound {
     /// Losses on the path.
     pub losses: Losses,
-    /// From one message to the next, seconds.
+    /// Interval of messages, seconds.
     pub spacing_s: f64,
     /// The deadline beyond the one-way delay, seconds.
     pub beyond_s: f64,
@@ -43,7 +43,7 @@ pub struct Bound {
 pub enum Least {
     /// Datagrams for each message.
     Datagrams(f64),
-    /// It cannot be done: at least this share is lost, whatever is sent.
+    /// The target cannot be met: at least this share is lost, whatever is sent.
     Lost(f64),
 }
 
@@ -232,11 +232,11 @@ impl Bound {
 /// The best that can be done after reports.
 struct Rounds<'a> {
     bound: &'a Bound,
-    /// For how long the symbols of the last round may be spread.
+    /// Time over which the symbols of the last round may be spread, s.
     last_s: f64,
     price: f64,
     memory: BTreeMap<(usize, usize, usize), (f64, f64)>,
-    /// By symbols, and whether the round is the last one: the probability of each number of arrivals.
+    /// Probability of each number of arrivals, by symbols sent and by the round being the last one.
     arrivals: BTreeMap<(usize, bool), Vec<f64>>,
 }
 
@@ -275,7 +275,7 @@ impl Rounds<'_> {
         best
     }
 
-    /// Of symbols which are sent a round trip after a loss: in the last round spread over what is left, else one after the other.
+    /// Arrivals of symbols sent a round trip after a loss: in the last round spread over what is left, else one after the other.
     fn arrivals(&mut self, symbols: usize, is_last: bool) -> &[f64] {
         let (bound, last_s) = (self.bound, self.last_s);
         self.arrivals.entry((symbols, is_last)).or_insert_with(|| {

@@ -23,7 +23,7 @@ struct Group {
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     messages: Messages,
-    /// Those which are not over for long.
+    /// Groups of messages, until a while after their deadline.
     groups: BTreeMap<u64, Group>,
 }
 

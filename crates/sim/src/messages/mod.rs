@@ -44,9 +44,9 @@ const LATE: Duration = Duration::from_secs(1);
 pub struct Messages {
     /// Bytes of each.
     pub bytes: u32,
-    /// From one to the next.
+    /// Interval of messages.
     pub every: Duration,
-    /// From handing over until a message is worth nothing.
+    /// Time from handing over until a message is worth nothing.
     pub deadline: Duration,
     /// The share which should come in time; models ignore it.
     pub target: f64,
@@ -54,7 +54,7 @@ pub struct Messages {
     pub beside_stream: bool,
 }
 
-/// Why a flow of messages cannot be added.
+/// A flow of messages cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessagesError {
@@ -75,7 +75,7 @@ pub enum MessagesError {
     /// More than an end can remember.
     #[error("more than {OPEN_MAX} messages are worth something at once; shorten the deadline or send fewer")]
     Open,
-    /// Not a share which can be asked for.
+    /// The share is out of range.
     #[error("the target is {0}, but lies between 0.5 and 0.999999")]
     Target(f64),
     /// A flow of messages lasts as long as the simulation.
@@ -113,7 +113,7 @@ impl Messages {
         Ok(())
     }
 
-    /// The same for DFCP.
+    /// Checks the settings for DFCP.
     pub(crate) fn validate_dfcp(&self) -> Result<(), MessagesError> {
         self.validate(DFCP_BYTES_MAX)
     }
@@ -135,9 +135,9 @@ impl Messages {
 pub struct MessageReport {
     /// Handed over by the application.
     pub handed_over: u64,
-    /// Those among them whose deadline is over.
+    /// Messages among them whose deadline is over.
     pub due: u64,
-    /// Those among these which were delivered before it.
+    /// Messages among these that were delivered before it.
     pub in_time: u64,
     /// Complete at the receiver within a second after their deadline; what is neither in time nor late was lost.
     pub late: u64,

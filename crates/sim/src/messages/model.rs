@@ -12,7 +12,7 @@ use super::{
 /// Loss recovery of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// After every 20 messages 10 repair datagrams; any 20 of the 30 rebuild all.
+    /// FEC alone: 10 repair datagrams after every 20 messages; any 20 of the 30 rebuild all.
     Fec,
     /// Lost messages are asked for until their deadline is over.
     Arq,
@@ -32,7 +32,7 @@ pub struct ModelConfig {
 pub struct ModelEnd {
     side: Side,
     bytes: u32,
-    /// Until it is asked for them, right after they are made.
+    /// Segments just made, until the caller asks for them.
     queue: VecDeque<ModelSegment>,
 }
 

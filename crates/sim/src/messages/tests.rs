@@ -40,14 +40,14 @@ fn report(transport: Transport, loss: Loss, until: Time) -> MessageReport {
     simulation.flow(flow).messages.unwrap()
 }
 
-/// Of the first thousand datagrams these are lost.
+/// Loses these of the first thousand datagrams.
 fn lost(datagrams: impl IntoIterator<Item = usize>) -> Loss {
     let mut pattern = [false; 1_000];
     datagrams.into_iter().for_each(|datagram| pattern[datagram] = true);
     Loss::Trace(Arc::new(pattern))
 }
 
-/// So late 40 messages were handed over, and no 41st.
+/// Time at which 40 messages were handed over, and no 41st.
 const FORTY: Time = Time::from_ms(158);
 
 #[test]

@@ -8,16 +8,16 @@ const IP_HEADER_BYTES: usize = 20;
 const TCP_HEADER_BYTES: usize = 20;
 /// No more fit into a TCP header.
 const TCP_OPTIONS_BYTES_MAX: usize = 40;
-/// Of SYNs with timestamps: segment size, permission of SACK, timestamps, window scale, and one byte between.
+/// Options of SYNs with timestamps: segment size, permission of SACK, timestamps, window scale, and one byte between.
 const SYN_OPTIONS_BYTES: usize = 20;
 const TIMESTAMPS_BYTES: usize = 12;
 const IP_PROTOCOL_TCP: u8 = 6;
 const IP_PROTOCOL_UDP: u8 = 17;
-/// For experiments (RFC 3692), which DFCP over IP uses.
+/// Number for experiments (RFC 3692), which DFCP over IP uses.
 const IP_PROTOCOL_DFCP: u8 = 253;
 /// RFC 7323, §2.3.
 const WINDOW_SHIFT_MAX: u32 = 14;
-/// Of a Linux receiver whose buffer may grow to 64 MiB.
+/// Window scale of a Linux receiver whose buffer may grow to 64 MiB.
 const LINUX_WINDOW_SHIFT: u32 = 11;
 
 // Options of TCP.
@@ -203,7 +203,7 @@ fn write_options(out: &mut Vec<u8>, room: usize, segment: &Segment) {
     }
 }
 
-/// In microseconds.
+/// Writes timestamps in microseconds.
 fn write_timestamps(out: &mut Vec<u8>, segment: &Segment) {
     out.extend_from_slice(&TIMESTAMPS);
     for time in [segment.ts_val, segment.ts_ecr] {

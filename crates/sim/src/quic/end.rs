@@ -32,7 +32,7 @@ enum Application {
 pub struct QuicEnd {
     endpoint: Endpoint,
     remote: SocketAddr,
-    /// To be opened at the first timeout.
+    /// Configuration of the connection to be opened at the first timeout.
     opens: Option<ClientConfig>,
     connection: Option<(ConnectionHandle, Connection)>,
     application: Application,

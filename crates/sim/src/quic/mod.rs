@@ -74,7 +74,7 @@ impl QuicConfig {
     }
 }
 
-/// Why a QUIC flow cannot be set up.
+/// A QUIC flow cannot be set up.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuicError {

@@ -28,9 +28,9 @@ pub enum Congestion {
 /// Course of the window's reduction in a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// In proportion to what arrives (RFC 6937 with the slow-start bound, RFC 9937).
+    /// The window falls in proportion to what arrives (RFC 6937 with the slow-start bound, RFC 9937).
     Prr,
-    /// At once: nothing new is sent until enough has left the network (RFC 6675).
+    /// The window falls at once: nothing new is sent until enough has left the network (RFC 6675).
     Classic,
     /// One segment less for every second acknowledgement, and never more than one above what is in flight
     /// (`tcp_cwnd_down` in `net/ipv4/tcp_input.c` of Linux 2.6.26).
@@ -65,14 +65,14 @@ pub enum AckPolicy {
 /// Quantity that the smallest retransmission timer bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RtoFloor {
-    /// Of the timer: max(SRTT + 4·RTTVAR, floor), RFC 6298. On a steady path with a round trip near the floor the timer
+    /// Floor of the timer: max(SRTT + 4·RTTVAR, floor), RFC 6298. On a steady path with a round trip near the floor the timer
     /// fires needlessly, because RTTVAR goes to zero.
     Timer,
-    /// Of what is added to the round trip: SRTT + max(4·RTTVAR, floor), as Linux does.
+    /// Floor of the margin above the round trip: SRTT + max(4·RTTVAR, floor), as Linux does.
     Margin,
 }
 
-/// Of the kernel which the models are checked against.
+/// Tick of the kernel that the models are checked against.
 const LINUX_TICK: Duration = Duration::from_millis(10);
 
 /// Timers below this many ticks end with a tick of their own; each level further out has steps eight times as wide.
@@ -102,17 +102,17 @@ pub struct Config {
     pub initial_ssthresh_segments: Option<u32>,
     /// The most bytes in flight: socket buffers and advertised window in one.
     pub max_window_bytes: u32,
-    /// Floor of the retransmission timer ...
+    /// Floor of the retransmission timer, or of a part of it by `rto_floor`.
     pub min_rto: Duration,
-    /// ... or of a part of it.
+    /// The part of the timer that has the floor.
     pub rto_floor: RtoFloor,
     /// Ceiling of the retransmission timer when it backs off.
     pub max_rto: Duration,
     /// Retransmission timer of the handshake, before anything was measured.
     pub initial_rto: Duration,
-    /// An acknowledgement waits for this many segments ...
+    /// Segments after which a delayed acknowledgement is sent.
     pub delayed_ack_segments: u32,
-    /// ... but no longer than this.
+    /// Longest delay of an acknowledgement.
     pub delayed_ack: Duration,
     /// Segments at the start that are acknowledged one by one (Linux: up to 16).
     pub quick_ack_segments: u32,

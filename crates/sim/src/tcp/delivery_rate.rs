@@ -35,7 +35,7 @@ pub(crate) struct DeliveryRate {
     first_sent: Time,
     /// Segments sent before this many have arrived are limited by the application.
     app_limited_until: u64,
-    /// Of the newest segment that this acknowledgement reported, with when it was sent.
+    /// The newest segment that this acknowledgement reported, and its send time.
     newest: Option<(Sent, Time)>,
 }
 

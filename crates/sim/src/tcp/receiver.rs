@@ -24,9 +24,9 @@ pub struct ReceiverStats {
     pub delivered_bytes: u64,
     /// Data segments that arrived, duplicates included.
     pub segments: u64,
-    /// Those of them that brought nothing new.
+    /// Segments among them that brought nothing new.
     pub duplicate_segments: u64,
-    /// Those of them that arrived above a gap.
+    /// Segments among them that arrived above a gap.
     pub out_of_order_segments: u64,
     /// Segments sent.
     pub acks: u64,
@@ -59,7 +59,7 @@ pub struct Receiver {
     quick_acks: u32,
     linux: LinuxAcks,
     ecn: ReceiverEcn,
-    /// Of a receiver whose window is tuned.
+    /// Buffer of a receiver whose window is tuned.
     buffer: Option<ReceiveBuffer>,
     /// Reported with the next acknowledgement: data that arrived once more.
     duplicate: Option<(u64, u64)>,

@@ -6,7 +6,7 @@ use super::window::Window;
 /// State of the sender's loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing is missing, or not for sure.
+    /// Nothing is known to be missing.
     Open,
     /// The window comes down for a mark (RFC 3168); nothing is missing for sure.
     Cwr,
@@ -35,9 +35,9 @@ pub(crate) struct RecoveryAck {
     pub(crate) delivered: u64,
     /// Segments in the network now.
     pub(crate) pipe: u64,
-    /// It moved the cumulative acknowledgement and showed no new loss.
+    /// The acknowledgement moved the cumulative one and showed no new loss.
     pub(crate) safe: bool,
-    /// It says anything new, or is the duplicate of one before.
+    /// The acknowledgement says anything new, or is the duplicate of one before.
     pub(crate) counts: bool,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct RecoveryAck {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecoveryWindow {
     method: Reduction,
-    /// In flight when it began.
+    /// Segments in flight when it began.
     flight: u64,
     delivered: u64,
     sent: u64,

@@ -41,11 +41,11 @@ struct Entry {
 pub(crate) struct Advance {
     /// Segments newly below the acknowledgement.
     pub(crate) segments: u64,
-    /// Those of them that no selective acknowledgement had reported.
+    /// Acknowledged segments that no selective acknowledgement had reported.
     pub(crate) delivered: u64,
     /// Sending time of the last of them that was sent only once (Karn's algorithm).
     pub(crate) sent: Option<Time>,
-    /// One of them had been retransmitted.
+    /// One of the acknowledged segments had been retransmitted.
     pub(crate) repeated: bool,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Scoreboard {
     sacked: u64,
     lost: u64,
     retransmitted: u64,
-    /// Without selective acknowledgements, each duplicate acknowledgement stands for a segment that arrived.
+    /// Duplicate acknowledgements, each of which stands for a segment that arrived; without selective acknowledgements only.
     duplicates: u64,
     /// The three highest segments selectively acknowledged, plus one each, highest first; 0 is none.
     highest: [u64; 3],
@@ -77,9 +77,9 @@ pub(crate) struct Scoreboard {
     track_repeats: bool,
     /// Latest sending time of all segments that arrived.
     newest: Time,
-    /// For senders which detect losses by time, or never.
+    /// Times for senders that detect losses by time.
     rack: Option<Rack>,
-    /// For algorithms which want the delivery rate.
+    /// Delivery rate for algorithms that want it.
     rate: Option<DeliveryRate>,
     /// Segments taken for lost since the start, each as often as that happened.
     lost_total: u64,
@@ -226,7 +226,7 @@ impl Scoreboard {
         fresh
     }
 
-    /// Without selective acknowledgements: one more segment arrived, but not known which.
+    /// Notes that one more segment arrived, without selective acknowledgements: it is not known which.
     pub(crate) fn add_duplicate(&mut self) {
         if self.duplicates + self.lost < self.outstanding() {
             self.duplicates += 1;

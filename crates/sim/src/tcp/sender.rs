@@ -40,7 +40,7 @@ pub struct SenderStats {
     pub acked_bytes: u64,
     /// Segments acknowledged, cumulatively or selectively.
     pub delivered_segments: u64,
-    /// Those of them whose acknowledgement told of a mark.
+    /// Delivered segments whose acknowledgement told of a mark.
     pub delivered_ce_segments: u64,
     /// Reductions of the window for marks.
     pub ecn_reductions: u64,
@@ -393,7 +393,7 @@ impl Sender {
         self.restart_timer(now);
     }
 
-    /// One segment of window, and everything outstanding is to be sent again.
+    /// Starts over: a window of one segment, and everything outstanding is to be sent again.
     fn start_over(&mut self) {
         self.window.cwnd = 1;
         self.window.credit = 0;

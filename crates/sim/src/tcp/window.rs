@@ -22,7 +22,7 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// One segment for each acknowledged, up to the threshold. Returns how many acknowledged ones are left over.
+    /// Grows by one segment for each acknowledged, up to the threshold. Returns the acknowledged ones left over.
     pub(crate) fn slow_start(&mut self, acked: u32) -> u32 {
         let target = self.cwnd.saturating_add(acked).min(self.ssthresh);
         let left = acked - (target - self.cwnd);
@@ -30,7 +30,7 @@ impl Window {
         left
     }
 
-    /// One segment for each `every` acknowledged.
+    /// Grows by one segment for each `every` acknowledged.
     pub(crate) fn additive_increase(&mut self, every: u32, acked: u32) {
         let every = every.max(1);
         if self.credit >= every {

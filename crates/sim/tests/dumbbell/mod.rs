@@ -22,7 +22,7 @@ const SAMPLE_EVERY: Duration = Duration::from_micros(97);
 /// The path which all flows share.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
-    /// In the direction of the data; back the same without loss, and with room in the queue for all.
+    /// The bottleneck in the direction of the data; back it is the same without loss, and its queue has room for all.
     pub(crate) bottleneck: LinkConfig,
     pub(crate) access_bps: u64,
     pub(crate) seed: u64,
@@ -58,7 +58,7 @@ impl Path {
 }
 
 impl Flow {
-    /// From time zero on.
+    /// A flow from time zero on.
     pub(crate) fn new(transport: Transport, rtt: Duration, bytes: Option<u64>) -> Self {
         Self { transport, rtt, start: Time::ZERO, bytes }
     }

@@ -18,7 +18,7 @@ pub(crate) struct Hand {
 }
 
 impl Hand {
-    /// After the handshake, with the first window sent.
+    /// A connection after the handshake, with the first window sent.
     pub(crate) fn connected(config: Config) -> (Self, Vec<u64>) {
         let mut hand = Self { sender: Sender::new(config, None, 1).unwrap(), now: Time::ZERO };
         let syn = hand.sender.poll_transmit(hand.now).unwrap();

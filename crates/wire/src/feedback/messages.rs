@@ -27,7 +27,7 @@ pub enum MessageRun<'a> {
     Complete(u32),
     /// The number of messages of which nothing has arrived.
     Empty(u32),
-    /// Of this message these symbols have arrived, and they are too few.
+    /// Symbols that have arrived of a message, and are too few.
     Partial(SymbolSet<'a>),
 }
 

@@ -72,7 +72,7 @@ impl StreamState {
 pub enum Record<'a> {
     /// The state of a stream, and of its blocks from the next one needed on.
     Stream(StreamState, Runs<'a>),
-    /// For each kind of stream that the report's receiver opens, the first index of which nothing has been seen: the streams
+    /// First index of each kind of stream, opened by the report's receiver, of which nothing has been seen: the streams
     /// from there on are empty.
     Unseen(StreamLimits),
     /// The receiver's clock when the highest datagram arrived, in microseconds modulo 2³². Of the feature
@@ -80,11 +80,11 @@ pub enum Record<'a> {
     ArrivalClock(u32),
     /// Earlier states of arrivals.
     Marks(Marks<'a>),
-    /// Of the feature [`ECN_COUNTS`](crate::Features::ECN_COUNTS).
+    /// Counts of the feature [`ECN_COUNTS`](crate::Features::ECN_COUNTS).
     Ecn(EcnCounts),
-    /// Of the feature [`LOSS_RUNS`](crate::Features::LOSS_RUNS).
+    /// Runs of the feature [`LOSS_RUNS`](crate::Features::LOSS_RUNS).
     LossRuns(LossRuns<'a>),
-    /// Of the feature [`MESSAGES`](crate::Features::MESSAGES).
+    /// State of the feature [`MESSAGES`](crate::Features::MESSAGES).
     Messages(MessagesState, MessageRuns<'a>),
 }
 

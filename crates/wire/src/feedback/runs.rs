@@ -11,7 +11,7 @@ pub const MISSING_MAX: u16 = 256;
 pub enum Run {
     /// This many blocks are decoded.
     Complete(u32),
-    /// Of this many blocks nothing has arrived.
+    /// A run of this many blocks of which nothing has arrived.
     Empty(u32),
     /// Something of this block has arrived.
     Open {

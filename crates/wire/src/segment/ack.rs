@@ -14,7 +14,7 @@ pub enum Ack {
     },
     /// Acknowledges a FIN.
     OfFin {
-        /// The FIN's.
+        /// The stream of the FIN.
         stream: StreamId,
         /// The FIN's: one past the last block.
         end: u32,
@@ -33,7 +33,7 @@ pub enum Ack {
     },
     /// Proves that its sender receives where the challenge went.
     PathResponse {
-        /// The challenge's.
+        /// The token of the challenge.
         token: u64,
     },
     /// Gives up the sender's half of a stream: what the peer lacks of it will not come.

@@ -10,7 +10,7 @@ pub struct Fin {
     pub stream: StreamId,
     /// One past the last block.
     pub end: u32,
-    /// In a FINACK, which also acknowledges the peer's FIN: the proof of all blocks of the peer's stream, 0 in
+    /// In a FINACK: the proof of all blocks of the peer's stream, 0 in
     /// connections without proofs. `None` in a FIN.
     pub ack_proof: Option<u32>,
 }

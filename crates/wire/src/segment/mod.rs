@@ -57,7 +57,7 @@ pub enum Segment {
 /// The header fields which a kind of segment gives a meaning to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fields {
-    /// Without SEC.
+    /// Flags without SEC.
     flags: Flags,
     block_id: u32,
     s1: u32,
@@ -200,14 +200,14 @@ impl Segment {
 }
 
 impl Fields {
-    /// Of a segment without options.
+    /// Fields of a segment without options.
     #[inline]
     const fn of(raw: &RawHeader, stream: StreamId) -> Self {
         let Header { block_id, s1, s2, .. } = raw.header;
         Self { flags: raw.header.flags.without(Flags::SEC), block_id, s1, s2, stream }
     }
 
-    /// The same, of a kind which belongs to no stream.
+    /// Refuses a stream id in a segment whose kind belongs to no stream.
     fn without_stream(self) -> Result<Self, DecodeError> {
         if self.stream == StreamId::FIRST {
             return Ok(self);

@@ -6,14 +6,14 @@ use crate::{Flags, StreamId};
 /// Ends a connection at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reset {
-    /// Why.
+    /// The reason.
     pub reason: ResetReason,
 }
 
-/// Why a connection is reset or refused (`spec/protocol.md` \[open-34\], \[rst-6\], \[rst-8\]).
+/// Reasons to reset or refuse a connection (`spec/protocol.md` \[open-34\], \[rst-6\], \[rst-8\]).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ResetReason {
-    /// Not told: 0, and every number which has no meaning yet.
+    /// No reason: 0, and every number without a meaning yet.
     Unspecified,
     /// The initiator's static key is not admitted.
     NotAdmitted,

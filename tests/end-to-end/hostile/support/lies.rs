@@ -21,13 +21,13 @@ use crate::puppet::{MODEST, Opened, boundless_report, decoded};
 use crate::talk::{Talk, silent};
 use crate::world::{World, stranger};
 
-/// How long each lie goes on.
+/// Duration of each lie.
 const LIE: Duration = Duration::from_secs(60);
 
 /// The round trip of what the sender remembers of the path, that of the handshake here.
 const HINT_RTT: Duration = Duration::from_millis(5);
 
-/// How often a liar reports.
+/// Interval of a liar's reports.
 const REPORT_INTERVAL_MS: u64 = 90;
 
 /// Bytes which follow each source symbol's data: the secret that proves decoding.
@@ -47,10 +47,10 @@ const RESPONSE: u32 = 4;
 /// The address from which some reports come while the data go elsewhere.
 const ELSEWHERE: u16 = 99;
 
-/// How often a liar moves.
+/// Interval of a liar's moves.
 const MOVE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What a bound on data leaves out: handshake, challenges and keep-alives, and the two data datagrams by which it may be passed
+/// Bytes outside a bound on data: handshake, challenges and keep-alives, and the two data datagrams by which it may be passed
 /// ([credit-6]).
 const BESIDES_BYTES: u64 = 8_000;
 
@@ -61,17 +61,17 @@ pub enum Lie {
     HeldBack,
     /// Every 90 ms a report that 70 % were lost, and no block is ever decoded.
     Lossy,
-    /// The same from another source address than the one to which the data go.
+    /// The lossy lie from another source address than the one to which the data go.
     LossyFromElsewhere,
-    /// The same, with every report 700 ms late.
+    /// The lossy lie, with every report 700 ms late.
     LossyAndLate,
-    /// The same from an address which changes every 5 s, and which each time answers the sender's challenge.
+    /// The lossy lie from an address that changes every 5 s, and answers the sender's challenge each time.
     LossyAndMoving,
-    /// The same to a sender at the line rate, with a rate cap which is none.
+    /// The lossy lie to a sender at the line rate, with an unlimited rate cap.
     LossyAtLineRate,
-    /// The same to a sender with an automatic rate.
+    /// The lossy lie to a sender with an automatic rate.
     LossyAtAutomaticRate,
-    /// The same to one with an automatic rate which is never less than what is asked for.
+    /// The lossy lie to a sender with an automatic rate and a least rate.
     LossyAtLeastRate,
     /// Silence, from a peer to which an earlier connection with an automatic rate has found a hundred times as much.
     SilentAtRememberedRate,
@@ -79,7 +79,7 @@ pub enum Lie {
     LongBlocks,
     /// Every 90 ms a report of a guessed low number; what arrives is ignored.
     Blind,
-    /// The same from another source address.
+    /// The blind lie from another source address.
     BlindFromElsewhere,
     /// One block decoded and proven every 2 s, and nothing else.
     OneBlock,
@@ -157,10 +157,10 @@ impl fmt::Display for Lie {
     }
 }
 
-/// What a lie drew.
+/// Traffic that a lie drew.
 #[derive(Clone, Debug, Serialize)]
 pub struct Drawn {
-    /// Which one.
+    /// The lie's name.
     pub lie: String,
     /// The rate by which the sender counts.
     pub rate_bps: u64,
@@ -172,24 +172,24 @@ pub struct Drawn {
     pub floor_bytes: u64,
     /// IP bytes besides data: what went to an address that was only asked to answer, and what is always allowed for.
     pub besides_bytes: u64,
-    /// Why the connection ended, if it did.
+    /// Error that ended the connection, if one did.
     pub error: Option<String>,
 }
 
 impl Drawn {
-    /// What was sent beyond 4.5 times of what was proven, in bytes.
+    /// Bytes sent beyond 4.5 times the proven ones.
     #[must_use]
     pub fn beyond_bytes(&self) -> u64 {
         self.drawn_bytes.saturating_sub(self.proven_bytes * 9 / 2)
     }
 
-    /// The same as seconds of the rate.
+    /// Traffic beyond the proven, in seconds of the rate.
     #[must_use]
     pub fn beyond_s(&self) -> f64 {
         self.beyond_bytes() as f64 * 8.0 / self.rate_bps as f64
     }
 
-    /// What is wrong, if something is.
+    /// The exceeded bound, as a sentence; `None` if all hold.
     #[must_use]
     pub fn breach(&self) -> Option<String> {
         let most = (self.rate_bps / 8 * 6).max(self.floor_bytes) + self.besides_bytes;
@@ -209,7 +209,7 @@ pub fn tell(lie: Lie, rate_bps: u64) -> Result<Drawn> {
         Rate::Auto { min_bps, .. } => CREDIT_AUTO_RATE_BPS.max(min_bps.unwrap_or_default()),
         Rate::Fixed { .. } => rate_bps,
     };
-    // Whatever the peer may have earned before.
+    // A remembered rate far above any that the peer can have earned.
     let hint = PathHint { rate_bps: 10_000_000_000, rtt: HINT_RTT };
     let config = Config::sealed(PeerKey::Any).with_rate(rate).with_path_hint(Some(hint));
     if lie == Lie::NineSecondsLate {
@@ -247,7 +247,7 @@ struct Seen {
     symbol_bytes: u64,
 }
 
-/// What a liar knows and has claimed.
+/// A liar's knowledge and claims.
 #[derive(Debug)]
 struct Liar {
     lie: Lie,
@@ -284,7 +284,7 @@ impl Liar {
         }
     }
 
-    /// What has been drawn so far.
+    /// The traffic drawn so far.
     fn drawn(&self, talk: &Talk) -> Drawn {
         Drawn {
             lie: self.lie.to_string(),

@@ -1,4 +1,4 @@
-//! What a peer that holds keys can make messages with deadlines cost: memory, computing time and traffic (`spec/protocol.md` §3.2).
+//! Costs of messages with deadlines that a peer with keys can cause: memory, computing time and traffic (`spec/protocol.md` §3.2).
 
 use std::fmt;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::world::stranger;
 /// Bytes of the payload of a message's symbol, its secret included.
 const SYMBOL_BYTES: usize = 1_200;
 
-/// From one datagram of the attacker to the next: 100 000 in a second.
+/// Interval of the attacker's datagrams: 100 000 in a second.
 const PAUSE: Duration = Duration::from_micros(10);
 
 /// Victim's own messages.
@@ -35,12 +35,12 @@ const REMEMBERED_KIB: u64 = 2_048;
 /// Bytes for the id of a message.
 const ID_BYTES: u64 = 9;
 
-/// What is done.
+/// An attack by messages or reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
     /// For comparison: whole messages of one datagram each.
     Honest,
-    /// The same, and nobody reads them.
+    /// Whole messages that nobody reads.
     Unread,
     /// One symbol of each of many messages of 256 KiB.
     Unfinished,
@@ -48,7 +48,7 @@ pub enum Attack {
     Groups,
     /// Messages without a byte that are worth something for 71 minutes, as known neighbours of others.
     Known,
-    /// The same with as many bytes as a group's message may have.
+    /// Known neighbours with as many bytes as a group's message may have.
     KnownLong,
     /// One symbol of each of many messages of two bytes.
     UnfinishedSmall,
@@ -125,10 +125,10 @@ impl fmt::Display for Attack {
     }
 }
 
-/// What it cost the victim.
+/// Costs to the victim.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Cost {
-    /// Which one.
+    /// The attack's name.
     pub attack: String,
     /// Datagrams of the attacker's, or the victim's own messages if that is what it sends.
     pub units: u64,
@@ -136,7 +136,7 @@ pub struct Cost {
     pub dropped: u64,
     /// Memory which was allocated beyond that of the open session, at the most, KiB.
     pub memory_kib: u64,
-    /// Of that, the most that was not charged to the endpoint's memory.
+    /// Part of it that was not charged to the endpoint's memory, at the most.
     pub uncharged_kib: u64,
     /// The victim's computing time for each unit, µs.
     pub cpu_us: f64,
@@ -146,13 +146,13 @@ pub struct Cost {
     pub own_bytes: u64,
     /// Messages of the attacker's which the victim's application got.
     pub delivered: u64,
-    /// Why the session ended, if it did.
+    /// Error that ended the session, if one did.
     pub error: Option<String>,
     #[serde(skip)]
     most: Most,
 }
 
-/// What may not be exceeded.
+/// Bounds of the costs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Most {
     memory_kib: u64,
@@ -162,7 +162,7 @@ struct Most {
 }
 
 impl Cost {
-    /// What is wrong, if something is.
+    /// The exceeded bound, as a sentence; `None` if all hold.
     #[must_use]
     pub fn breach(&self) -> Option<String> {
         let Most { memory_kib, uncharged_kib, drawn_bytes, delivered } = self.most;
@@ -242,7 +242,7 @@ impl Scene {
         self.timed(|victim, now| drop(victim.receive(now, stranger(1), &mut datagram)));
     }
 
-    /// What the victim sends now; returns the numbers of its datagrams.
+    /// Takes the datagrams that the victim sends now; returns their numbers.
     fn hear(&mut self) -> Vec<u32> {
         let mut numbers = Vec::new();
         loop {
@@ -339,7 +339,7 @@ fn payload_bytes(segment: &Segment) -> usize {
 
 fn on_receiver(attack: Attack, datagrams: u64) -> Result<Cost> {
     let mut scene = Scene::open(attack)?;
-    // What is replayed needs to be sent only once.
+    // A replayed datagram is sealed only once.
     let mut replayed = None;
     for count in 0..datagrams {
         if attack == Attack::Leaps {
@@ -349,7 +349,7 @@ fn on_receiver(attack: Attack, datagrams: u64) -> Result<Cost> {
         let message = message(attack, number, scene.now);
         let covered = if let Coverage::Several(group) = message.coverage { group.count } else { 1 };
         let begun = u64::from(message.id) + u64::from(covered);
-        // What is further ahead is dropped.
+        // The victim drops ids further ahead.
         scene.ids = if begun <= number + 1 { scene.ids.max(begun) } else { scene.ids };
         let segment = Segment::Message(message);
         let datagram = match &replayed {
@@ -398,7 +398,7 @@ fn on_sender(attack: Attack, datagrams: u64) -> Result<Cost> {
             let deadline = Deadline::within(OWN_WITHIN);
             scene.timed(|victim, now| {
                 let messages = victim.connection_mut().and_then(|connection| connection.messages());
-                // What there is no room for is dropped, as an application would.
+                // A message without room is dropped, as an application would do.
                 let _sent = messages.map(|mut messages| messages.send(now, &[1; OWN_BYTES], deadline));
             });
         }
@@ -412,7 +412,7 @@ fn on_sender(attack: Attack, datagrams: u64) -> Result<Cost> {
         scene.now += Duration::from_micros(50);
     }
     let seconds = PAUSE.as_secs_f64() * datagrams as f64;
-    // What no proof pays for is bounded as for data (§11.1): six seconds of the rate, and what each message is sent of once in any case.
+    // Traffic without proofs is bounded as for data (§11.1): six seconds of the rate, and one sending of each message in any case.
     let credit = (OWN_RATE_BPS / 8) as f64 * 6.0_f64.min(seconds);
     // Messages that the application hands over are its own choice, and not charged.
     Ok(scene.finish(Most { memory_kib: 16 << 10, uncharged_kib: 16 << 10, drawn_bytes: credit as u64, delivered: 0 }))

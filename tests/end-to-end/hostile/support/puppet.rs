@@ -30,7 +30,7 @@ pub struct Puppet {
     pub id: u32,
     /// The id which the victim wants to see, once its SYNACK has been read.
     pub peer_id: u32,
-    /// What the victim has offered.
+    /// The victim's offer.
     pub peer_offer: Option<Offer>,
     /// The number of the next datagram.
     pub next_number: u64,
@@ -83,7 +83,7 @@ impl Puppet {
         Self::with_extra(id, keys, seed, offer, 0)
     }
 
-    /// The same with this number of bytes more in the first message: a parameter without a meaning.
+    /// A puppet with this number of bytes more in the first message: a parameter without a meaning.
     ///
     /// # Errors
     /// Only if the cryptography fails.
@@ -91,7 +91,7 @@ impl Puppet {
         Self::with(id, keys, seed, (offer, Features::NONE, extra_bytes))
     }
 
-    /// The same, which offers `features`.
+    /// A puppet that offers `features`.
     ///
     /// # Errors
     /// Only if the cryptography fails.

@@ -20,7 +20,7 @@ const HEADERS_BYTES: u64 = 28;
 /// One conversation in virtual time.
 #[derive(Debug)]
 pub struct Talk {
-    /// Where the server lives.
+    /// The world, whose server is the victim.
     pub world: World,
     /// Its peer.
     pub puppet: Puppet,
@@ -49,7 +49,7 @@ impl Talk {
         Ok(talk)
     }
 
-    /// The same, and the third message is still to be said.
+    /// A talk whose third handshake message is still to be sent.
     ///
     /// # Errors
     /// If the server does not answer.
@@ -69,7 +69,7 @@ impl Talk {
         self.say_from(self.from, datagram);
     }
 
-    /// The same with another source address.
+    /// Sends a datagram with another source address.
     pub fn say_from(&mut self, from: SocketAddr, bytes: Vec<u8>) {
         self.world.put(Packet { from, to: server_address(), bytes }, Duration::from_millis(5));
     }
@@ -133,7 +133,7 @@ impl Talk {
         bytes + HEADERS_BYTES * datagrams
     }
 
-    /// How the connection ended, if it did with an error.
+    /// The error that ended the connection, if one did.
     #[must_use]
     pub fn error(&self) -> Option<ConnectionError> {
         self.world.server.ended.first().cloned().flatten()

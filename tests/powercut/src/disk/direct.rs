@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use super::{Disk, ROOT};
 use crate::node::{Ino, Node};
 
-/// Which state to read.
+/// The state to read: as programs see it, or as a power cut leaves it.
 #[derive(Clone, Copy)]
 enum View {
     Volatile,

@@ -23,7 +23,7 @@ impl Disk {
         self.node(ino)?.file().ok_or(Errno::INVAL)
     }
 
-    /// For a modification of the content: updates the time of modification.
+    /// A file whose content is to be modified: updates the time of modification.
     fn changed_file(&mut self, ino: Ino) -> Result<&mut File, Errno> {
         let now = self.now;
         let node = self.changed_node(ino)?;

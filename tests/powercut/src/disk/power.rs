@@ -135,7 +135,7 @@ fn node_left(node: &Node, fate: Fate, random: &mut Pcg64Mcg) -> Node {
     if !is_kept {
         left.attributes = left.durable_attributes.clone();
     }
-    // What survived is durable now. The caller sets the entries of directories.
+    // Surviving content is durable now. The caller sets the entries of directories.
     left.flush(true);
     left
 }

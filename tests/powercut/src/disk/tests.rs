@@ -1,4 +1,4 @@
-//! Which states a power cut can leave.
+//! States that a power cut can leave.
 
 use std::collections::BTreeSet;
 

@@ -28,13 +28,13 @@ struct Args {
     /// Reports are lost, too.
     #[arg(long)]
     both_ways: bool,
-    /// At an automatic rate, beside a stream.
+    /// Beside a stream, at an automatic rate.
     #[arg(long)]
     auto: bool,
-    /// At an automatic rate, with no stream.
+    /// With no stream, at an automatic rate.
     #[arg(long, conflicts_with = "auto")]
     alone: bool,
-    /// For how long nothing comes out of the data's path once a second, ms.
+    /// Time in which nothing comes out of the data's path once a second, ms.
     #[arg(long, default_value_t = 0)]
     stall_ms: u64,
     /// The first seed.

@@ -16,7 +16,7 @@ struct Args {
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     first: u64,
-    /// How many seeds.
+    /// Seeds to run.
     #[arg(long, default_value_t = 1000)]
     count: u64,
     /// The longest stream, bytes.

@@ -1,4 +1,4 @@
-//! What opening, using and ending a stream costs the processor, both ends together, the emulated path included:
+//! Processor time of opening, using and ending a stream, both ends together, the emulated path included:
 //! `cargo run --release -p dfcp-protocol-tests --bin streams`.
 
 #![forbid(unsafe_code)]
@@ -16,13 +16,13 @@ use dfcp_time::Time;
 /// Opens streams in an open session, all at once, writes a little to each, and waits until the peer has read all.
 #[derive(Parser)]
 struct Args {
-    /// How many streams.
+    /// Streams to open.
     #[arg(long, default_value_t = 1000)]
     count: u32,
     /// Bytes written to each.
     #[arg(long, default_value_t = 100)]
     bytes: usize,
-    /// How often all of it is done.
+    /// Repetitions of the whole.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
 }

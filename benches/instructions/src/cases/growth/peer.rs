@@ -92,7 +92,7 @@ impl Scene {
         std::hint::black_box(self.victim.next_timeout(self.now));
     }
 
-    /// Until nothing is to be told any more of as many things.
+    /// Exchanges datagrams until nothing about `things` things is left to tell.
     pub(super) fn settle(&mut self, things: u32) {
         for _ in 0..things / 8 + 10 {
             self.now += super::MS * 2;

@@ -12,7 +12,7 @@ pub struct Both {
 }
 
 impl Both {
-    /// Of the side which has sent and received this.
+    /// Figures of a side that has sent and received this.
     pub(super) fn new(side: Side, sent: Measured, received: Measured) -> Self {
         match side {
             Side::Client => Self { to_server: sent, to_client: received },

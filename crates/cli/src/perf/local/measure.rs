@@ -33,9 +33,9 @@ pub(super) enum Protection {
 /// Figures of one measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Figures {
-    /// Of the connection.
+    /// Protection of the connection.
     pub(super) protection: Protection,
-    /// From 1.
+    /// Number of the round, from 1.
     pub(super) round: u32,
     /// Bytes which the receiving end read, and what the sending end sent meanwhile, without the lead-in and the close.
     pub(super) measured: Measured,
@@ -60,7 +60,7 @@ impl Figures {
         self.cpu.filter(|_| datagrams > 0).map(|cpu| cpu.as_secs_f64() * 1e9 / datagrams as f64)
     }
 
-    /// For people, on one line.
+    /// One line for people.
     pub(super) fn describe(&self) -> String {
         let goodput = human_rate(self.measured.goodput_bps());
         let cpu =
@@ -121,7 +121,7 @@ async fn connect(ciphers: Option<Ciphers>) -> anyhow::Result<(Stream, Stream)> {
         .context("cannot connect to this machine itself, see whether a firewall guards 127.0.0.1")
 }
 
-/// For the accepting and the opening end.
+/// Configurations of the accepting and the opening end.
 fn configs(ciphers: Option<Ciphers>) -> anyhow::Result<(Config, Config)> {
     let at_line_rate = |config: Config| config.with_rate(Rate::Line);
     let Some(ciphers) = ciphers else {

@@ -72,7 +72,7 @@ pub(super) struct Summary {
     data_datagrams: u64,
     repair_datagrams: u64,
     wasted: u64,
-    /// Of goodput and of CPU time per datagram, to plaintext.
+    /// Ratios of goodput and of CPU time per datagram, to plaintext.
     ratios: [Option<Ratio>; 2],
 }
 

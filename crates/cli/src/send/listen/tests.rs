@@ -20,7 +20,7 @@ use crate::transfer::reading::{read_frame, read_preamble};
 use crate::transfer::receive::receive_over;
 use crate::transfer::store::{Store, StoreOptions};
 
-/// In the name of the file, and all of its content.
+/// Name and content of the secret file.
 const SECRET: &str = "of-nobody-else";
 
 /// Most bytes for a stranger: a preamble and a refusal.

@@ -45,7 +45,7 @@ proptest! {
         }
     }
 
-    /// Whichever segments are marked, they leave as packets which were sent so, and the others as they were.
+    /// Marked segments leave as packets that were sent marked, and the others unchanged, for any choice of them.
     #[test]
     fn marked_segments_leave_in_runs_of_their_own(spec in spec(), marked in proptest::collection::vec(any::<bool>(), 64)) {
         let frame = Frame::parse(&spec.superpacket()).unwrap();
@@ -74,7 +74,7 @@ proptest! {
         prop_assert_eq!(left, expected);
     }
 
-    /// Whichever segments are lost, what the rest leaves as stands for these very packets.
+    /// The superpackets that leave stand for exactly the surviving packets, for any choice of lost segments.
     #[test]
     fn survivors_leave_in_runs_that_stand_for_them(spec in spec(), lost in proptest::collection::vec(any::<bool>(), 64)) {
         let frame = Frame::parse(&spec.superpacket()).unwrap();

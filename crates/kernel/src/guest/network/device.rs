@@ -21,7 +21,7 @@ const RTM_GETSTATS: u16 = 94;
 /// `struct if_stats_msg`.
 const IF_STATS_MSG_BYTES: usize = 12;
 const IFLA_STATS_LINK_64: u16 = 1;
-/// How an address is written in a neighbour entry and a device.
+/// A MAC address, as in a neighbour entry and a device.
 pub(super) type Mac = [u8; 6];
 
 /// One end of a pair of devices.
@@ -50,7 +50,7 @@ pub(super) struct Route {
     pub(super) source: Ipv4Addr,
 }
 
-/// What a route tells TCP about connections to its destination. What is `None` is left to TCP.
+/// A route's settings for TCP connections to its destination. TCP decides what is `None`.
 ///
 /// TCP takes `ssthresh` and `cwnd` from what it remembers about the destination, which it writes, with these, at the end of
 /// the first connection: they hold from the second one on, and `ssthresh` only where
@@ -144,7 +144,7 @@ impl Netlink {
         self.route(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)
     }
 
-    /// What a device has received and sent, Ethernet headers not counted.
+    /// Packets and bytes that a device has received and sent, without Ethernet headers.
     pub(super) fn counters(&mut self, device: u32) -> Result<DeviceCounters, Refusal> {
         let filter = 1_u32 << (IFLA_STATS_LINK_64 - 1);
         let request: Vec<u8> = [0, device, filter].into_iter().flat_map(u32::to_ne_bytes).collect();
@@ -155,7 +155,7 @@ impl Netlink {
     }
 }
 
-/// What a device has counted.
+/// Counters of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DeviceCounters {
     pub(super) received: Counters,
@@ -169,7 +169,7 @@ fn device_counters(statistics: &[u8]) -> Option<DeviceCounters> {
     Some(DeviceCounters { received: of(at(0)?, at(2)?), sent: of(at(1)?, at(3)?) })
 }
 
-/// Of `packets` which are `bytes` with their Ethernet headers.
+/// IP bytes of `packets` that have `bytes` with their Ethernet headers.
 pub(super) fn ip_bytes(bytes: u64, packets: u64) -> u64 {
     bytes.saturating_sub(packets * u64::from(super::qdisc::ETHERNET_BYTES))
 }

@@ -1,10 +1,10 @@
-//! What can go wrong with a network.
+//! Errors of a network.
 
 use std::io;
 
 use super::netlink::Refusal;
 
-/// Why a network could not be built, changed or measured.
+/// A network could not be built, changed or measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetworkError {
@@ -14,17 +14,17 @@ pub enum NetworkError {
     /// The kernel refused a request.
     #[error("{what}: {refusal}")]
     Refused {
-        /// Which device, and what was asked.
+        /// The request and its device, as a sentence.
         what: String,
-        /// What the kernel said.
+        /// The kernel's answer.
         refusal: Refusal,
     },
     /// A system call failed.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The failed operation, as a sentence.
         what: String,
-        /// Why it failed.
+        /// The system's reason.
         error: io::Error,
     },
 }

@@ -6,7 +6,7 @@ use super::attributes::{self, Attributes};
 use super::error::{Asked, NetworkError};
 use super::netlink::{Netlink, Refusal};
 
-/// With these one buffer holds several packets: a queue would count them as one, and a link would lose them together.
+/// Features to switch off: they put several packets into one buffer, which a queue would count as one, and a link lose as one.
 const OFFLOADS: [&str; 10] = [
     "tx-tcp-segmentation",
     "tx-tcp-ecn-segmentation",
@@ -48,7 +48,7 @@ pub(super) struct Ethtool {
 }
 
 impl Ethtool {
-    /// Of the namespace which the thread is in.
+    /// A socket in the thread's namespace.
     pub(super) fn open() -> Result<Self, NetworkError> {
         let open = Netlink::open(NETLINK_GENERIC);
         let mut netlink =

@@ -55,16 +55,16 @@ pub struct Network {
     home: File,
     nodes: Vec<Namespace>,
     ether: Namespace,
-    /// By edge.
+    /// Wires, by edge.
     wires: Vec<Wire>,
-    /// Of each node.
+    /// Routes of each node.
     routes: Vec<Vec<Route>>,
     seed: u64,
     is_seeded: bool,
     nats: Nats,
 }
 
-/// What an edge's queue and wire have counted since they were built.
+/// Counters of an edge's queue and wire since they were built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EdgeSample {
     /// Packets waiting now, without the one being sent.
@@ -106,7 +106,7 @@ impl Network {
         build::address(node.index())
     }
 
-    /// Whether the kernel's random losses and jitter follow the seed (Linux 6.6 and later); otherwise every run differs. The
+    /// True if the kernel's random losses and jitter follow the seed (Linux 6.6 and later); otherwise every run differs. The
     /// hashes of sfq and FQ-CoDel and the early drops of RED never follow it. False where no wire has anything to draw.
     #[must_use]
     pub fn is_seeded(&self) -> bool {
@@ -138,7 +138,7 @@ impl Network {
         self.set_netem(edge.index())
     }
 
-    /// What an edge has counted. Cheap, for traces: two requests to the kernel at most, about 0.1 ms of the host's time.
+    /// Counters of an edge. Cheap, for traces: two requests to the kernel at most, about 0.1 ms of the host's time.
     ///
     /// # Errors
     /// The kernel refused.
@@ -179,7 +179,7 @@ impl Network {
         set.asked(|| format!("cannot set the metrics of node {}'s route to {to}", host.index()))
     }
 
-    /// What the TCP of `host` says of its connection to `peer`; `None` if it has none.
+    /// State of the TCP connection of `host` to `peer`; `None` if there is none.
     ///
     /// # Errors
     /// The kernel refused.

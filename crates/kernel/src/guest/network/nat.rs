@@ -33,9 +33,9 @@ use crate::limits::{NAT_FRAME_BYTES_MAX, NAT_QUEUE_PACKETS};
 /// The NATs of a network.
 #[derive(Debug, Default)]
 pub(super) struct Nats {
-    /// By node.
+    /// NATs of the hosts, by node.
     hosts: BTreeMap<usize, Arc<HostNat>>,
-    /// Each ends only by an error.
+    /// Tasks that move packets. A task ends only by an error.
     tasks: JoinSet<NetworkError>,
 }
 
@@ -85,7 +85,7 @@ impl Network {
         }
     }
 
-    /// Between the queue of an edge that begins at a host and its netem.
+    /// Puts a tap between the queue of an edge that begins at a host and its netem.
     fn put_tap_outward(&mut self, edge: usize) -> Result<Tap, NetworkError> {
         let what = || format!("cannot put a NAT behind edge {edge}");
         let tap = self.ether.enter(&self.home, || open(&format!("n{edge}"), None));
@@ -102,7 +102,7 @@ impl Network {
         Ok(tap)
     }
 
-    /// Between the device of an edge that begins at a host, where the packets of the way back arrive, and the host's sockets.
+    /// Puts a tap between a host's sockets and its device, where the packets of the way back arrive.
     fn put_tap_inward(&mut self, edge: usize) -> Result<Tap, NetworkError> {
         let what = || format!("cannot put a NAT in front of edge {edge}");
         let namespace: &mut Namespace = &mut self.nodes[self.wires[edge].from];
@@ -126,7 +126,7 @@ fn failed(node: usize, error: io::Error) -> NetworkError {
 /// A tap device.
 struct Tap {
     device: SyncDevice,
-    /// The same file, which is waited for and read as a pipe is.
+    /// The device's file again, for waiting and reading as from a pipe.
     frames: pipe::Receiver,
 }
 

@@ -20,10 +20,10 @@ const HEADER_BYTES: usize = 16;
 /// The attribute of a refusal which holds a sentence.
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
-/// Why the kernel did not do what was asked.
+/// The kernel's reason to refuse a request.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// Its errno, and its own sentence where it has one.
+    /// The kernel's errno, and its own sentence if it sent one.
     #[error("the kernel said: {error}{}", text.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Kernel {
         /// The errno.

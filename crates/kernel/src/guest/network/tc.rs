@@ -35,7 +35,7 @@ const TCA_ACT_OPTIONS: u16 = 2;
 const TCA_MIRRED_PARMS: u16 = 2;
 const TC_ACT_STOLEN: u32 = 4;
 const TCA_EGRESS_REDIR: u32 = 1;
-/// In front of the discipline of a device.
+/// Parent of the filters in front of a device's discipline.
 const EGRESS: u32 = 0xffff_fff3;
 const ETH_P_ALL: u16 = 3;
 const ETH_P_IP: u16 = 0x0800;
@@ -63,11 +63,11 @@ pub(super) struct Qdisc<'a> {
     pub(super) handle: u32,
     pub(super) kind: &'a str,
     pub(super) options: Vec<u8>,
-    /// Whether sizes are those of IP packets, without the Ethernet header. Only at a root: sizes are counted there once.
+    /// Counts sizes of IP packets, without the Ethernet header. Only at a root: sizes are counted there once.
     pub(super) counts_ip: bool,
 }
 
-/// What a queue discipline has counted.
+/// Counters of a queue discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Statistics {
     pub(super) sent_packets: u64,
@@ -134,7 +134,7 @@ impl Netlink {
         self.add_filter(device, EGRESS, ETH_P_ALL, "matchall", options)
     }
 
-    /// What was dropped in front of the discipline of `device`.
+    /// Packets that the policer in front of the discipline of `device` has dropped.
     pub(super) fn policed(&mut self, device: u32) -> Result<u32, Refusal> {
         Ok(self.statistics(device, INGRESS_HANDLE)?.dropped_packets)
     }
@@ -175,7 +175,7 @@ impl Netlink {
         first.get(TCMSG_BYTES..).map(<[u8]>::to_vec).ok_or(Refusal::Incomplete("the queue discipline's attributes"))
     }
 
-    /// What a queue discipline has counted.
+    /// Counters of a queue discipline.
     pub(super) fn statistics(&mut self, device: u32, handle: u32) -> Result<Statistics, Refusal> {
         let attributes = self.qdisc(device, handle)?;
         statistics(&attributes).ok_or(Refusal::Incomplete("the queue discipline's statistics"))

@@ -1,4 +1,4 @@
-//! What the kernel's TCP says of a connection (`struct tcp_info` of `linux/tcp.h`), by `sock_diag(7)`: no socket is needed, and
+//! The kernel's state of a TCP connection (`struct tcp_info` of `linux/tcp.h`), by `sock_diag(7)`: no socket is needed, and
 //! reading it changes nothing.
 
 use std::net::Ipv4Addr;
@@ -25,7 +25,7 @@ const SND_MSS: usize = 4;
 const RTT: usize = 17;
 const SND_CWND: usize = 20;
 
-/// What a sender's TCP says.
+/// The state of a sender's TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpInfo {
     /// The congestion window.
@@ -36,7 +36,7 @@ pub struct TcpInfo {
     pub srtt_us: u32,
 }
 
-/// Of the connection to `peer` in the socket's namespace; `None` if there is none.
+/// State of the connection to `peer` in the socket's namespace; `None` if there is none.
 pub(super) fn tcp_info(netlink: &mut Netlink, peer: Ipv4Addr) -> Result<Option<TcpInfo>, Refusal> {
     let mut request = vec![AF_INET, IPPROTO_TCP, 1 << (INFO - 1), 0];
     request.extend(STATES.to_ne_bytes());

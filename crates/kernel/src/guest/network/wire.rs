@@ -14,11 +14,11 @@ use super::qdisc::{self, fq_codel, police, red, sfq, tbf};
 use super::tc::{self, Qdisc, handle};
 use super::{EdgeSample, Network, attributes};
 
-/// Behind the loopback device.
+/// Index of the first device behind loopback.
 const FIRST_DEVICE: usize = 2;
-/// Of every device's own discipline.
+/// Handle of every device's own discipline.
 const ROOT_HANDLE: u32 = handle(1, 0);
-/// Of what is below tbf.
+/// Handle of the discipline below tbf.
 const QUEUE_HANDLE: u32 = handle(2, 0);
 /// Packets that may wait where the layout has no limit in packets.
 const LIMIT_PACKETS_DEFAULT: usize = dfcp_netem::QUEUE_PACKETS_DEFAULT;
@@ -34,13 +34,13 @@ pub(super) fn device(edge: usize) -> u32 {
     (FIRST_DEVICE + edge) as u32
 }
 
-/// Address of that device.
+/// Address of an edge's device at its first node.
 pub(super) fn mac(edge: usize) -> Mac {
     let [_, a, b, c] = (edge as u32).to_be_bytes();
     [0x02, 0, 0, a, b, c] // locally administered
 }
 
-/// The other direction of the same link.
+/// The edge of the same link in the other direction.
 pub(super) fn back(edge: usize) -> usize {
     edge ^ 1
 }
@@ -54,18 +54,18 @@ pub(super) struct Wire {
     policer: Option<Policer>,
     discipline: Discipline,
     limit_packets: u32,
-    /// Whether it begins at a host of a flow.
+    /// True if it begins at a host of a flow.
     pub(super) is_of_host: bool,
     /// Nodes whose packets cross it.
     sources: BTreeSet<usize>,
     has_queue: bool,
     has_netem: bool,
-    /// Whether netem has ever been told to lose packets.
+    /// True once netem has been told to lose packets, at random or in an outage.
     has_losses: bool,
-    /// Of what netem lost, what was gone in outages: in those which are over, and before the present one.
+    /// Packets lost in outages that are over, and all losses before the present one.
     outage_packets: u32,
     before_outage_packets: u32,
-    /// How often netem was set: each time its generator needs another seed.
+    /// Times that netem was set: each time its generator needs another seed.
     drawn: u64,
 }
 
@@ -86,7 +86,7 @@ fn unsupported(link: &LinkConfig) -> Option<&'static str> {
 }
 
 impl Wire {
-    /// Of an edge. `is_of_host`: whether it begins at a host of a flow.
+    /// The wire of an edge. `is_of_host`: it begins at a host of a flow.
     ///
     /// # Errors
     /// The link asks for something that cannot be had here.
@@ -163,7 +163,7 @@ impl Network {
         Ok(())
     }
 
-    /// What netem has dropped, at random and in outages. Without any of these one request is saved.
+    /// Packets that netem has dropped, at random and in outages. A wire that has never lost any saves the request.
     fn lost_packets(&mut self, edge: usize) -> Result<u32, NetworkError> {
         if !self.wires[edge].has_losses {
             return Ok(0);
@@ -259,7 +259,7 @@ impl Network {
         Ok(())
     }
 
-    /// Whether netem took its seed: kernels which do not know the attribute say nothing about it.
+    /// True if netem took its seed: a kernel that does not know the attribute leaves it out of its answer.
     pub(super) fn took_seed(&mut self) -> Result<bool, NetworkError> {
         let Some(edge) = self.wires.iter().position(|wire| wire.has_netem) else { return Ok(false) };
         let read = self.ether.netlink.qdisc(device(edge), ROOT_HANDLE);

@@ -13,7 +13,7 @@ use crate::traffic::Pair;
 
 pub(super) const CHECKS: &[Check] = &[("behind a nat which forgets, ports are others and packets as early", new_ports)];
 
-/// After this long nothing comes any more.
+/// Silence after which nothing more is expected.
 const SILENCE: Duration = Duration::from_secs(1);
 /// Bytes of the packets, and of their payloads.
 const PACKET_BYTES: usize = 1_500;

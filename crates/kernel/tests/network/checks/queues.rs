@@ -69,7 +69,7 @@ fn contend(pairs: &[(Pair, Duration)]) -> Vec<Vec<Arrival>> {
     })
 }
 
-/// What share the first of two flows gets which sends thrice the link's rate, and the other its rate.
+/// Checks the share of the first of two flows, which sends at three times the link's rate, the second at that rate.
 fn shares(discipline: Discipline, limit: usize, expected: f64, tolerance: f64) {
     let name = format!("{discipline:?}");
     // Without jitter two even streams fall into step, and drop-tail always meets the same one's packets.
@@ -115,7 +115,7 @@ fn overloaded(discipline: Discipline) -> (Vec<EdgeSample>, Vec<Arrival>) {
         });
         (samples.collect::<Vec<_>>(), stream.join().unwrap())
     });
-    // Whatever drops, and wherever it does: each packet is counted once.
+    // Each packet is counted once, whichever part of the discipline drops it.
     let last = network.sample(layout.links[0].0).unwrap();
     let counts = (last.offered_packets, last.sent.packets, last.dropped_packets);
     assert_eq!(counts, (20_000, arrivals.len() as u64, 20_000 - arrivals.len() as u64));
@@ -149,7 +149,7 @@ fn wfq() {
     assert_eq!(error, "the kernel has no WFQ; choose drr or fq-codel");
 }
 
-/// How long they take is seen outside, by the times in front of the lines.
+/// Takes samples between two lines of output, by whose times the caller measures them.
 fn samples() {
     let layout = dumbbell(link(12_000_000, ms(5), 100), 1, plain(ms(0)));
     let mut network = Network::build(&layout, 1).unwrap();

@@ -1,4 +1,4 @@
-//! What sockets that hand over many packets at once put on the wires.
+//! Packets on the wires from sockets that hand over many at once.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +25,7 @@ pub(super) const CHECKS: &[Check] = &[
 /// A segment's bytes beside IP's and TCP's headers, which are 20 and 32 with timestamps.
 const SEGMENT_BYTES: usize = 1448;
 
-/// How long `bytes` take from the sender to the receiver, the connection's set-up not counted.
+/// Time of `bytes` from the sender to the receiver, without the connection's set-up.
 fn transfer(network: &Network, layout: &Layout, bytes: usize) -> Duration {
     let (sender, receiver) = layout.hosts[0];
     let listen = || TcpListener::bind((network.address(receiver), 0)).unwrap();

@@ -55,7 +55,7 @@ fn the_longest_time_after_a_change_counts() {
     let course = [(1000, 1, 12_000_000), (1200, 1, 24_000_000), (2000, 2, 24_000_000), (3000, 1, 12_000_000)];
     let recovery_ns = run(&scenario(changes), &course).recovery_ns;
     assert_eq!(recovery_ns, Some(192 * TICK_NS));
-    // One which is never made up for lasts until the next.
+    // A change that is never made up for lasts until the next.
     let course = [(1000, 1, 12_000_000), (2000, 1, 24_000_000), (3000, 1, 12_000_000)];
     assert_eq!(run(&scenario(changes), &course).recovery_ns, Some(1_000 * TICK_NS));
 }

@@ -9,7 +9,7 @@ use crate::report::text::{shortened, width, words, wrapped};
 
 /// Height of a line of text.
 const LINE: f64 = 15.0;
-/// From the axis to the baseline of its numbers.
+/// Distance from the axis to the baseline of its numbers.
 const NUMBERS: f64 = 18.0;
 /// Free space at the right of a plot which has nothing there.
 pub(super) const RIGHT: f64 = 16.0;
@@ -29,11 +29,11 @@ pub(super) struct Frame {
 /// Room around the area of the values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
-    /// For values above it.
+    /// Room for values above it.
     pub(super) above: f64,
-    /// For numbers or names below it.
+    /// Room for numbers or names below it.
     pub(super) below: f64,
-    /// For names of curves, or the half of a number.
+    /// Room for names of curves, or the half of a number.
     pub(super) right: f64,
 }
 
@@ -134,7 +134,7 @@ pub(super) enum Names {
 }
 
 impl Names {
-    /// For slots of `slot` width each.
+    /// Names for slots of `slot` width each.
     pub(super) fn new(names: &[String], slot: f64) -> Self {
         let is_whole = |name: &String| {
             let lines = wrapped(name, TEXT, slot - 4.0, 3);
@@ -158,7 +158,7 @@ impl Names {
         }
     }
 
-    /// SeekableRng them below `y`, the one at `index` around `middle(index)`.
+    /// Draws them below `y`, the one at `index` around `middle(index)`.
     pub(super) fn draw(&self, svg: &mut Svg, y: f64, middle: impl Fn(usize) -> f64) {
         match self {
             Self::Level(names) => {

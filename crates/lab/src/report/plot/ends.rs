@@ -17,9 +17,9 @@ const LINES_MAX: usize = 3;
 const LINE: f64 = 13.0;
 /// Free space between two names.
 const BETWEEN: f64 = 3.0;
-/// From the area to the samples: room for the lines which lead there.
+/// Distance from the area to the samples: room for the lines that lead there.
 const LEAD: f64 = 16.0;
-/// From a sample to its name, and from the longest name to the plot's edge.
+/// Distance from a sample to its name, and from the longest name to the plot's edge.
 const GAP: f64 = 5.0;
 
 /// A place on the page.
@@ -44,7 +44,7 @@ fn is_drawn(series: &Series) -> bool {
 }
 
 impl Ends {
-    /// Of all panels together, so that their areas line up. `None` where there are none, or too many.
+    /// Labels of all panels together, so that their areas line up. `None` where there are none, or too many.
     pub(super) fn new(figure: &Figure, size: Size) -> Option<Self> {
         let drawn = |panel: &Panel| panel.series.iter().filter(|series| is_drawn(series)).count();
         if !(1..=LABELS_MAX).contains(&figure.panels.iter().map(drawn).max().unwrap_or(0)) {
@@ -82,7 +82,7 @@ impl Ends {
         LEAD + self.sample + GAP + self.widest + GAP
     }
 
-    /// SeekableRng the names of `curves`, each given by its look, its name and its end, beside `area`, and lines which lead there.
+    /// Draws the names of `curves`, each given by its look, its name and its end, beside `area`, and lines which lead there.
     /// Returns the corners of these lines.
     pub(super) fn draw(&self, svg: &mut Svg, area: &Area, curves: &[(Look, &str, Place)]) -> Vec<[Place; 3]> {
         let mut labels: Vec<_> = curves.iter().map(|&(look, name, end)| (look, self.lines(name), end)).collect();

@@ -93,7 +93,7 @@ struct Curve<'a> {
     index: usize,
     /// The finite points by ascending `x`, with their places.
     points: Vec<(&'a Point, Dot)>,
-    /// The same in pieces without interruption, as ranges of `points`.
+    /// Pieces of the curve without interruption, as ranges of `points`.
     runs: Vec<std::ops::Range<usize>>,
 }
 

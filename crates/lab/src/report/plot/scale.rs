@@ -1,4 +1,4 @@
-//! From values to places on the page.
+//! Scales: places of values on the page.
 
 use super::ticks::{self, Ticks};
 use crate::report::model::{Axis, Scale};
@@ -29,7 +29,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// Of the finite ones among `values`, and of what the axis must reach.
+    /// The scale of the finite `values`, and of the range that the axis must reach.
     pub(super) fn of(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
         let reach = axis.reach.map(|(low, high)| [low, high]);
         let mut range =
@@ -51,7 +51,7 @@ impl Range {
         self.low > self.high
     }
 
-    /// With zero in it where the values reach down to it anyway, or where `always`: a curve between 400 and 945 Mbit/s
+    /// The scale with zero in it, where the values reach down to it anyway or where `always`: a curve between 400 and 945 Mbit/s
     /// starts at zero, a Jain index between 0.9 and 1 does not.
     pub(super) fn down_to_zero(self, always: bool) -> Self {
         if self.low > 0.0 && (always || self.low < 0.8 * self.high) { Self { low: 0.0, ..self } } else { self }

@@ -10,7 +10,7 @@ use crate::report::text::{width, wrapped};
 /// Around everything, and between parts.
 const MARGIN: f64 = 16.0;
 const TITLE: f64 = 17.0;
-/// From one line to the next, in letter heights.
+/// Distance of lines, in letter heights.
 const LEADING: f64 = 1.45;
 /// A legend's sample with the space behind it.
 const SAMPLE: f64 = 52.0;

@@ -9,7 +9,7 @@ pub(super) struct Dot {
     pub(super) interval: Option<(f64, f64)>,
 }
 
-/// Of each column of one unit's width keeps the first, the highest, the lowest and the last of `dots`, in their order, so
+/// The first, the highest, the lowest and the last of `dots` in each column of one unit's width, in their order, so
 /// that the picture is the same as with all of them. Intervals become the widest of the column.
 pub(super) fn thinned(dots: &[Dot]) -> Vec<Dot> {
     let mut out = Vec::new();

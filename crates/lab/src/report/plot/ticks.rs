@@ -13,9 +13,9 @@ const DECADES_125: f64 = 1.7;
 /// The ticks of an axis. The first and the last major tick enclose the data.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::report) struct Ticks {
-    /// With numbers, ascending; 2 to 12 of them.
+    /// Ticks with numbers, ascending; 2 to 12 of them.
     pub(super) major: Vec<f64>,
-    /// Without numbers, between the major ones.
+    /// Ticks without numbers, between the major ones.
     pub(super) minor: Vec<f64>,
     /// Distance of the major ticks; `None` on a logarithmic axis.
     pub(super) step: Option<f64>,
@@ -109,7 +109,7 @@ fn log_125(low: f64, high: f64) -> Ticks {
     Ticks { major, minor, step: None }
 }
 
-/// Of two positive numbers, rounded up.
+/// Quotient of two positive numbers, rounded up.
 const fn divided_up(number: i32, divisor: i32) -> i32 {
     (number + divisor - 1) / divisor
 }

@@ -10,7 +10,7 @@ const SIZE_BYTES: u32 = 1000;
 struct Bench {
     codel: Codel,
     params: Params,
-    /// Of all packets.
+    /// ECN field of all packets.
     ecn: Ecn,
     marker: Marker,
     drops_ms: Vec<u64>,

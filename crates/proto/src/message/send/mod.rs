@@ -39,6 +39,7 @@ use self::window::{IdPace, WINDOW_IDS, Window};
 use super::rows::{grouped_bytes_max, symbol_bytes_max};
 use super::{Deadline, MessageError};
 use crate::error::PeerMisbehaved;
+use crate::path::Path;
 use crate::proof::SECRET_BYTES;
 use crate::stats::SentMessages;
 
@@ -62,6 +63,21 @@ pub(crate) struct PathView {
     pub(crate) datagram_time: Duration,
     /// The most bytes of data in a stream's symbol that packets have room for.
     pub(crate) symbol_size: usize,
+}
+
+impl PathView {
+    /// Of a path whose packets have room for `symbol_size` bytes of data of a stream.
+    pub(crate) fn of(path: &Path, symbol_size: usize) -> Self {
+        let (flight, rtt) = (path.flight(), path.rtt());
+        Self {
+            rtt: flight.least_rtt().unwrap_or_else(|| rtt.smoothed()),
+            smoothed_rtt: rtt.smoothed(),
+            report_interval: rtt.report_interval(),
+            queue: flight.queue_delay().unwrap_or_default(),
+            datagram_time: path.datagram_time(),
+            symbol_size,
+        }
+    }
 }
 
 /// A symbol which is to be sent.

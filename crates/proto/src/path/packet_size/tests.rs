@@ -204,7 +204,7 @@ fn a_size_below_the_base_is_not_asked_for() {
 fn another_path_is_measured_anew() {
     let mut world = World::new(1, 1_500, 0.0);
     world.run(Duration::from_secs(1));
-    world.size.on_new_path(world.now);
+    world.size = world.size.of_other_path(world.now);
     assert_eq!(world.size.bytes(), BASE_BYTES);
     world.run(Duration::from_secs(1));
     assert_eq!(world.size.bytes(), MAX);

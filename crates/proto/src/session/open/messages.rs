@@ -15,7 +15,6 @@ use crate::path::credit::Spending;
 use crate::path::in_flight::{Carried, Sent};
 use crate::session::common::Common;
 use crate::session::link::EmitError;
-use crate::session::open::Open;
 use crate::shared::events::EventKind;
 use crate::shared::{Data, PushError};
 
@@ -67,45 +66,30 @@ impl Share {
     }
 }
 
-impl Open {
-    /// The path, as the planning of messages needs to know it.
-    pub(in crate::session) fn path_view(&self, common: &Common) -> PathView {
-        let flight = &common.streams.send.flight;
-        let packet_bits = u64::from(self.packet_size.bytes()) * 8;
-        let datagram_ns = self.pacer.rate_bps().map_or(0, |bps| packet_bits * 1_000_000_000 / bps.max(1));
-        PathView {
-            rtt: flight.least_rtt().unwrap_or_else(|| common.rtt.smoothed()),
-            smoothed_rtt: common.rtt.smoothed(),
-            report_interval: common.rtt.report_interval(),
-            queue: flight.queue_delay().unwrap_or_default(),
-            datagram_time: Duration::from_nanos(datagram_ns),
-            symbol_size: common.streams.send.packet_symbol_size(),
-        }
-    }
+/// The path, as the planning of messages needs to know it.
+pub(in crate::session) fn path_view(common: &Common) -> PathView {
+    PathView::of(common.paths.active(), common.streams.send.packet_symbol_size())
+}
 
+/// Calls on the messages of a session, if it has any.
+impl Messages {
     /// The next datagram with a message's symbol, if one is due and may be sent.
-    pub(super) fn next_message(
-        &mut self,
-        now: Time,
-        common: &mut Common,
-        out: &mut DatagramBuffer,
-    ) -> Result<Option<Data>, EmitError> {
-        if common.messages.is_none() || !self.may_send_message(now, common) {
+    pub(super) fn next(now: Time, common: &mut Common, out: &mut DatagramBuffer) -> Result<Option<Data>, EmitError> {
+        if common.messages.is_none() || !Self::may_send(now, common) {
             return Ok(None);
         }
-        let path = self.path_view(common);
-        let Some(messages) = &mut common.messages else { return Ok(None) };
-        let symbol = messages.send.next(now, &path);
-        let flight = &mut common.streams.send.flight;
+        let (view, hint) = (path_view(common), common.hint());
+        let Common { messages: Some(messages), paths, link, streams, .. } = common else { return Ok(None) };
+        let path = paths.active_mut();
+        let symbol = messages.send.next(now, &view);
         // Once, as it passes through all that is in flight, of streams too, and a peer decides how much that is.
         if messages.are_in_flight && !messages.send.is_under_way() {
-            flight.forget_messages();
+            path.forget_messages();
             messages.are_in_flight = false;
         }
         let Some(symbol) = symbol else { return Ok(None) };
-        let is_full = self.rate_control.as_ref().is_some_and(|control| flight.on_path() >= control.in_flight_max());
-        let is_blocked = is_full || flight.is_blocked(now, &common.rtt);
-        let is_probe = is_blocked && now >= flight.probe_at(&common.rtt, Spending::Freely);
+        let is_blocked = path.is_blocked(now);
+        let is_probe = is_blocked && now >= path.probe_at(Spending::Freely);
         if is_blocked && !is_probe {
             return Ok(None);
         }
@@ -116,38 +100,36 @@ impl Open {
             }
             Coverage::Several(group) => (group.source_symbols, false),
         };
-        self.begin_rate_control(now, common, k);
-        let Common { link, messages: Some(messages), .. } = common else { return Ok(None) };
+        path.begin_rate_control(now, k, &link.numbers, hint);
         let mut numbered = link.begin(&Segment::Message(symbol.segment), out);
         if !messages.send.write(&symbol, numbered.draft.payload(symbol.payload_bytes)?) {
             return Err(EmitError::Code);
         }
         let number = numbered.number;
-        messages.send.on_sent(now, &symbol, number, &path);
+        messages.send.on_sent(now, &symbol, number, &view);
         messages.are_in_flight = true;
         let length = link.complete(numbered)?;
-        let ip_bytes = common.ip_bytes(length, 0);
-        let what = Carried::Message { is_large: self.is_telling(ip_bytes) };
-        common.streams.send.flight.on_sent(Sent::new(number, now, what), is_probe);
+        let ip_bytes = path.ip_bytes(length, 0);
+        let what = Carried::Message { is_large: path.is_telling(ip_bytes) };
+        path.on_symbol_sent(Sent::new(number, now, what), is_probe);
         // Alone they may take all.
-        let has_streams = !common.streams.send.is_drained();
-        if let (Some(bps), Some(messages)) = (self.pacer.rate_bps().filter(|_| has_streams), &mut common.messages) {
+        if let Some(bps) = path.rate_bps().filter(|_| !streams.send.is_drained()) {
             let bps = bps / 100 * u64::from(common.config.message_share_percent);
             messages.share.on_sent(now, ip_bytes * 8, bps);
         }
-        self.on_data_sent(now, common, ip_bytes, is_cut);
+        path.on_data_sent(now, ip_bytes, is_cut, &link.numbers);
         Ok(Some(Data { length, elided_bytes: 0 }))
     }
 
     /// True if credit and share permit a message.
-    fn may_send_message(&self, now: Time, common: &Common) -> bool {
+    fn may_send(now: Time, common: &Common) -> bool {
         let is_ready = common.messages.as_ref().is_some_and(|messages| messages.share.ready_at() <= now);
-        is_ready && self.message_not_before(common).is_some_and(|at| now >= at)
+        is_ready && Self::not_before(common).is_some_and(|at| now >= at)
     }
 
     /// From when on the credit permits it; `None` if that needs news from the peer.
-    fn message_not_before(&self, common: &Common) -> Option<Time> {
-        match self.spending(common) {
+    fn not_before(common: &Common) -> Option<Time> {
+        match common.spending() {
             Spending::Freely | Spending::Needed => Some(Time::ZERO),
             // The next proof may be of a block, or of a message if no block is under way.
             Spending::OldestBlock => common.streams.send.is_idle().then_some(Time::ZERO),
@@ -156,31 +138,23 @@ impl Open {
     }
 
     /// Earliest time at which a message may be due that was not at `asked`.
-    pub(super) fn message_at(&self, asked: Time, common: &Common) -> Option<Time> {
+    pub(super) fn next_at(asked: Time, common: &Common) -> Option<Time> {
         let messages = common.messages.as_ref()?;
         // A silent peer must be probed even if nothing else happens: streams tell when only if one of them has data ([silence-2]).
-        let probe = messages.send.is_due().then(|| common.streams.send.flight.probe_at(&common.rtt, Spending::Freely));
+        let probe = messages.send.is_due().then(|| common.path().probe_at(Spending::Freely));
         let at = messages.send.next_timeout(asked).into_iter().chain(probe.filter(|&at| at > asked)).min()?;
-        let at = at.max(self.message_not_before(common)?);
-        let ready = if self.pacer.rate_bps().is_some() { messages.share.ready_at() } else { at };
+        let at = at.max(Self::not_before(common)?);
+        let ready = if common.path().rate_bps().is_some() { messages.share.ready_at() } else { at };
         Some(at.max(ready))
     }
 
     /// A datagram of a message has come.
-    pub(super) fn take_message(
-        &mut self,
+    pub(super) fn take(
         now: Time,
         common: &mut Common,
         (segment, number): (&Message, u64),
         payload: &[u8],
     ) -> Result<(), PushError> {
-        common.streams.send.flight.on_data();
-        // The peer may have time for one more round.
-        if common.link.arrivals.has_gap_before(number) {
-            self.reporter.on_urgent(now);
-        } else {
-            self.reporter.on_arrival(now);
-        }
         let Common { messages: Some(messages), streams, events, .. } = common else { return Ok(()) };
         let was_readable = messages.recv.is_readable();
         messages.recv.push(now, number, segment, payload, streams.recv.memory())?;
@@ -191,7 +165,7 @@ impl Open {
     }
 
     /// Writes what a report says of datagrams that did not come, and of messages.
-    pub(super) fn write_message_records(now: Time, common: &mut Common, highest: u32, writer: &mut ReportWriter<'_>) {
+    pub(super) fn write_records(now: Time, common: &mut Common, highest: u32, writer: &mut ReportWriter<'_>) {
         let Common { messages: Some(messages), link, streams, .. } = common else { return };
         // Keep-alives are answered with reports, too: what is over goes also when no message comes any more.
         messages.recv.forget(now, streams.recv.memory());
@@ -212,8 +186,7 @@ impl Open {
     }
 
     /// Takes in what a report that is news says of messages, and of which datagrams are lost.
-    pub(super) fn on_message_report(
-        &mut self,
+    pub(super) fn on_report(
         now: Time,
         common: &mut Common,
         report: &Report,
@@ -222,7 +195,7 @@ impl Open {
         if common.messages.is_none() {
             return Ok(());
         }
-        let path = self.path_view(common);
+        let path = path_view(common);
         let highest = expand(report.highest_datagram, common.link.numbers.end());
         let Some(messages) = &mut common.messages else { return Ok(()) };
         let (runs, record) = records(all);

@@ -1,37 +1,30 @@
 //! A session which is open: from ESTABLISHED to TIME_WAIT. Wiring over the small owners which decide (streams, reporter,
-//! pacer, breaker, credit, closing).
+//! closing; the path).
 
-mod feedback;
+mod asked;
+mod keep_alive;
 pub(in crate::session) mod messages;
 mod own_ticket;
-mod packet_size;
-mod rate;
 mod reading;
 mod receive;
 mod session_query;
 mod spending;
-mod timers;
 mod transmit;
-
-use std::time::Duration;
 
 use dfcp_secure::OpenError;
 use dfcp_time::Time;
 use dfcp_wire::Features;
 use dfcp_wire::segment::ResetReason;
 
-use crate::config::Config;
 use crate::error::{ConnectionError, Dropped};
-use crate::limits::{KEEP_ALIVE_MIN, SHORT_PATH_RTT_MAX};
-use crate::path::breaker::Breaker;
-use crate::path::breaker::watched::Watched;
-use crate::path::credit::Credit;
-use crate::path::pacing::Pacer;
-use crate::path::packet_size::PacketSize;
-use crate::path::packet_size::black_hole::LargePackets;
-use crate::path::rate_control::RateControl;
+use crate::limits::SHORT_PATH_RTT_MAX;
+use crate::path::Agreement;
+use crate::path::rate::RateBounds;
+use crate::proof;
 use crate::session::common::Common;
-use crate::session::handshake::{Handshake, MESSAGES};
+use crate::session::handshake::{DISCOVERY, Handshake, MESSAGES};
+use crate::session::open::asked::Asked;
+use crate::session::open::keep_alive::KeepAlive;
 use crate::session::open::messages::Messages;
 use crate::session::open::own_ticket::OwnTicket;
 use crate::session::open::reading::ReadingTime;
@@ -44,7 +37,7 @@ use crate::shared::closing::Closing;
 use crate::shared::events::EventKind;
 use crate::shared::retransmit::RetransmitSchedule;
 use crate::shared::state::State;
-use crate::stats::Stats;
+use crate::shared::{Timer, earlier, earliest};
 
 /// State that exists only while a session is open.
 #[derive(Debug)]
@@ -58,57 +51,31 @@ pub(super) struct Open {
     /// The peer has told its ticket, and is to hear that it has come.
     owes_ticket_ack: bool,
     query: SessionQuery,
-    pub(super) reporter: Reporter,
+    reporter: Reporter,
     reading: ReadingTime,
-    pacer: Pacer,
-    /// With an automatic rate, since data first followed others.
-    rate_control: Option<Box<RateControl>>,
-    /// The application had nothing to send since the last report.
-    is_limited: bool,
-    breaker: Breaker,
-    watched: Watched,
-    packet_size: PacketSize,
-    large_packets: LargePackets,
-    /// The number of the peer's probe of a packet size which is to be answered.
-    size_answer: Option<u32>,
-    /// Account of the data that the peer has yet to prove.
-    credit: Credit,
-    /// The rate it permits us; 0 is any.
-    peer_rate_max_bps: u64,
-    /// The configured silence before we speak, or what the peer needs.
-    keep_alive: Option<Duration>,
-    last_keep_alive: Time,
-    /// The peer is to hear from our new address at once.
-    owes_keep_alive: bool,
-    /// The sender should be asked for data when the pacer permits.
-    pub(super) may_send: bool,
-    /// The sender had nothing when it was last asked, and the time of that.
-    was_idle: bool,
-    sender_asked_at: Time,
-    reported_bytes: u64,
+    keep_alive: KeepAlive,
+    asked: Asked,
 }
 
 impl Open {
     /// The handshake is done.
     pub(super) fn new(now: Time, common: &mut Common, opening: &mut Opening, agreed: Agreed) -> Self {
         let Agreed { peer, third, ticket } = agreed;
-        let config = &common.config;
-        // A peer which gives up sooner than we would speak must hear of us in time ([idle-3]).
-        let keep_alive = config.keep_alive.map(|keep_alive| match peer.idle_timeout {
-            Some(idle) => keep_alive.min(idle / 3).max(KEEP_ALIVE_MIN),
-            None => keep_alive,
-        });
-        let packet_size = packet_size::packet_size(now, common);
-        let symbol_sizes = (common.symbol_size, packet_size::symbol_bytes(&packet_size, common));
-        common.streams.send.establish(now, symbol_sizes, peer.window_blocks, peer.memory_bytes);
-        common.streams.send.flight.set_reads_clock(common.features.contains(Features::ARRIVAL_CLOCK));
+        let keep_alive = KeepAlive::new(&common.config, opening.began_at, peer.idle_timeout);
+        let agreement = agreement(common, peer.rate_max_bps);
+        common.paths.active_mut().establish(now, agreement);
+        let symbol_sizes = (common.symbol_size, common.packet_symbol_bytes());
+        let window = (peer.window_blocks, peer.memory_bytes);
+        common.streams.send.establish(now, common.paths.active(), symbol_sizes, window);
         common.streams.on_open(peer.streams);
         common.link.numbers.skip_some(common.random.bytes());
         common.streams.recv.set_symbol_size(common.symbol_size);
         if common.features.contains(MESSAGES) {
             common.messages = Some(Box::new(Messages::new(common)));
         }
-        let mut open = Self {
+        common.events.push(EventKind::Connected);
+        common.events.push(EventKind::Writable);
+        Self {
             handshake: std::mem::take(&mut opening.handshake),
             third,
             closing: Closing::default(),
@@ -117,28 +84,9 @@ impl Open {
             query: SessionQuery::default(),
             reporter: Reporter::default(),
             reading: ReadingTime::default(),
-            pacer: Pacer::new(None),
-            rate_control: None,
-            is_limited: false,
-            breaker: Breaker::new(),
-            watched: Watched::default(),
-            packet_size,
-            large_packets: LargePackets::default(),
-            size_answer: None,
-            credit: Credit::default(),
-            peer_rate_max_bps: peer.rate_max_bps,
             keep_alive,
-            last_keep_alive: opening.began_at,
-            owes_keep_alive: false,
-            may_send: true,
-            was_idle: true,
-            sender_asked_at: Time::ZERO,
-            reported_bytes: 0,
-        };
-        open.choose_rate(&common.config);
-        common.events.push(EventKind::Connected);
-        common.events.push(EventKind::Writable);
-        open
+            asked: Asked::new(common),
+        }
     }
 
     pub(super) fn state(&self) -> State {
@@ -153,14 +101,19 @@ impl Open {
     /// The data that the session has to send, for a driver that lets sessions take turns.
     pub(super) fn sending(&self, common: &Common) -> Sending {
         let send = &common.streams.send;
-        let is_under_way = send.is_under_way();
+        let is_under_way = send.is_under_way(common.paths.active());
         Sending {
             is_under_way,
             is_busy: is_under_way || send.is_writer_held_up(),
-            takes_turns: self.pacer.rate_bps().is_none()
-                && send.flight.least_rtt().is_some_and(|rtt| rtt <= SHORT_PATH_RTT_MAX),
+            takes_turns: common.path().rate_bps().is_none()
+                && common.path().flight().least_rtt().is_some_and(|rtt| rtt <= SHORT_PATH_RTT_MAX),
             has_used_allowance: send.has_used_allowance(),
         }
+    }
+
+    /// This side has news that the peer waits for.
+    pub(super) fn on_own_news(&mut self, now: Time) {
+        self.reporter.on_own_news(now);
     }
 
     /// Tells the peer once a good part more of the window is free than it knows of.
@@ -177,7 +130,7 @@ impl Open {
         let Some(end) = send.first_end().filter(|_| send.is_only_first()) else { return };
         if common.messages.is_some() {
             // They are a part of what comes ([message-13]).
-            let path = self.path_view(common);
+            let path = messages::path_view(common);
             let Some(messages) = &mut common.messages else { return };
             messages.send.end(now, &path);
             if messages.send.is_at_work() {
@@ -194,7 +147,7 @@ impl Open {
             let error = Some(ConnectionError::StreamTooLong);
             return Some(End { error, reset: Some(ResetReason::Unspecified) });
         }
-        if self.packet_size.is_too_narrow() {
+        if common.path().is_too_narrow() {
             let error = Some(ConnectionError::PathTooNarrow);
             return Some(End { error, reset: Some(ResetReason::PathTooNarrow) });
         }
@@ -220,23 +173,105 @@ impl Open {
         }
     }
 
-    /// Figures of what is open, or was until the session ended.
-    pub(super) fn add_stats(&self, config: &Config, stats: &mut Stats) {
-        stats.rate_bps = self.pacer.rate_bps().unwrap_or_default();
-        if let Some(control) = &self.rate_control {
-            stats.rate_bps = self.within_cap(control.steady_bps());
-            stats.rate_control = Some(control.stats());
+    // ---- time ----
+
+    pub(in crate::session) fn next_timeout(&self, now: Time, common: &Common) -> Option<(Time, Timer)> {
+        let owes_answer = self.handshake.owes() || self.closing.due_ack().is_some() || self.owes_ticket_ack;
+        earliest([
+            (self.idle_at(common), Timer::Idle),
+            (self.handshake.next_timeout(), Timer::Handshake),
+            ((owes_answer || common.path().owes_size_answer()).then_some(now), Timer::Answer),
+            (common.streams.recv.answer_at(), Timer::Answer),
+            (self.closing.next_timeout(), Timer::Closing),
+            (self.report_due_at(common), Timer::Report),
+            (self.keep_alive_at(common), Timer::KeepAlive),
+            (self.query_at(), Timer::Query),
+            (self.own_ticket_at(common), Timer::Ticket),
+            (self.data_at(now, common), Timer::Data),
+            (self.size_probe_at(common), Timer::Data),
+            (common.path().suspect_at(), Timer::Data),
+            (common.paths.due_at(), Timer::Path),
+        ])
+    }
+
+    /// Lets time pass; how the session ends, if it does.
+    pub(in crate::session) fn handle_timeout(&mut self, now: Time, common: &Common) -> Option<End> {
+        if self.handshake.is_exhausted(now) {
+            self.handshake.stop_timer();
         }
-        if let Some(guarded_bps) = self.guarded_bps(config) {
-            stats.breaker = self.breaker.state();
-            if self.breaker.is_limiting() {
-                stats.breaker_rate_bps = self.breaker.allowed_bps(guarded_bps);
-                stats.carried_rate_bps = self.breaker.carried_bps(guarded_bps).unwrap_or_default();
-            }
+        if self.closing.time_wait_until().is_some_and(|until| now >= until) {
+            return Some(End::default());
         }
-        stats.breaker_tests = self.breaker.tests();
-        stats.packet_bytes = self.packet_size.bytes();
-        stats.black_holes = self.packet_size.black_holes();
+        if self.idle_at(common).is_some_and(|at| now >= at) {
+            return Some(End::because(ConnectionError::TimedOut));
+        }
+        self.closing.is_exhausted(now).then(|| End::because(ConnectionError::CloseTimeout))
+    }
+
+    /// Time at which silence ends the session (\[idle-1\], \[silence-3\]).
+    fn idle_at(&self, common: &Common) -> Option<Time> {
+        let is_over = self.closing.time_wait_until().is_some();
+        (!is_over).then(|| common.last_heard + common.config.idle_timeout)
+    }
+
+    fn report_due_at(&self, common: &Common) -> Option<Time> {
+        let regular =
+            self.reporter.due_at(common.path().rtt().report_interval(), common.path().rtt().report_interval_of_much());
+        earlier(regular, self.credit_report_at(common))
+    }
+
+    /// Time to tell a peer which waits for it of more streams that it may open.
+    fn credit_report_at(&self, common: &Common) -> Option<Time> {
+        common.streams.ids.credit_at().and_then(|at| self.reporter.due_for(at))
+    }
+
+    fn keep_alive_at(&self, common: &Common) -> Option<Time> {
+        if self.state().is_open() { self.keep_alive.due_at(common) } else { None }
+    }
+
+    /// Time to ask a silent peer if it has lost the session.
+    #[inline]
+    fn query_at(&self) -> Option<Time> {
+        self.query.due_at().filter(|_| self.state() != State::TimeWait)
+    }
+
+    /// Time to tell the peer this side's reset ticket: it can open nothing before the handshake's last message has come.
+    #[inline]
+    fn own_ticket_at(&self, common: &Common) -> Option<Time> {
+        self.own_ticket.due_at(common.last_heard).filter(|_| self.third.is_none() && self.state().is_open())
+    }
+
+    /// Time of the next probe of the packet size.
+    fn size_probe_at(&self, common: &Common) -> Option<Time> {
+        if self.state() == State::TimeWait {
+            return None;
+        }
+        common.path().size_probe_at(&common.link.arrivals, || common.spending())
+    }
+
+    /// Earliest time for data, as far as is known.
+    fn data_at(&self, now: Time, common: &Common) -> Option<Time> {
+        if self.state() == State::TimeWait {
+            return None;
+        }
+        if self.asked.may_have_data(common) {
+            return Some(common.path().ready_at().max(now));
+        }
+        let message = Messages::next_at(self.asked.at(), common);
+        // Anything due when the sender was last asked and had nothing waits for another event.
+        let fresh = common.streams.send.next_timeout(self.asked.at(), common.paths.active(), common.spending());
+        earlier(fresh, message).map(|at| at.max(common.path().ready_at()))
+    }
+}
+
+/// The agreed parameters that concern the path; the peer permits us `rate_max_bps`.
+fn agreement(common: &Common, rate_max_bps: u64) -> Agreement {
+    let symbol_bytes = proof::data_bytes_max(common.symbol_size, common.link.is_sealed);
+    Agreement {
+        reads_clock: common.features.contains(Features::ARRIVAL_CLOCK),
+        bounds: RateBounds::new(&common.config, rate_max_bps),
+        packet_bytes: u16::try_from(symbol_bytes + common.around_symbol_bytes()).unwrap_or(u16::MAX),
+        has_discovery: common.features.contains(DISCOVERY),
     }
 }
 
@@ -245,5 +280,38 @@ pub(super) fn unopened(error: &OpenError) -> Stop {
     match error {
         OpenError::ForgeryLimit => End::because(ConnectionError::ForgeryLimit).into(),
         _ => Dropped::Forged.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::security::PeerKey;
+    use crate::session::handshake::PeerLimits;
+    use crate::shared::{Ports, Role};
+
+    /// [close-6]
+    #[test]
+    fn time_wait_lasts_32_seconds() {
+        let start = Time::from_s(1);
+        for config in [Config::sealed(PeerKey::Any), Config::danger_unsealed()] {
+            let (ports, remote) = (Ports { local: 4_000, remote: 9 }, ([198, 51, 100, 1], 9).into());
+            let mut common = Common::new(start, Arc::new(config), ports, remote, Role::Initiator, [3; 32]);
+            let agreed = Agreed { peer: PeerLimits::default(), third: None, ticket: None };
+            let mut open = Open::new(start, &mut common, &mut Opening::accept(start), agreed);
+            open.closing.start(start, 0, &RetransmitSchedule::MODERN);
+            open.closing.on_fin_acknowledged(Some(0));
+            open.closing.on_peer_fin(0);
+            open.closing.on_peer_done();
+            assert_eq!(open.update_closing(start, &mut common), None);
+            let end = start + Duration::from_secs(32);
+            assert_eq!((open.state(), open.closing.next_timeout()), (State::TimeWait, Some(end)));
+            assert_eq!(open.handle_timeout(end - Duration::from_millis(1), &common), None);
+            assert_eq!(open.handle_timeout(end, &common), Some(End::default()));
+        }
     }
 }

@@ -1,8 +1,6 @@
 //! Arrivals in an open session: each segment goes to the owner whom it concerns. Anything that makes no sense changes
 //! nothing, and in a sealed session neither does anything that is not authentic.
 
-use std::time::Duration;
-
 use dfcp_secure::{ResetTicket, epoch_of};
 use dfcp_time::Time;
 use dfcp_wire::segment::{
@@ -11,10 +9,12 @@ use dfcp_wire::segment::{
 use dfcp_wire::{StreamId, feedback};
 
 use crate::error::{ConnectionError, Dropped};
+use crate::path::Demand;
+use crate::path::credit::Spending;
 use crate::path::ecn::Origin;
-use crate::path::rtt::RttEstimator;
 use crate::session::common::Common;
 use crate::session::handshake::is_permitted;
+use crate::session::open::messages::Messages;
 use crate::session::open::spending::ProvenSymbols;
 use crate::session::open::{Open, unopened};
 use crate::session::send_side::Heard;
@@ -55,7 +55,7 @@ impl Open {
         link.arrivals.observe(now, number, bytes);
         link.marks.count(ecn);
         if newest {
-            link.paths.on_newest(remote);
+            common.paths.on_newest(remote);
         }
         self.handshake.stop_timer();
         self.third = None;
@@ -70,7 +70,7 @@ impl Open {
             }
             Segment::Reset(reset) => Err(End::by_peer(reset).into()),
             Segment::Ack(Ack::PathChallenge { token }) => {
-                common.link.paths.on_challenge(remote, token);
+                common.paths.on_challenge(remote, token);
                 Ok(())
             }
             Segment::Ack(Ack::PathResponse { token }) => self.take_path_response(now, common, token),
@@ -106,39 +106,20 @@ impl Open {
     }
 
     fn take_path_response(&mut self, now: Time, common: &mut Common, token: u64) -> Result<(), Stop> {
-        let moved = common.link.paths.on_response(now, token).ok_or(Dropped::Unexpected)?;
+        let mut moved = None;
+        common.change_paths(now, |paths, link| moved = paths.on_response(now, token, &link.numbers));
+        moved.ok_or(Dropped::Unexpected)?;
         common.last_heard = now;
-        let numbers = &common.link.numbers;
-        common.streams.send.flight.on_moved(now, numbers.sent_before(numbers.end()));
-        // The network in front of another port of the same host is the same: what is known of it stays ([path-5]).
-        if moved.is_other_host {
-            // The peer may have kept the challenge.
-            self.on_new_path(now, common, moved.rtt);
-        }
-        self.may_send = true;
         self.reporter.on_own_news(now);
         Ok(())
-    }
-
-    /// Forgets what was known of the old path: it says nothing about this one, whose round trip may be `rtt`.
-    fn on_new_path(&mut self, now: Time, common: &mut Common, rtt: Duration) {
-        common.rtt = RttEstimator::default();
-        common.rtt.guess(rtt);
-        self.credit.on_new_path();
-        common.streams.send.flight.on_new_path();
-        self.on_new_path_size(now, common);
-        self.rate_control = None;
-        self.choose_rate(&common.config);
     }
 
     /// This side's datagrams leave from another address from now on, which the peer is to hear of (\[path-6\]).
     pub(in crate::session) fn on_own_move(&mut self, now: Time, common: &mut Common, is_other_host: bool) {
         if is_other_host {
-            let rtt = common.rtt.smoothed();
-            self.on_new_path(now, common, rtt);
-            self.may_send = true;
+            common.change_paths(now, |paths, _| paths.on_own_move(now));
         }
-        self.owes_keep_alive = true;
+        self.keep_alive.owe();
     }
 
     /// The peer repeats its SYN or SYNACK of this number: our answer was lost.
@@ -162,15 +143,32 @@ impl Open {
     ) -> Result<(), Stop> {
         let result = match segment {
             Segment::Data(data) => self.take_data(now, common, data, payload),
-            Segment::Message(message) => self.take_message(now, common, (message, number), payload),
+            Segment::Message(message) => {
+                common.paths.active_mut().on_peer_data();
+                // The peer may have time for one more round.
+                if common.link.arrivals.has_gap_before(number) {
+                    self.reporter.on_urgent(now);
+                } else {
+                    self.reporter.on_arrival(now);
+                }
+                Messages::take(now, common, (message, number), payload)
+            }
             Segment::Report(header) => self.take_report(now, common, header, number, payload),
-            Segment::Fin(fin) => self.paid_off(now, common, |it, common| it.take_fin(now, common, fin, number)),
-            Segment::Ack(ack) => self.paid_off(now, common, |it, common| it.take_ack(now, common, ack, number)),
+            Segment::Fin(_) | Segment::Ack(_) => {
+                // It may acknowledge the end of a stream, and with it what no report has.
+                let before = ProvenSymbols::now(common);
+                let result = self.take_fin_or_ack(now, common, segment, number);
+                before.pay_off(now, common);
+                result
+            }
             Segment::Syn(_) | Segment::SynAck(_) | Segment::Reset(_) => Err(Dropped::Unexpected.into()),
         };
         // Also after what was refused: it may have been the last of its stream.
         if common.streams.settle_gone(now) {
             self.reporter.on_own_news(now);
+        }
+        if result.is_ok() && may_give_data(segment) {
+            common.inputs += 1;
         }
         match result {
             Ok(()) => self.update_closing(now, common).map_or(Ok(()), |end| Err(end.into())),
@@ -182,9 +180,23 @@ impl Open {
         }
     }
 
+    fn take_fin_or_ack(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        segment: &Segment,
+        number: u64,
+    ) -> Result<(), PushError> {
+        match segment {
+            Segment::Fin(fin) => self.take_fin(now, common, fin, number),
+            Segment::Ack(ack) => self.take_ack(now, common, ack, number),
+            _ => Err(Dropped::Unexpected.into()),
+        }
+    }
+
     fn take_data(&mut self, now: Time, common: &mut Common, data: &Data, payload: &[u8]) -> Result<(), PushError> {
         let streams = &mut common.streams;
-        streams.send.flight.on_data();
+        common.paths.active_mut().on_peer_data();
         if let Err(error) = streams.admit(now, data.stream, Direction::FromPeer) {
             // A symbol of a stream which there is no memory for: the peer would miss it in the counts.
             streams.recv.count_refused();
@@ -222,26 +234,38 @@ impl Open {
         let was_drained = streams.send.is_drained();
         streams.check_records(&records)?;
         let proven = ProvenSymbols::now(common);
-        let reported = common.streams.send.flight.reported().map_or((0, 0), |before| (before.passed, before.received));
-        let (numbers, rtt) = (&common.link.numbers, &common.rtt);
-        let heard = common.streams.send.on_report(now, number, (&report, &records), numbers, rtt);
+        let reported = common.path().flight().reported().map_or((0, 0), |before| (before.passed, before.received));
+        let numbers = &common.link.numbers;
+        let heard = common.streams.send.on_report(now, common.paths.active_mut(), number, (&report, &records), numbers);
         let heard = heard.map_err(PushError::Misbehaved)?;
         common.counters.acks_received += 1;
-        self.may_send = true;
-        if let Heard::News { rtt_sample, marks, large_passed, judgement } = heard {
+        if let Heard::News { path: mut news, large_passed } = heard {
             // FIN cannot be acknowledged before the last block is decoded, however long that takes. What was overtaken
             // on its way shows nothing.
             if !was_drained {
                 self.closing.progress(now);
             }
-            let received = common.streams.send.flight.reported().map_or(0, |reported| reported.received);
+            let received = common.path().flight().reported().map_or(0, |reported| reported.received);
             common.link.marks.on_report(&records, received);
-            let rtt_sample = rtt_sample.or_else(|| Self::asked_sample(now, common, &report));
-            self.on_message_report(now, common, &report, &records)?;
-            self.on_news(now, common, &report, (rtt_sample, &marks), header.receive_queue_kib);
-            self.on_sizes_reported(now, common, large_passed, reported, judgement);
-            self.pay_off(now, common, proven);
-            self.feed_breaker(now, common, report.bytes_received, judgement);
+            news.rtt_sample = news.rtt_sample.or_else(|| Messages::asked_sample(now, common, &report));
+            Messages::on_report(now, common, &report, &records)?;
+            common.counters.arrival_rate_bps = report.arrival_rate_bps;
+            let demand = Demand {
+                queue_kib: header.receive_queue_kib,
+                arrival_rate_bps: report.arrival_rate_bps,
+                symbol_size: common.streams.send.packet_symbol_size(),
+                is_drained: common.streams.send.is_drained(),
+                has_messages: common.messages.as_ref().is_some_and(|messages| messages.send.is_under_way()),
+            };
+            common.paths.active_mut().on_news(now, &news, demand);
+            let sizes = (large_passed, reported);
+            common.change_paths(now, |paths, link| {
+                paths.active_mut().on_sizes_reported(now, &link.arrivals, sizes, news.judgement);
+            });
+            proven.pay_off(now, common);
+            let is_credit_short = common.spending() != Spending::Freely;
+            let arrived_bytes = report.bytes_received.min(common.counters.bytes_sent);
+            common.paths.active_mut().watch(now, &common.link.numbers, arrived_bytes, news.judgement, is_credit_short);
             common.streams.on_peer_limits(report.streams);
         }
         Ok(())
@@ -254,8 +278,8 @@ impl Open {
             }
             Ack::OfSynAck { echo } => {
                 // Repeats of the ACK name the same SYNACK: only the first one tells the time.
-                if let Some(sample) = self.handshake.rtt(now, echo).filter(|_| !common.rtt.is_known()) {
-                    common.rtt.guess(sample);
+                if let Some(sample) = self.handshake.rtt(now, echo).filter(|_| !common.path().rtt().is_known()) {
+                    common.paths.active_mut().guess_rtt(sample);
                 }
                 self.reporter.on_urgent(now);
             }
@@ -269,11 +293,12 @@ impl Open {
             | Ack::OfReset { .. }
             | Ack::StopSending { .. }
             | Ack::Gone { .. } => {
-                common.streams.take_ack(now, ack, number)?;
-                self.may_send = true;
+                common.streams.take_ack(now, common.paths.active_mut(), ack, number)?;
             }
-            Ack::PathProbe => self.on_size_probe(number),
-            Ack::OfPathProbe { echo } => self.on_size_answer(now, common, echo),
+            Ack::PathProbe => common.paths.active_mut().on_size_asked(number),
+            Ack::OfPathProbe { echo } => {
+                common.change_paths(now, |paths, _| paths.active_mut().on_size_answer(now, echo));
+            }
             Ack::PathChallenge { .. }
             | Ack::PathResponse { .. }
             | Ack::Noise
@@ -299,7 +324,7 @@ impl Open {
             send.check_first_end(end, proof).map_err(PushError::Misbehaved)?;
         }
         if self.closing.on_fin_acknowledged(end) {
-            send.on_first_finished(number);
+            send.on_first_finished(common.paths.active_mut(), number);
             common.events.push(EventKind::Finished);
         }
         Ok(())
@@ -319,4 +344,19 @@ impl Open {
         self.reporter.on_arrival(now);
         Ok(())
     }
+}
+
+/// True for segments that say of streams and messages what may permit to send more of them.
+fn may_give_data(segment: &Segment) -> bool {
+    matches!(
+        segment,
+        Segment::Report(_)
+            | Segment::Ack(
+                Ack::OfFin { .. }
+                    | Ack::ResetStream { .. }
+                    | Ack::OfReset { .. }
+                    | Ack::StopSending { .. }
+                    | Ack::Gone { .. }
+            )
+    )
 }

@@ -12,12 +12,12 @@ use rand_chacha::rand_core::Rng;
 
 use crate::limits;
 use crate::path::arrivals::MarksForReport;
+use crate::path::paths::PathMessage;
 use crate::session::common::Common;
 use crate::session::handshake::syn_options;
 use crate::session::link::EmitError;
 use crate::session::open::Open;
-use crate::session::open::packet_size::symbol_bytes;
-use crate::session::paths::PathMessage;
+use crate::session::open::messages::Messages;
 use crate::shared::state::State;
 use crate::shared::{Data, Role, Transmit};
 
@@ -79,25 +79,26 @@ impl Open {
         common: &mut Common,
         out: &mut DatagramBuffer,
     ) -> Result<Option<Transmit>, EmitError> {
-        self.watch_packet_size(now, common);
-        let mut remote = common.link.paths.active();
+        if common.path().suspect_at().is_some_and(|at| now >= at) {
+            common.change_paths(now, |paths, _| paths.active_mut().suspect_size(now));
+        }
+        let mut remote = common.paths.active().remote();
         let (length, data) = if let Some(control) = self.control(now, common, &mut remote) {
             if control.wants_answer() {
-                self.query.on_sent(now, || common.rtt.smoothed());
+                self.query.on_sent(now, || common.path().rtt().smoothed());
             }
-            if remote != common.link.paths.active() {
-                common.streams.send.flight.on_sent_elsewhere(common.link.numbers.end());
+            if remote != common.paths.active().remote() {
+                common.paths.active_mut().on_sent_elsewhere(common.link.numbers.end());
             }
             (self.write_control(now, common, &control, out)?, None)
-        } else if let Some(probe) = self.size_probe(now, common, out)? {
-            self.pacer.sent(now, common.ip_bytes(probe.length, 0));
-            let sent = common.on_sent(now, probe.length, None, remote);
+        } else if let Some(length) = self.size_probe(now, common, out)? {
+            let sent = common.on_sent(now, length, None, remote);
             return Ok(Some(Transmit { is_alone: true, ..sent }));
         } else if let Some(data) = self.data_segment(now, common, out)? {
-            self.query.on_sent(now, || common.rtt.smoothed());
+            self.query.on_sent(now, || common.path().rtt().smoothed());
             (data.length, Some(data))
         } else if let Some(segment) = self.keep_alive_segment(now, common) {
-            self.query.on_sent(now, || common.rtt.smoothed());
+            self.query.on_sent(now, || common.path().rtt().smoothed());
             let numbered = common.link.begin(&segment, out);
             if let Some(messages) = &mut common.messages {
                 messages.send.on_asked(now, numbered.number);
@@ -106,12 +107,10 @@ impl Open {
         } else {
             return Ok(None);
         };
+        let path = common.paths.active_mut();
         match data {
-            Some(data) => self.pacer.sent(now, common.ip_bytes(length, data.elided_bytes)),
-            None => {
-                let datagram_bytes = u64::from(self.packet_size.bytes());
-                self.pacer.sent_control(now, common.ip_bytes(length, 0), datagram_bytes);
-            }
+            Some(data) => path.pace_data(now, path.ip_bytes(length, data.elided_bytes)),
+            None => path.pace_control(now, path.ip_bytes(length, 0)),
         }
         Ok(Some(common.on_sent(now, length, data, remote)))
     }
@@ -124,7 +123,7 @@ impl Open {
         first
             .or_else(|| path_segment(now, common, remote).map(Control::Bare))
             .or_else(|| self.query(now, common))
-            .or_else(|| self.next_size_answer().map(Control::Bare))
+            .or_else(|| size_answer(common).map(Control::Bare))
             .or_else(|| self.ticket(now, common))
             .or_else(|| self.report(now, common))
             .or_else(|| self.fin_ack_segment(common).map(Control::Bare))
@@ -187,7 +186,7 @@ impl Open {
         out: &mut DatagramBuffer,
     ) -> Result<usize, EmitError> {
         let mut numbered = common.link.begin(&Segment::Report(header), out);
-        let room = symbol_bytes(&self.packet_size, common).max(limits::REPORT_ROOM_BYTES_MIN);
+        let room = common.packet_symbol_bytes().max(limits::REPORT_ROOM_BYTES_MIN);
         let mut writer = ReportWriter::new(numbered.draft.payload_up_to(room), report)?;
         if let Some(clock) = clock {
             clock.write(&mut writer);
@@ -196,7 +195,7 @@ impl Open {
             // They are cumulative: what has no room is in the next report.
             let _written = writer.ecn(counts);
         }
-        Self::write_message_records(now, common, report.highest_datagram, &mut writer);
+        Messages::write_records(now, common, report.highest_datagram, &mut writer);
         let streams = &mut common.streams;
         streams.recv.write_records(&mut writer, streams.ids.unseen());
         let length = writer.finish();
@@ -283,7 +282,7 @@ impl Open {
 
     fn query(&mut self, now: Time, common: &Common) -> Option<Control> {
         self.query_at().filter(|&at| now >= at)?;
-        self.query.take_due(now, common.rtt.smoothed()).map(Control::Query)
+        self.query.take_due(now, common.path().rtt().smoothed()).map(Control::Query)
     }
 
     /// This side's reset ticket, or the acknowledgement of the peer's.
@@ -299,11 +298,34 @@ impl Open {
         if self.keep_alive_at(common).is_none_or(|at| now < at) {
             return None;
         }
-        (self.last_keep_alive, self.owes_keep_alive) = (now, false);
+        self.keep_alive.on_sent(now);
         Some(Segment::Ack(Ack::KeepAlive { stream: common.streams.send.stuck().unwrap_or_default() }))
     }
 
     // ---- data ----
+
+    /// Writes the probe of a packet size that is due; returns its length.
+    fn size_probe(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        out: &mut DatagramBuffer,
+    ) -> Result<Option<usize>, EmitError> {
+        if self.size_probe_at(common).is_none_or(|at| now < at) {
+            return Ok(None);
+        }
+        let Some(bytes) = common.paths.active_mut().next_size_probe(now, &common.link.arrivals) else {
+            return Ok(None);
+        };
+        let mut numbered = common.link.begin(&Segment::Ack(Ack::PathProbe), out);
+        let payload_bytes = usize::from(bytes).saturating_sub(common.around_payload_bytes());
+        numbered.draft.payload(payload_bytes)?.fill(0);
+        let number = numbered.number;
+        let length = common.link.complete(numbered)?;
+        let path = common.paths.active_mut();
+        path.on_size_probe_sent(now, bytes, number, path.ip_bytes(length, 0));
+        Ok(Some(length))
+    }
 
     fn data_segment(
         &mut self,
@@ -314,17 +336,15 @@ impl Open {
         if self.state() == State::TimeWait {
             return Ok(None);
         }
-        if self.was_idle {
-            self.pacer.resume(now);
+        if self.asked.had_nothing() {
+            common.paths.active_mut().resume(now);
         }
-        if self.pacer.ready_at() > now {
-            self.may_send = true;
+        if common.path().ready_at() > now {
+            self.asked.on_held_back();
             return Ok(None);
         }
         let data = self.next_data(now, common, out)?;
-        self.may_send = data.is_some();
-        self.was_idle = data.is_none();
-        self.sender_asked_at = now;
+        self.asked.on_answer(now, data.is_some(), common);
         // The last block may just have been cut: FIN follows at once.
         self.start_closing(now, common);
         Ok(data)
@@ -336,18 +356,17 @@ impl Open {
         common: &mut Common,
         out: &mut DatagramBuffer,
     ) -> Result<Option<Data>, EmitError> {
-        if let Some(data) = self.next_message(now, common, out)? {
+        if let Some(data) = Messages::next(now, common, out)? {
             return Ok(Some(data));
         }
-        let spending = self.spending(common);
+        let spending = common.spending();
         let send = &mut common.streams.send;
-        let is_full =
-            self.rate_control.as_ref().is_some_and(|control| send.flight.on_path() >= control.in_flight_max());
-        let Some(symbol) = send.next_symbol(now, &common.rtt, spending, is_full) else {
-            self.note_limited(is_full);
+        let Some(symbol) = send.next_symbol(now, common.paths.active(), spending) else {
+            common.paths.active_mut().on_nothing_to_send();
             return if send.has_failed() { Err(EmitError::Code) } else { Ok(None) };
         };
-        self.begin_rate_control(now, common, symbol.info.k);
+        let hint = common.hint();
+        common.paths.active_mut().begin_rate_control(now, symbol.info.k, &common.link.numbers, hint);
         let send = &mut common.streams.send;
         let data = segment::Data {
             stream: symbol.stream,
@@ -360,29 +379,23 @@ impl Open {
         if !send.write_symbol(symbol, numbered.draft.payload(symbol.payload_bytes)?) {
             return Err(EmitError::Code);
         }
-        send.on_sent(now, symbol, numbered.number);
+        send.on_sent(now, common.paths.active_mut(), symbol, numbered.number);
         let length = common.link.complete(numbered)?;
         let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
-        self.on_data_sent(now, common, common.ip_bytes(length, elided_bytes), false);
+        let path = common.paths.active_mut();
+        path.on_data_sent(now, path.ip_bytes(length, elided_bytes), false, &common.link.numbers);
         Ok(Some(Data { length, elided_bytes }))
-    }
-
-    /// A datagram of data of as many IP bytes leaves, which was cut to fit into it, or not.
-    pub(super) fn on_data_sent(&mut self, now: Time, common: &Common, ip_bytes: u64, is_cut: bool) {
-        self.credit.on_sent(now, ip_bytes);
-        self.note_size(ip_bytes, is_cut);
-        let numbers = &common.link.numbers;
-        if let Some(control) = &mut self.rate_control
-            && control.on_sent(numbers.sent_before(numbers.end()))
-        {
-            self.update_rate(&common.config);
-        }
     }
 }
 
+/// The answer to the peer's probe of a packet size.
+fn size_answer(common: &mut Common) -> Option<Segment> {
+    common.paths.active_mut().take_size_answer().map(|echo| Segment::Ack(Ack::OfPathProbe { echo }))
+}
+
 fn path_segment(now: Time, common: &mut Common, remote: &mut SocketAddr) -> Option<Segment> {
-    let Common { link, random, .. } = common;
-    let (to, message) = link.paths.next_message(now, || random.with(|random| random.next_u64()))?;
+    let Common { paths, random, .. } = common;
+    let (to, message) = paths.next_message(now, || random.with(|random| random.next_u64()))?;
     *remote = to;
     Some(Segment::Ack(match message {
         PathMessage::Challenge(token) => Ack::PathChallenge { token },
@@ -403,5 +416,5 @@ fn write_padded(content: &[u8], bytes: usize, out: &mut [u8]) -> Result<usize, E
 /// Answers to what the peer has said of streams, and what ours have to say of their ends.
 fn stream_segment(now: Time, common: &mut Common) -> Option<Segment> {
     let answer = common.streams.recv.next_answer(now).map(Segment::Ack);
-    answer.or_else(|| common.streams.send.next_ending(now, &common.rtt))
+    answer.or_else(|| common.streams.send.next_ending(now, common.paths.active()))
 }

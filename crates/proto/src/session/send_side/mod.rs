@@ -1,4 +1,4 @@
-//! The sending side of a session: its streams' sending halves, which of them sends next, and the datagrams in flight.
+//! The sending side of a session: its streams' sending halves, and which of them sends next.
 
 #[cfg(debug_assertions)]
 mod check;
@@ -21,10 +21,9 @@ use self::scheduler::{Scheduler, Work};
 pub(crate) use self::streams::SendEvent;
 use self::timed::TimedStreams;
 use crate::config::{Config, Traffic};
+use crate::path::Path;
 use crate::path::credit::Spending;
-use crate::path::flight::Flight;
 use crate::path::in_flight::{Carried, Sent};
-use crate::path::rtt::RttEstimator;
 use crate::stats::WastedSymbols;
 use crate::stream::send::parts::Parts;
 use crate::stream::send::proofs::Secrets;
@@ -36,7 +35,6 @@ use crate::stream::table::StreamTable;
 /// The sending side of a session: its streams, and their common state.
 #[derive(Debug)]
 pub(crate) struct SendSide {
-    pub(crate) flight: Flight,
     /// The end which opens streams here.
     opener: Opener,
     /// That of streams which are opened.
@@ -93,7 +91,6 @@ impl SendSide {
         let shared = SendShared::new(config, kernel, proofs);
         let first = SendStream::new(StreamId::FIRST, config.traffic, &shared);
         Self {
-            flight: Flight::default(),
             opener,
             traffic: config.traffic,
             shared,
@@ -119,26 +116,25 @@ impl SendSide {
     pub(crate) fn establish(
         &mut self,
         now: Time,
+        path: &Path,
         (symbol_size, packet_symbol_size): (u16, usize),
-        window_blocks: u32,
-        window_bytes: u64,
+        (window_blocks, window_bytes): (u32, u64),
     ) {
-        self.flight.establish(now);
         self.shared.establish(symbol_size, window_blocks, window_bytes);
         self.shared.set_packet_symbol_size(packet_symbol_size);
         self.shared.set_base();
         for (id, stream) in self.streams.iter_mut() {
-            stream.recut(now, &self.flight, &self.shared);
+            stream.recut(now, path.flight(), &self.shared);
             self.scheduler.wake(id);
         }
     }
 
     /// Packets have room for symbols of `packet_symbol_size`, secrets excluded: new blocks are cut for that, and symbols of older
     /// ones leave in parts where they are longer.
-    pub(crate) fn set_packet_symbol_size(&mut self, now: Time, packet_symbol_size: usize) {
+    pub(crate) fn set_packet_symbol_size(&mut self, now: Time, path: &Path, packet_symbol_size: usize) {
         self.shared.set_packet_symbol_size(packet_symbol_size);
         for (_, stream) in self.streams.iter_mut() {
-            stream.recut(now, &self.flight, &self.shared);
+            stream.recut(now, path.flight(), &self.shared);
         }
     }
 
@@ -154,15 +150,9 @@ impl SendSide {
 
     // ---- sending ----
 
-    /// The next symbol to send at `now`, without regard to the rate (`spec/protocol.md` \[plan-3\]). If the path `is_full`, only a probe of silence
+    /// The next symbol to send at `now`, without regard to the rate (`spec/protocol.md` \[plan-3\]). If the path is blocked, only a probe of silence
     /// is sent: without it, the loss of all datagrams would never be noticed.
-    pub(crate) fn next_symbol(
-        &mut self,
-        now: Time,
-        rtt: &RttEstimator,
-        spending: Spending,
-        is_full: bool,
-    ) -> Option<Symbol> {
+    pub(crate) fn next_symbol(&mut self, now: Time, path: &Path, spending: Spending) -> Option<Symbol> {
         if matches!(spending, Spending::Trickle { not_before } if now < not_before) {
             return None;
         }
@@ -173,9 +163,12 @@ impl SendSide {
             self.wake_timed(now);
         }
         self.shared.is_thrifty = spending != Spending::Freely;
-        let is_blocked = is_full || self.flight.is_blocked(now, rtt);
-        let due = if is_blocked { None } else { self.question(now).or_else(|| self.due_symbol(now, rtt, spending)) };
-        let symbol = due.or_else(|| self.probe(now, rtt, spending))?;
+        let due = if path.is_blocked(now) {
+            None
+        } else {
+            self.question(now).or_else(|| self.due_symbol(now, path, spending))
+        };
+        let symbol = due.or_else(|| self.probe(now, path, spending))?;
         match self.shared.parts_of(symbol.symbol_size) {
             1 => Some(symbol),
             count => self.parts.insert(Box::new(Parts::new(symbol, count))).next(),
@@ -192,15 +185,15 @@ impl SendSide {
     }
 
     /// The next symbol that rounds owe, of a new block, or of repair in advance, of the stream whose turn it is.
-    fn due_symbol(&mut self, now: Time, rtt: &RttEstimator, spending: Spending) -> Option<Symbol> {
-        let context = SendContext { now, flight: &self.flight, rtt, spending };
+    fn due_symbol(&mut self, now: Time, path: &Path, spending: Spending) -> Option<Symbol> {
+        let context = SendContext { now, flight: path.flight(), rtt: path.rtt(), spending };
         if spending.is_for_oldest_block()
             && let Some(id) = self.oldest_stream()
         {
             return self.streams.get_mut(id)?.round_symbol(&mut self.shared, &context);
         }
         loop {
-            let context = SendContext { now, flight: &self.flight, rtt, spending };
+            let context = SendContext { now, flight: path.flight(), rtt: path.rtt(), spending };
             let (id, work) = self.scheduler.next()?;
             let symbol = self.streams.get_mut(id).and_then(|stream| match work {
                 Work::Rounds => stream.round_symbol(&mut self.shared, &context),
@@ -258,8 +251,8 @@ impl SendSide {
     }
 
     /// A symbol to make a silent peer speak, if that is due.
-    fn probe(&self, now: Time, rtt: &RttEstimator, spending: Spending) -> Option<Symbol> {
-        if now < self.flight.probe_at(rtt, spending) {
+    fn probe(&self, now: Time, path: &Path, spending: Spending) -> Option<Symbol> {
+        if now < path.probe_at(spending) {
             return None;
         }
         self.streams.get(self.oldest_stream()?)?.probe_symbol()
@@ -274,8 +267,8 @@ impl SendSide {
 
     /// Earliest time at which [`next_symbol`](Self::next_symbol) or [`next_ending`](Self::next_ending), which had nothing at `asked`, may
     /// have something, reports apart.
-    pub(crate) fn next_timeout(&self, asked: Time, rtt: &RttEstimator, spending: Spending) -> Option<Time> {
-        let probe = (!self.is_idle()).then(|| self.flight.probe_at(rtt, spending));
+    pub(crate) fn next_timeout(&self, asked: Time, path: &Path, spending: Spending) -> Option<Time> {
+        let probe = (!self.is_idle()).then(|| path.probe_at(spending));
         let trickle = match spending {
             Spending::Trickle { not_before } => Some(not_before),
             Spending::Freely | Spending::Needed | Spending::OldestBlock => None,
@@ -284,14 +277,14 @@ impl SendSide {
     }
 
     /// A symbol, or a part of one, has been sent as datagram `number`.
-    pub(crate) fn on_sent(&mut self, now: Time, part: Symbol, number: u64) {
+    pub(crate) fn on_sent(&mut self, now: Time, path: &mut Path, part: Symbol, number: u64) {
         let id = part.stream;
         self.scheduler.on_sent(id, part.symbol_size);
         let symbol = match &mut self.parts {
             // A symbol counts when its last part leaves.
             Some(parts) if !part.fragment.is_whole() => {
                 if !parts.on_sent() {
-                    return self.flight.on_part_sent(now);
+                    return path.on_part_sent(now);
                 }
                 let whole = parts.whole;
                 self.parts = None;
@@ -299,14 +292,14 @@ impl SendSide {
             }
             Some(_) | None => part,
         };
-        let loss = self.flight.loss().high();
+        let loss = path.loss().high();
         if let Some(stream) = self.streams.get_mut(id) {
             stream.on_sent(now, symbol, loss, &mut self.shared);
         }
         let what = Carried::Symbol { stream: id, block_id: symbol.block_id };
         let sent = Sent::new(number, now, what);
-        self.flight.on_sent(sent, symbol.reason == Reason::Probe);
-        self.tell_if_writable(id);
+        path.on_symbol_sent(sent, symbol.reason == Reason::Probe);
+        self.tell_if_writable(id, path);
     }
 
     /// Writes the symbol's payload; `out` has room for it, and no more.
@@ -322,9 +315,9 @@ impl SendSide {
     }
 
     /// The next segment that is due at `now` about the end of a stream.
-    pub(crate) fn next_ending(&mut self, now: Time, rtt: &RttEstimator) -> Option<Segment> {
+    pub(crate) fn next_ending(&mut self, now: Time, path: &Path) -> Option<Segment> {
         while let Some(id) = self.timed.end(now) {
-            let segment = self.streams.get_mut(id)?.ending_segment(now, rtt.probe_timeout(rtt.report_interval()));
+            let segment = self.streams.get_mut(id)?.ending_segment(now, path.probe_timeout());
             // Its next copy is due later, or none is.
             self.note_timed(id);
             if segment.is_some() {
@@ -335,9 +328,9 @@ impl SendSide {
     }
 
     /// Symbols which the oldest open block may take on credit ([credit-2]), and the bytes of one; 0 without an open block.
-    pub(crate) fn oldest_block_symbols(&self) -> (u64, u64) {
+    pub(crate) fn oldest_block_symbols(&self, path: &Path) -> (u64, u64) {
         let oldest = self.oldest_stream().and_then(|id| self.streams.get(id));
-        oldest.map_or((0, 0), |stream| stream.oldest_block_symbols(self.flight.loss()))
+        oldest.map_or((0, 0), |stream| stream.oldest_block_symbols(path.loss()))
     }
 
     /// Waste that the peer has reported, in all.

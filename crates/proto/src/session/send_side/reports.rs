@@ -1,7 +1,5 @@
 //! The reports that a session's sending side takes in: what they teach it, and how far it believes them.
 
-use std::time::Duration;
-
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Record, Records, Report, Run, Runs, StreamState};
 use dfcp_wire::{StreamKind, StreamLimits};
@@ -9,12 +7,9 @@ use dfcp_wire::{StreamKind, StreamLimits};
 use super::SendSide;
 use crate::error::PeerMisbehaved;
 use crate::limits::{REPORT_SPACING_MIN, STREAM_END_INTERVAL_MAX};
-use crate::path::flight::ReportedMarks;
 use crate::path::in_flight::Carried;
 use crate::path::numbers::DatagramNumbers;
-use crate::path::receiver_flow_control::QueueReport;
-use crate::path::rtt::RttEstimator;
-use crate::path::unjudged::Judgement;
+use crate::path::{Path, PathNews};
 use crate::stream::send::feedback::Listed;
 
 /// The worth of a report.
@@ -24,14 +19,10 @@ pub(crate) enum Heard {
     Stale,
     /// It was the newest.
     News {
-        /// The time between the sending of the highest datagram that it names and its arrival here, less what the peer held it for.
-        rtt_sample: Option<Duration>,
-        /// Its marks of arrivals.
-        marks: ReportedMarks,
+        /// Content that concerns the path.
+        path: PathNews,
         /// Datagrams whose fate it tells with symbols that do not fit the least packets.
         large_passed: u64,
-        /// The judgement of its losses: if they say something of the path.
-        judgement: Judgement,
     },
 }
 
@@ -43,12 +34,12 @@ impl SendSide {
     pub(crate) fn on_report(
         &mut self,
         now: Time,
+        path: &mut Path,
         number: u64,
         (report, records): (&Report, &Records<'_>),
         numbers: &DatagramNumbers,
-        rtt: &RttEstimator,
     ) -> Result<Heard, PeerMisbehaved> {
-        let named = self.flight.read(number, report, numbers)?;
+        let named = path.read(number, report, numbers)?;
         // A report that an honest peer has outdated may not count against it, nor for it ([proof-7]).
         if self.told_by.is_some_and(|told_by| number < told_by) || self.is_overtaken(records)? || named.is_stale {
             return Ok(Heard::Stale);
@@ -58,11 +49,10 @@ impl SendSide {
                 stream.check_record(&state, runs)?;
             }
         }
-        let marks = self.flight.on_clock(now, named, (report, records), numbers);
         self.passed.clear();
         let mut large_passed = 0;
         let (streams, shared, passed) = (&mut self.streams, &self.shared, &mut self.passed);
-        let (rtt_sample, judgement) = self.flight.on_report(now, named, report, (numbers, rtt), |sent| {
+        let news = path.on_report(now, named, (report, records), numbers, |sent| {
             let (id, block_id) = match sent.what() {
                 Carried::Symbol { stream, block_id } => (stream, block_id),
                 Carried::Message { is_large } => {
@@ -82,13 +72,12 @@ impl SendSide {
         })?;
         self.waste.on_report(report.wasted);
         self.shared.on_report(report);
-        let listed = self.take_records(records)?;
-        self.note_unnamed(now + rtt.probe_timeout(rtt.report_interval()), listed.streams);
-        self.check_counts(listed, numbers.sent_before(numbers.end()))?;
-        self.wake_waiting();
-        self.forget_if_idle();
-        let marks = self.flight.judged_marks(marks, judgement);
-        Ok(Heard::News { rtt_sample, marks, large_passed, judgement })
+        let listed = self.take_records(path, records)?;
+        self.note_unnamed(now + path.probe_timeout(), listed.streams);
+        self.check_counts(path, listed, numbers.sent_before(numbers.end()))?;
+        self.wake_waiting(path);
+        self.forget_if_idle(path);
+        Ok(Heard::News { path: news, large_passed })
     }
 
     /// True if a report names as needed next, in any stream, a block that another has said to be there.
@@ -107,16 +96,16 @@ impl SendSide {
     }
 
     /// Takes in what the records say, the proofs of which are right. What is said of streams that are gone here is outdated.
-    fn take_records(&mut self, records: &Records<'_>) -> Result<Listed, PeerMisbehaved> {
+    fn take_records(&mut self, path: &mut Path, records: &Records<'_>) -> Result<Listed, PeerMisbehaved> {
         let mut all = Listed::default();
         for record in records.clone() {
             match record {
                 Record::Stream(state, runs) => {
                     // Also of those that are gone: they take room from others.
                     all.streams += 1;
-                    self.take_record(&state, runs, &mut all)?;
+                    self.take_record(path, &state, runs, &mut all)?;
                 }
-                Record::Unseen(first) => self.take_unseen(first, &mut all)?,
+                Record::Unseen(first) => self.take_unseen(path, first, &mut all)?,
                 // Of features which are not chosen ([open-40]).
                 _ => {}
             }
@@ -126,20 +115,21 @@ impl SendSide {
 
     fn take_record(
         &mut self,
+        path: &mut Path,
         state: &StreamState,
         runs: impl Iterator<Item = Run>,
         all: &mut Listed,
     ) -> Result<(), PeerMisbehaved> {
         let id = state.stream;
         let Some(stream) = self.streams.get_mut(id).filter(|stream| !stream.is_reset()) else { return Ok(()) };
-        let listed = stream.on_record(state, runs, self.flight.loss(), &mut self.shared)?;
+        let listed = stream.on_record(state, runs, path.loss(), &mut self.shared)?;
         all.symbols += listed.symbols;
         all.served_max += listed.served_max;
         let was_to_ask = stream.listed_in.timed.ask.is_some();
         if stream.is_delivered() {
             // The peer has already taken what is unread of it off the memory which it tells.
             stream.release(&mut self.shared);
-            self.finish(id);
+            self.finish(id, path);
         } else if !stream.is_idle() || stream.has_data_to_send() {
             self.scheduler.wake(id);
         }
@@ -151,7 +141,7 @@ impl SendSide {
 
     /// Of our streams from these indices on the peer has seen nothing: whatever was sent on them has met its fate, or will
     /// (\[report-14\]).
-    fn take_unseen(&mut self, first: StreamLimits, all: &mut Listed) -> Result<(), PeerMisbehaved> {
+    fn take_unseen(&mut self, path: &mut Path, first: StreamLimits, all: &mut Listed) -> Result<(), PeerMisbehaved> {
         let passed = std::mem::take(&mut self.passed);
         for &id in &passed {
             let first = match id.kind() {
@@ -162,7 +152,7 @@ impl SendSide {
             let Some(stream) = self.streams.get(id).filter(|stream| stream.is_unheard()) else { continue };
             if id.opener() == self.opener && id.index() >= first {
                 let nothing = stream.unseen_state();
-                self.take_record(&nothing, std::iter::once(Run::Empty(u32::MAX)), all)?;
+                self.take_record(path, &nothing, std::iter::once(Run::Empty(u32::MAX)), all)?;
             }
         }
         self.passed = passed;
@@ -190,9 +180,9 @@ impl SendSide {
 
     /// Checks a report's count of arrivals against what it accounts for ([report-12]), over all streams: each symbol which served or
     /// was wasted has come in a datagram, and each data datagram that has come did one of the two. `sent` counts all our datagrams.
-    fn check_counts(&self, listed: Listed, sent: u64) -> Result<(), PeerMisbehaved> {
+    fn check_counts(&self, path: &Path, listed: Listed, sent: u64) -> Result<(), PeerMisbehaved> {
         let shared = &self.shared;
-        let received = self.flight.reported().map_or(0, |reported| reported.received);
+        let received = path.flight().reported().map_or(0, |reported| reported.received);
         let control = sent.saturating_sub(shared.counters.sent.total());
         let served = shared.counters.acknowledged_symbols + shared.reset_symbols + listed.symbols;
         let least = served + self.waste.total.total();
@@ -205,7 +195,7 @@ impl SendSide {
     }
 
     /// Windows may have opened, and time has passed: streams that waited are asked again.
-    fn wake_waiting(&mut self) {
+    fn wake_waiting(&mut self, path: &Path) {
         self.stuck.clear();
         for id in self.waiting.drain(..) {
             self.scheduler.wake(id);
@@ -213,12 +203,7 @@ impl SendSide {
                 stream.listed_in.waiting = false;
             }
         }
-        self.wake_writers();
-    }
-
-    /// Takes in what the same report says of the queue in front of the receiver.
-    pub(crate) fn on_queue(&mut self, now: Time, queue: QueueReport) {
-        self.flight.on_queue(now, self.shared.packet_symbol_size(), queue);
+        self.wake_writers(path);
     }
 }
 

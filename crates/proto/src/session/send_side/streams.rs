@@ -7,6 +7,7 @@ use super::{Priority, SendSide};
 use crate::config::{SendBuffering, Traffic};
 use crate::error::PeerMisbehaved;
 use crate::limits::{self, PEER_QUEUE_DATAGRAMS_MIN};
+use crate::path::Path;
 use crate::session::sharing::WriteAllowance;
 use crate::shared::room::Room;
 use crate::spare::SpareBlocks;
@@ -40,9 +41,9 @@ impl SendSide {
     }
 
     /// Takes as much of `data` as there is room for; `None` without such a stream, or if nothing may be written to it any more.
-    pub(crate) fn write(&mut self, now: Time, id: StreamId, data: &[u8]) -> Option<usize> {
+    pub(crate) fn write(&mut self, now: Time, path: &Path, id: StreamId, data: &[u8]) -> Option<usize> {
         let stream = self.streams.get_mut(id).filter(|stream| !stream.is_shut_down())?;
-        let taken = stream.write(now, data, &self.flight, &mut self.shared);
+        let taken = stream.write(now, data, path.flight(), &mut self.shared);
         if stream.has_more_to_come() && !std::mem::replace(&mut stream.listed_in.writers, true) {
             self.writers.push(id);
         }
@@ -102,13 +103,14 @@ impl SendSide {
     /// The proof is wrong.
     pub(crate) fn on_end_acknowledged(
         &mut self,
+        path: &mut Path,
         (id, end, proof): (StreamId, u32, u32),
         number: u64,
     ) -> Result<(), PeerMisbehaved> {
         let Some(stream) = self.streams.get_mut(id) else { return Ok(()) };
         if stream.on_end_acknowledged(end, proof, &mut self.shared)? {
             self.note_told(number);
-            self.finish(id);
+            self.finish(id, path);
         }
         Ok(())
     }
@@ -119,13 +121,14 @@ impl SendSide {
     /// More than were sent cannot have.
     pub(crate) fn on_reset_acknowledged(
         &mut self,
+        path: &mut Path,
         (id, served): (StreamId, u32),
         number: u64,
     ) -> Result<(), PeerMisbehaved> {
         let Some(stream) = self.streams.get_mut(id) else { return Ok(()) };
         if stream.on_reset_acknowledged(served, &mut self.shared)? {
             self.note_told(number);
-            self.remove(id);
+            self.remove(id, path);
         }
         Ok(())
     }
@@ -144,7 +147,7 @@ impl SendSide {
     }
 
     /// The peer knows nothing of a stream any more. Without the proof of its end this is none.
-    pub(crate) fn on_gone(&mut self, id: StreamId, number: u64) {
+    pub(crate) fn on_gone(&mut self, path: &mut Path, id: StreamId, number: u64) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         let was_delivered = stream.is_drained() && stream.end().is_some();
         if !stream.is_reset() {
@@ -153,19 +156,19 @@ impl SendSide {
         }
         stream.on_gone(&mut self.shared);
         self.note_told(number);
-        self.remove(id);
+        self.remove(id, path);
     }
 
     /// The peer has all of a stream.
-    pub(super) fn finish(&mut self, id: StreamId) {
+    pub(super) fn finish(&mut self, id: StreamId, path: &mut Path) {
         if id != StreamId::FIRST {
             self.events.push_back((id, SendEvent::Finished));
-            self.remove(id);
+            self.remove(id, path);
         }
-        self.forget_if_idle();
+        self.forget_if_idle(path);
     }
 
-    fn remove(&mut self, id: StreamId) {
+    fn remove(&mut self, id: StreamId, path: &mut Path) {
         let Some(mut stream) = self.streams.remove(id) else { return };
         stream.release(&mut self.shared);
         let by_reset = stream.is_peer_reset();
@@ -174,7 +177,7 @@ impl SendSide {
         self.stuck.remove(&id);
         self.scheduler.remove(id);
         self.gone.push((id, by_reset));
-        self.forget_if_idle();
+        self.forget_if_idle(path);
         self.wake_stuck();
     }
 
@@ -211,9 +214,9 @@ impl SendSide {
     }
 
     /// A lost symbol of a decoded block must not make the peer look silent when the next block is sent.
-    pub(super) fn forget_if_idle(&mut self) {
+    pub(super) fn forget_if_idle(&self, path: &mut Path) {
         if self.is_idle() {
-            self.flight.forget();
+            path.forget_streams();
         }
     }
 
@@ -238,12 +241,12 @@ impl SendSide {
     }
 
     /// It does. The report which acknowledges its last blocks may still be on its way, or lost.
-    pub(crate) fn on_first_finished(&mut self, number: u64) {
+    pub(crate) fn on_first_finished(&mut self, path: &mut Path, number: u64) {
         if let Some(first) = self.streams.get_mut(StreamId::FIRST) {
             first.on_finished(&mut self.shared);
         }
         self.note_told(number);
-        self.forget_if_idle();
+        self.forget_if_idle(path);
     }
 
     /// True, once, if its writer is to be told that there is room again.
@@ -310,9 +313,9 @@ impl SendSide {
     }
 
     /// Tells the writer of a stream once that there is room again.
-    pub(super) fn tell_if_writable(&mut self, id: StreamId) {
+    pub(super) fn tell_if_writable(&mut self, id: StreamId, path: &Path) {
         let Some(stream) = self.streams.get_mut(id) else { return };
-        if !stream.wakes_writer(&self.flight, &self.shared) {
+        if !stream.wakes_writer(path.flight(), &self.shared) {
             return;
         }
         if id == StreamId::FIRST {
@@ -323,11 +326,11 @@ impl SendSide {
     }
 
     /// The same for all, in the order of their ids.
-    pub(crate) fn wake_writers(&mut self) {
+    pub(crate) fn wake_writers(&mut self, path: &Path) {
         let mut writers = std::mem::take(&mut self.writers);
         writers.sort_unstable();
         writers.retain(|&id| {
-            self.tell_if_writable(id);
+            self.tell_if_writable(id, path);
             self.streams.get_mut(id).is_some_and(|stream| {
                 stream.listed_in.writers = stream.has_more_to_come();
                 stream.listed_in.writers
@@ -383,9 +386,9 @@ impl SendSide {
     }
 
     /// True if more than [`PEER_QUEUE_DATAGRAMS_MIN`] datagrams are in flight, or wait to be as far as the windows permit it.
-    pub(crate) fn is_under_way(&self) -> bool {
+    pub(crate) fn is_under_way(&self, path: &Path) -> bool {
         let least = PEER_QUEUE_DATAGRAMS_MIN as u64;
-        let mut datagrams = self.flight.len() as u64;
+        let mut datagrams = path.flight().len() as u64;
         // Data of a stream wait for its turn, or for a report. Of many streams some tell enough.
         let with_turns = self.scheduler.streams().take(limits::STREAMS_LOOKED_AT_MAX);
         let waiting = self.waiting.iter().copied().filter(|&id| !self.scheduler.has_turn(id));

@@ -9,6 +9,7 @@ use crate::error::PeerMisbehaved;
 use crate::limits;
 use crate::path::in_flight::Carried;
 use crate::path::numbers::DatagramNumbers;
+use crate::path::rate::RateBounds;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::session::sharing::WriteAllowance;
 use crate::stream::send::plan;
@@ -24,25 +25,66 @@ fn numbered(datagrams: u64) -> DatagramNumbers {
 /// The round trip of a report which was news.
 fn sample(heard: Result<Heard, PeerMisbehaved>) -> Result<Option<Duration>, String> {
     match heard {
-        Ok(Heard::News { rtt_sample, .. }) => Ok(rtt_sample),
+        Ok(Heard::News { path, .. }) => Ok(path.rtt_sample),
         other => Err(format!("{other:?}")),
     }
 }
 
-fn with_config(config: &Config) -> SendSide {
-    SendSide::new(config, Kernel::detect(), Opener::Initiator, None)
+/// A sending side, and its path.
+struct Sender {
+    side: SendSide,
+    path: Path,
+}
+
+impl std::ops::Deref for Sender {
+    type Target = SendSide;
+
+    fn deref(&self) -> &SendSide {
+        &self.side
+    }
+}
+
+impl std::ops::DerefMut for Sender {
+    fn deref_mut(&mut self) -> &mut SendSide {
+        &mut self.side
+    }
+}
+
+fn with_config(config: &Config) -> Sender {
+    Sender {
+        side: SendSide::new(config, Kernel::detect(), Opener::Initiator, None),
+        path: Path::new(([192, 0, 2, 1], 9).into(), 0, RateBounds::new(config, 0)),
+    }
 }
 
 /// A report's record of the first stream: its state, and the list of its blocks.
 type FirstRecord<'a> = Option<(StreamState, &'a [Run])>;
 
-impl SendSide {
+impl Sender {
+    fn establish(&mut self, window_blocks: u32) {
+        self.path = Path::open(self.path.remote(), NOW, false);
+        self.side.establish(NOW, &self.path, (1420, 1420), (window_blocks, 1 << 30));
+    }
+
+    /// The next symbol that may be sent freely.
+    fn next(&mut self, now: Time) -> Option<Symbol> {
+        self.side.next_symbol(now, &self.path, Spending::Freely)
+    }
+
+    fn on_sent(&mut self, now: Time, symbol: Symbol, number: u64) {
+        self.side.on_sent(now, &mut self.path, symbol, number);
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.side.is_under_way(&self.path)
+    }
+
     fn first_mut(&mut self) -> &mut SendStream {
         self.streams.get_mut(StreamId::FIRST).unwrap()
     }
 
     fn write_first(&mut self, data: &[u8]) -> usize {
-        self.write(NOW, StreamId::FIRST, data).unwrap()
+        self.side.write(NOW, &self.path, StreamId::FIRST, data).unwrap()
     }
 
     fn flush_first(&mut self) {
@@ -50,7 +92,7 @@ impl SendSide {
     }
 
     fn first_block_bytes(&mut self) -> usize {
-        self.streams.get(StreamId::FIRST).unwrap().block_bytes(&self.flight, &self.shared)
+        self.streams.get(StreamId::FIRST).unwrap().block_bytes(self.path.flight(), &self.shared)
     }
 
     fn first_window_is_open(&self, bytes: u64) -> bool {
@@ -58,7 +100,7 @@ impl SendSide {
     }
 
     fn first_asks_for_more(&self) -> bool {
-        self.streams.get(StreamId::FIRST).unwrap().asks_for_more(&self.flight, &self.shared)
+        self.streams.get(StreamId::FIRST).unwrap().asks_for_more(self.path.flight(), &self.shared)
     }
 
     /// Takes a report which came as datagram `number`, and has crossed the wire; `sent` datagrams have left.
@@ -79,19 +121,19 @@ impl SendSide {
         }
         let length = writer.finish();
         let (report, records) = feedback::decode(&payload[..length]).unwrap();
-        self.on_report(now, number, (&report, &records), &numbered(sent), &RttEstimator::default())
+        self.side.on_report(now, &mut self.path, number, (&report, &records), &numbered(sent))
     }
 }
 
 /// A sender which has written `blocks` full blocks and sent all that may go out at once; and how many datagrams.
-fn sender(first_id: u32, blocks: usize) -> (SendSide, u64) {
+fn sender(first_id: u32, blocks: usize) -> (Sender, u64) {
     let mut sender = with_config(&Config::danger_unsealed());
-    sender.establish(NOW, (1420, 1420), 100, 1 << 30);
+    sender.establish(100);
     sender.first_mut().start_at(first_id);
     let bytes = blocks * sender.first_block_bytes();
     assert_eq!(sender.write_first(&vec![7; bytes]), bytes);
-    let (rtt, mut number) = (RttEstimator::default(), 0);
-    while let Some(symbol) = sender.next_symbol(NOW, &rtt, Spending::Freely, false).filter(|_| number < 1_000) {
+    let mut number = 0;
+    while let Some(symbol) = sender.next(NOW).filter(|_| number < 1_000) {
         sender.on_sent(NOW, symbol, number);
         number += 1;
     }
@@ -99,9 +141,9 @@ fn sender(first_id: u32, blocks: usize) -> (SendSide, u64) {
 }
 
 /// All datagrams up to `highest` have arrived, and no block is known to be decoded.
-fn arrive(sender: &mut SendSide, highest: u64) {
-    let first = sender.streams.get_mut(StreamId::FIRST).unwrap();
-    sender.flight.all_arrived(highest, |sent| {
+fn arrive(sender: &mut Sender, highest: u64) {
+    let first = sender.side.streams.get_mut(StreamId::FIRST).unwrap();
+    sender.path.all_arrived(highest, |sent| {
         if let Carried::Symbol { block_id, .. } = sent.what() {
             first.on_fate(block_id);
         }
@@ -130,7 +172,7 @@ fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
     let all = Report { wasted: late, ..report(sent - 1, sent) };
     let state = StreamState { next_needed: u32::MAX, blocks_read: u32::MAX - 2, ..StreamState::default() };
     assert_eq!(sample(sender.hear(NOW, 0, &all, Some((state, &[][..])), sent)), Ok(None));
-    assert!(sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false).is_none());
+    assert!(sender.next(NOW).is_none());
     assert!(sender.is_exhausted());
 }
 
@@ -149,8 +191,8 @@ fn a_report_which_counts_more_than_was_sent_is_misbehaviour() {
 fn a_report_which_does_not_name_the_stream_settles_datagrams_alone() {
     let (mut sender, sent) = sender(0, 2);
     let heard = sender.hear(NOW, 0, &report(sent - 1, 40), None, sent);
-    assert_eq!((sample(heard), sender.flight.len()), (Ok(None), 0));
-    let next = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false);
+    assert_eq!((sample(heard), sender.path.flight().len()), (Ok(None), 0));
+    let next = sender.next(NOW);
     assert!(next.is_none_or(|symbol| symbol.reason == Reason::Proactive), "nobody has said what is missing");
     let unaccounted = sender.hear(NOW, 1, &report(sent - 1, sent), None, sent);
     assert!(matches!(unaccounted, Err(PeerMisbehaved::InconsistentReport { .. })), "two blocks take 90");
@@ -228,15 +270,14 @@ fn a_hold_longer_than_the_datagrams_age_is_no_sample() {
 #[test]
 fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
     let (mut sender, mut number) = sender(0, 1);
-    let mut rtt = RttEstimator::default();
-    rtt.sample(Duration::from_micros(1));
+    sender.path.sample_rtt(Duration::from_micros(1));
     // A peer which says at once, and again and again, that all has come and nothing of it served.
     for ms in 0..1_000 {
         let now = NOW + Duration::from_millis(ms);
         let wasted = Wasted { dependent: number as u32, ..Default::default() };
         let report = Report { wasted, ..report(number - 1, number) };
         assert!(sender.hear(now, ms, &report, record(0, &[Run::Empty(1)]), number).is_ok());
-        while let Some(symbol) = sender.next_symbol(now, &rtt, Spending::Freely, false).filter(|_| number < 5_000) {
+        while let Some(symbol) = sender.next(now).filter(|_| number < 5_000) {
             sender.on_sent(now, symbol, number);
             number += 1;
         }
@@ -247,7 +288,7 @@ fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
 
 /// A sender of one block, on a path which it knows to lose `loss_percent`.
 struct Lossy {
-    sender: SendSide,
+    sender: Sender,
     sent: u64,
     /// Symbols which arrived in vain.
     dependent: u64,
@@ -264,7 +305,7 @@ impl Lossy {
 
     /// The path loses that much for some hundreds of datagrams.
     fn becomes(&mut self, loss_percent: u64, hundreds: u32) {
-        (0..hundreds).for_each(|_| self.sender.flight.observe_loss(100, 100 - loss_percent));
+        (0..hundreds).for_each(|_| self.sender.path.observe_loss(100, 100 - loss_percent));
     }
 
     /// The receiver has got all but `missing` symbols, and those in vain.
@@ -278,10 +319,9 @@ impl Lossy {
     }
 
     fn next_round_symbol(&mut self) -> Option<Symbol> {
-        let SendSide { flight, streams, shared, .. } = &mut self.sender;
-        let rtt = &RttEstimator::default();
-        let first = streams.get_mut(StreamId::FIRST).unwrap();
-        first.round_symbol(shared, &SendContext { now: NOW, flight, rtt, spending: Spending::Freely })
+        let Sender { side: SendSide { streams, shared, .. }, path } = &mut self.sender;
+        let context = SendContext { now: NOW, flight: path.flight(), rtt: path.rtt(), spending: Spending::Freely };
+        streams.get_mut(StreamId::FIRST).unwrap().round_symbol(shared, &context)
     }
 
     /// Sends up to `most` datagrams at one instant, and says how many went.
@@ -365,14 +405,14 @@ fn past_its_ceiling_a_block_gets_on_as_fast_as_its_symbols_arrive() {
 #[test]
 fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
     let mut sender = with_config(&Config::danger_unsealed().with_send_buffer_bytes(1 << 30));
-    sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
+    sender.establish(16_384);
     let data = vec![1; 1 << 20];
     let written: usize = (0..10).map(|_| sender.write_first(&data)).sum();
     assert_eq!(written as u64, limits::UNSENT_BYTES_MAX);
     assert!(!sender.first_asks_for_more());
     let mut number = 0;
     while !sender.first_asks_for_more() {
-        let symbol = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false).unwrap();
+        let symbol = sender.next(NOW).unwrap();
         sender.on_sent(NOW, symbol, number);
         number += 1;
     }
@@ -384,14 +424,14 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
 #[test]
 fn what_is_written_near_is_what_may_be_in_flight() {
     let mut sender = with_config(&Config::danger_unsealed());
-    sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
+    sender.establish(16_384);
     sender.set_send_buffering(SendBuffering::Shallow);
     let data = vec![1; 1 << 20];
     assert_eq!(sender.write_first(&data) as u64, limits::UNSENT_SHALLOW_BYTES_MAX);
     sender.flush_first();
     let mut number = 0;
-    let mut send = |sender: &mut SendSide| {
-        while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false) {
+    let mut send = |sender: &mut Sender| {
+        while let Some(symbol) = sender.next(NOW) {
             sender.on_sent(NOW, symbol, number);
             number += 1;
         }
@@ -405,14 +445,14 @@ fn what_is_written_near_is_what_may_be_in_flight() {
         rtt: Some(Duration::from_millis(1)),
         interval: Duration::from_millis(1),
     };
-    sender.on_queue(NOW, queue(all + 100));
+    sender.path.on_queue(NOW, 1420, queue(all + 100));
     assert!(sender.first_asks_for_more());
-    let room = sender.flight.room() as u64;
+    let room = sender.path.flight().room() as u64;
     assert!((100..120).contains(&room), "{room}");
     assert_eq!(sender.write_first(&data) as u64, room * 1420);
     sender.flush_first();
     assert_eq!(send(&mut sender), all + room);
-    assert_eq!(sender.flight.room(), 0);
+    assert_eq!(sender.path.flight().room(), 0);
     assert!(sender.first_asks_for_more());
     assert_eq!(sender.write_first(&data), 45 * 1420, "a block waits for room");
     assert!(!sender.first_asks_for_more());
@@ -423,10 +463,10 @@ fn what_is_written_near_is_what_may_be_in_flight() {
 fn what_is_allowed_is_written_in_whole_blocks() {
     const BLOCK_BYTES: usize = 45 * 1420;
     let mut sender = with_config(&Config::danger_unsealed());
-    sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
+    sender.establish(16_384);
     sender.set_send_buffering(SendBuffering::Shallow);
     let data = vec![1; 1 << 20];
-    let write = |sender: &mut SendSide| {
+    let write = |sender: &mut Sender| {
         let counts = std::iter::from_fn(|| Some(sender.write_first(&data)).filter(|&count| count > 0));
         counts.sum::<usize>()
     };
@@ -438,7 +478,7 @@ fn what_is_allowed_is_written_in_whole_blocks() {
     assert_eq!(write(&mut sender), BLOCK_BYTES);
     assert!(sender.is_under_way() && sender.has_used_allowance());
     let mut number = 0;
-    while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false) {
+    while let Some(symbol) = sender.next(NOW) {
         assert!(sender.is_under_way(), "{number} of a block are sent");
         sender.on_sent(NOW, symbol, number);
         number += 1;
@@ -462,19 +502,19 @@ fn what_is_allowed_is_written_in_whole_blocks() {
 #[test]
 fn who_writes_near_fills_blocks() {
     let mut sender = with_config(&Config::danger_unsealed());
-    sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
+    sender.establish(16_384);
     sender.set_send_buffering(SendBuffering::Shallow);
-    (0..400).for_each(|_| sender.flight.observe_loss(100, 60));
+    (0..400).for_each(|_| sender.path.observe_loss(100, 60));
     assert_eq!(sender.first_block_bytes(), 256 * 1420);
     assert_eq!(sender.write_first(&vec![1; 1 << 20]), 2 * 256 * 1420);
-    assert!(sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false).is_some());
+    assert!(sender.next(NOW).is_some());
 }
 
 #[test]
 fn bulk_spends_no_repair_while_its_writer_is_about_to_write_more() {
     let proactive = |more: bool| {
         let mut sender = with_config(&Config::danger_unsealed());
-        sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
+        sender.establish(16_384);
         let bytes = if more { limits::UNSENT_BYTES_MAX as usize + 1 } else { sender.first_block_bytes() };
         assert_eq!(sender.write_first(&vec![1; bytes]) < bytes, more);
         if !more {
@@ -482,7 +522,7 @@ fn bulk_spends_no_repair_while_its_writer_is_about_to_write_more() {
             sender.shut_down(NOW, StreamId::FIRST);
         }
         let mut number = 0;
-        while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false) {
+        while let Some(symbol) = sender.next(NOW) {
             sender.on_sent(NOW, symbol, number);
             number += 1;
         }
@@ -502,7 +542,7 @@ fn waste_is_counted_on_over_the_reports_wrap() {
 }
 
 /// A report which names datagram 9 and has a clock, and marks: as (back µs, numbers back).
-fn hear_clock(sender: &mut SendSide, sent: u64, clock_us: u32, marks: &[(u32, u32)]) -> Result<Heard, PeerMisbehaved> {
+fn hear_clock(sender: &mut Sender, sent: u64, clock_us: u32, marks: &[(u32, u32)]) -> Result<Heard, PeerMisbehaved> {
     let mut payload = [0; DATAGRAM_BYTES_MAX];
     let mut writer = ReportWriter::new(&mut payload, &report(9, 10)).unwrap();
     assert!(writer.arrival_clock(clock_us));
@@ -513,7 +553,7 @@ fn hear_clock(sender: &mut SendSide, sent: u64, clock_us: u32, marks: &[(u32, u3
     assert!(marks.is_empty() || writer.marks(&marks));
     let length = writer.finish();
     let (report, records) = feedback::decode(&payload[..length]).unwrap();
-    sender.on_report(NOW, 0, (&report, &records), &numbered(sent), &RttEstimator::default())
+    sender.side.on_report(NOW, &mut sender.path, 0, (&report, &records), &numbered(sent))
 }
 
 /// [report-16]: an attack. Whatever the peer's clock says, and whatever its marks name, of the sending side it moves the figure
@@ -523,8 +563,8 @@ fn hear_clock(sender: &mut SendSide, sent: u64, clock_us: u32, marks: &[(u32, u3
 fn a_peer_which_lies_about_its_clock_moves_the_queue_alone() {
     let (mut honest, sent) = sender(0, 2);
     let plain = sample(honest.hear(NOW, 0, &report(9, 10), None, sent));
-    let next = |sender: &mut SendSide| {
-        let symbol = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false);
+    let next = |sender: &mut Sender| {
+        let symbol = sender.next(NOW);
         symbol.map(|symbol| (symbol.block_id, symbol.esi))
     };
     let honest_next = next(&mut honest);
@@ -533,11 +573,17 @@ fn a_peer_which_lies_about_its_clock_moves_the_queue_alone() {
             // Of what was never sent, of what is older than all, and such as say that a datagram arrived long before it was sent.
             for marks in [&[][..], &[(1, 0)], &[(1, 0), (2, 10), (1 << 23, 1 << 23)], &[((1 << 24) - 1, 9)]] {
                 let (mut lied_to, sent) = sender(0, 2);
-                lied_to.flight.set_reads_clock(reads_clock);
+                lied_to.path.set_reads_clock(reads_clock);
                 assert_eq!(sample(hear_clock(&mut lied_to, sent, clock_us, marks)), plain);
-                assert_eq!((lied_to.flight.len(), lied_to.flight.room()), (honest.flight.len(), honest.flight.room()));
-                assert_eq!((next(&mut lied_to), lied_to.flight.queue_delay().is_some()), (honest_next, reads_clock));
-                assert!(lied_to.flight.queue_delay().is_none_or(|queue| queue <= limits::QUEUE_DELAY_MAX));
+                assert_eq!(
+                    (lied_to.path.flight().len(), lied_to.path.flight().room()),
+                    (honest.path.flight().len(), honest.path.flight().room())
+                );
+                assert_eq!(
+                    (next(&mut lied_to), lied_to.path.flight().queue_delay().is_some()),
+                    (honest_next, reads_clock)
+                );
+                assert!(lied_to.path.flight().queue_delay().is_none_or(|queue| queue <= limits::QUEUE_DELAY_MAX));
             }
         }
     }

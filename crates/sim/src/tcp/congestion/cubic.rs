@@ -23,7 +23,7 @@ const CUBE_RTT_SCALE: u64 = 410;
 const CUBE_FACTOR: u64 = (1 << 40) / CUBE_RTT_SCALE;
 /// Segments acknowledged per segment of Reno's growth, times 8, per segment of the window.
 const RENO_SCALE: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
-/// Before the first loss the window grows by 5 % a round trip or faster.
+/// Bound on `cnt` before the first loss: the window grows by 5 % a round trip or faster.
 const CNT_BEFORE_LOSS_MAX: u64 = 20;
 /// The fastest growth: half as much again in a round trip.
 const CNT_MIN: u64 = 2;
@@ -43,7 +43,7 @@ pub(crate) struct Cubic {
     last_cwnd: u64,
     last_time: u64,
     origin: u64,
-    /// In 1/1024 s.
+    /// Time to the origin of the cubic curve, 1/1024 s.
     k: u64,
     epoch_start: Option<u64>,
     ack_cnt: u64,
@@ -174,7 +174,7 @@ impl Cubic {
         time
     }
 
-    /// At least as fast as Reno would be (`tcp_friendliness`).
+    /// Grows at least as fast as Reno would (`tcp_friendliness`).
     fn be_friendly(&mut self, cwnd: u64) {
         // The last segments which a whole one needs stay in the count: the kernel asks for more, not for as many.
         let per_segment = ((cwnd * RENO_SCALE) >> 3).max(1);

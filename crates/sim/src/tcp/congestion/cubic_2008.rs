@@ -37,7 +37,7 @@ pub(crate) struct Cubic2008 {
     last_cwnd: u64,
     last_time: u64,
     origin: u64,
-    /// In 1/1024 s.
+    /// Time to the origin of the cubic curve, 1/1024 s.
     k: u64,
     epoch_start: Option<u64>,
     ack_cnt: u64,
@@ -146,7 +146,7 @@ impl Cubic2008 {
         time
     }
 
-    /// At least as fast as Reno would be.
+    /// Grows at least as fast as Reno would.
     fn be_friendly(&mut self, cwnd: u64) {
         let every = (cwnd * RENO_SCALE) >> 3;
         if every > 0 && self.ack_cnt > every {

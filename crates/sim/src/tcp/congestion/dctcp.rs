@@ -3,11 +3,11 @@
 
 use super::super::window::Window;
 
-/// All was marked.
+/// Alpha if all was marked.
 const ALPHA_MAX: u64 = 1024;
 /// The weight of a round trip is 2^-this (`dctcp_shift_g`).
 const GAIN_SHIFT: u32 = 4;
-/// Of [`ALPHA_MAX`]; a mark costs half of alpha.
+/// Shift for a mark's part of [`ALPHA_MAX`]; a mark costs half of alpha.
 const ALPHA_SHIFT: u32 = 10;
 
 /// The share of what was delivered that was marked.

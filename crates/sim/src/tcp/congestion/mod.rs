@@ -110,7 +110,7 @@ impl Controller {
         }
     }
 
-    /// The same where nothing has to be repaired: after a mark, or a loss which a probe has repaired. Only DCTCP tells marks from
+    /// The threshold where nothing has to be repaired: after a mark, or a loss which a probe has repaired. Only DCTCP tells marks from
     /// losses.
     pub(crate) fn cwr_threshold(&mut self, window: &Window) -> u32 {
         match self {

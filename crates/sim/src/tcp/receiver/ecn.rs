@@ -7,7 +7,7 @@ use super::super::config::{AckPolicy, Congestion};
 use super::super::segment::Segment;
 use super::Receiver;
 
-/// After a mark, for a sender whose window may be very small, and around segments that were sent again (`__tcp_ecn_check_ce`).
+/// Quick acknowledgements after a mark, for a sender with a very small window, and around segments that were sent again (`__tcp_ecn_check_ce`).
 const QUICK_ACKS: u32 = 2;
 
 /// An acknowledgement out of turn: its number, and whether it tells of a mark.
@@ -16,7 +16,7 @@ pub(super) type EarlyAck = (u64, bool);
 /// The state of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReceiverEcn {
-    /// Both ends take part.
+    /// Both ends use ECN.
     pub(super) is_agreed: bool,
     /// Acknowledgements tell of a mark.
     pub(super) echoes: bool,

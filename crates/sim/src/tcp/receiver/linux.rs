@@ -9,21 +9,21 @@ use super::super::config::Config;
 use super::super::segment::Segment;
 use super::Receiver;
 
-/// After a needless retransmission (`TCP_MAX_QUICKACKS`).
+/// Quick acknowledgements after a needless retransmission (`TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
 /// The shortest delay of an acknowledgement (`TCP_ATO_MIN`, `TCP_DELACK_MIN`).
 const DELAY_MIN_NS: u64 = 40_000_000;
-/// And the longest (`TCP_DELACK_MAX`).
+/// Longest delay of an acknowledgement (`TCP_DELACK_MAX`).
 const DELAY_MAX_NS: u64 = 200_000_000;
 /// Duplicate acknowledgements which are never held back (`TCP_FASTRETRANS_THRESH`).
 const PROMPT_DUPLICATES: u32 = 3;
-/// Held back at most (`tcp_comp_sack_nr`) ...
+/// Most acknowledgements that are held back (`tcp_comp_sack_nr`).
 const COMPRESSED_MAX: u32 = 44;
-/// ... and for no longer than this (`tcp_comp_sack_delay_ns`) ...
+/// Longest time of holding back (`tcp_comp_sack_delay_ns`), ...
 const COMPRESSION_MAX: Duration = Duration::from_millis(1);
-/// ... or this part of the round trip ...
+/// ... unless this part of the round trip is shorter.
 const COMPRESSION_RTT_PART: u32 = 20;
-/// ... and what the timer may be late for company (`tcp_comp_sack_slack_ns`): it has none, so it always is.
+/// Lateness of the timer, which may wait for others (`tcp_comp_sack_slack_ns`): there are none here, so it is always so late.
 const COMPRESSION_SLACK: Duration = Duration::from_micros(100);
 
 /// A segment of data, and what it changed.
@@ -31,7 +31,7 @@ const COMPRESSION_SLACK: Duration = Duration::from_micros(100);
 pub(super) struct Arrival<'a> {
     pub(super) segment: &'a Segment,
     pub(super) in_order: bool,
-    /// All of it was acknowledged before.
+    /// All of the segment was acknowledged before.
     pub(super) is_old: bool,
     /// There was a gap before it.
     pub(super) filled: bool,

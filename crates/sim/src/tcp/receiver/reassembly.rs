@@ -12,7 +12,7 @@ pub(super) struct Reassembly {
     ranges: VecDeque<(u64, u64)>,
     /// Bytes in them.
     waiting_bytes: u64,
-    /// Those of the ranges which changed last, most recent first (RFC 2018, section 4).
+    /// The latest changed ranges, most recent first (RFC 2018, section 4).
     recent: [(u64, u64); SACK_BLOCKS_MAX],
     recent_count: usize,
 }

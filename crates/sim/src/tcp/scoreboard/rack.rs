@@ -28,7 +28,7 @@ pub(crate) struct Report {
     /// Sending times of the first and the last of those cumulatively acknowledged that had been neither sent twice nor
     /// selectively acknowledged.
     pub(crate) acked: Option<(Time, Time)>,
-    /// The same for those selectively acknowledged.
+    /// Times of segments that were selectively acknowledged.
     pub(crate) sacked: Option<(Time, Time)>,
     /// Something sent twice was cumulatively acknowledged.
     pub(crate) retransmitted_acked: bool,

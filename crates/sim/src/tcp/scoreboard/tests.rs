@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The same by counting everything anew each time.
+/// A reference that counts everything anew each time.
 #[derive(Debug, Default)]
 struct Naive {
     una: u64,

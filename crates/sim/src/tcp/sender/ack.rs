@@ -17,7 +17,7 @@ pub(super) struct Change {
     /// Segments that left the network by arriving.
     pub(super) delivered: u64,
     pub(super) newly_lost: u64,
-    /// In the network before.
+    /// Segments in the network before the acknowledgement.
     pub(super) prior_pipe: u64,
     pub(super) rtt_ns: Option<u64>,
 }

@@ -12,7 +12,7 @@ use super::ack::Change;
 /// The state of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SenderEcn {
-    /// Both ends take part.
+    /// Both ends use ECN.
     pub(super) is_agreed: bool,
     /// The next new segment says that the window has been reduced.
     pub(super) cwr_due: bool,
@@ -67,7 +67,7 @@ impl Sender {
         }
     }
 
-    /// By the RFCs: a reduction begins, unless one is under way.
+    /// Begins a reduction as by the RFCs, unless one is under way.
     pub(super) fn enter_cwr(&mut self, prior_pipe: u64) {
         if self.phase != Phase::Open {
             return;
@@ -94,7 +94,7 @@ impl Sender {
         }
     }
 
-    /// By the RFCs: what an acknowledgement means in a reduction.
+    /// Takes an acknowledgement in a reduction, as by the RFCs.
     pub(super) fn continue_cwr(&mut self, change: Change) {
         if self.found_loss() {
             self.enter_recovery(change);

@@ -23,7 +23,7 @@ const TIMESTAMP_NS: u64 = 1_000_000;
 /// Event that the timer waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Pending {
-    /// Nothing that a new timer would have to take up.
+    /// No timer, or one that a new one replaces.
     #[default]
     Nothing,
     Retransmission,
@@ -89,7 +89,7 @@ struct Finding {
     advanced: bool,
     sacked: bool,
     duplicate: bool,
-    /// It tells of a mark.
+    /// The acknowledgement tells of a mark.
     is_echo: bool,
     report: Report,
     echoed: Option<Time>,

@@ -79,8 +79,8 @@ impl Attack {
         }
     }
 
-    /// Who begins handshakes from addresses which are truly his can take all places of those that are half open: then
-    /// new connections wait, or fail, while those which are open go on.
+    /// True if the attack can take all places for half-open connections, because its addresses are genuine. Then
+    /// new connections wait or fail, while open ones go on.
     pub(super) fn may_deny_entry(self) -> bool {
         matches!(self, Self::SlowLoris)
     }
@@ -90,7 +90,7 @@ impl Attack {
     }
 }
 
-/// What an attacker has done.
+/// An attacker's traffic.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     pub(super) datagrams: u64,
@@ -196,7 +196,7 @@ impl Attacker<'_> {
     }
 
     fn send(&mut self, place: usize, datagram: &[u8]) {
-        // What the system has no room for is lost, as on any path.
+        // A datagram that the system refuses is lost, as on any path.
         let _lost = self.sockets[place].send_to(datagram, self.server);
         self.sent.datagrams += 1;
         self.sent.bytes += datagram.len() as u64;

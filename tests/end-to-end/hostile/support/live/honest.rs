@@ -14,19 +14,19 @@ use tokio::task::JoinHandle;
 use super::relay::Relay;
 use super::{Size, config, local};
 
-/// Against hanging only.
+/// Longest transfer; only against hanging.
 const TRANSFER_MAX: Duration = Duration::from_secs(120);
 
-/// How honest transfers fare.
+/// Results of the honest transfers.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Connected.
     pub started: u64,
     /// Every byte came back, equal.
     pub finished: u64,
-    /// Not even connected.
+    /// Attempts that were not even connected.
     pub connects_failed: u64,
-    /// Why those which did not finish did not; the first few.
+    /// Errors of unfinished transfers; the first few.
     pub errors: Vec<String>,
 }
 
@@ -99,7 +99,7 @@ impl Honest {
         Ok(Self { tally, stop, tasks: Mutex::new(tasks) })
     }
 
-    /// How they fare.
+    /// The results so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         lock(&self.tally).clone()

@@ -1,4 +1,4 @@
-//! What the process needs, says, and trips over.
+//! The process's memory, log lines and panics.
 
 use std::alloc::System;
 use std::sync::OnceLock;

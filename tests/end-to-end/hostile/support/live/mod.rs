@@ -24,35 +24,35 @@ pub use meter::{Logs, memory_kib, panics};
 /// connection counts for nothing beside that.
 pub const GROWTH_KIB_MAX: u64 = 64 << 10;
 
-/// And so much for each end of each honest connection, which waits in TIME_WAIT for a while: what the library's bound
-/// has for a connection.
+/// Permitted growth for each end of each honest connection, which waits in TIME_WAIT for a while: the library's bound
+/// for a connection.
 pub const GROWTH_KIB_PER_END: u64 = 80;
 
 /// Log lines of a level which is shown by default that a whole attack may cause.
 pub const LOG_LINES_MAX: u64 = 10;
 
-/// Against hanging only.
+/// Longest run; only against hanging.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How a run is sized.
+/// Size of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     /// Datagrams of the attack.
     pub datagrams: u64,
-    /// So many a second at the most.
+    /// Most datagrams per second.
     pub datagrams_per_s: u64,
     /// Bytes of each honest transfer, each way.
     pub transfer_bytes: u64,
     /// Honest transfers at a time.
     pub transfers: u64,
-    /// What the attack is drawn from.
+    /// Seed of the attack.
     pub seed: u64,
 }
 
-/// What an attack did.
+/// Result of an attack.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Which one.
+    /// The attack's name.
     pub attack: &'static str,
     /// Datagrams sent by the attacker.
     pub datagrams: u64,
@@ -62,7 +62,7 @@ pub struct Row {
     pub addresses: u64,
     /// Datagrams which came back to the attacker's addresses, as far as he looked.
     pub answers: u64,
-    /// How long it took.
+    /// Duration of the attack.
     pub seconds: f64,
     /// Memory allocated before, MiB.
     pub memory_before_mib: f64,
@@ -78,7 +78,7 @@ pub struct Row {
     pub first_messages_computed: u64,
     /// Honest transfers which were connected during the attack.
     pub transfers_started: u64,
-    /// Those which ended with every byte back and equal.
+    /// Of these, transfers that ended with every byte back and equal.
     pub transfers_finished: u64,
     /// Honest connections which were opened while the attack lasted.
     pub opened_meanwhile: u64,
@@ -90,11 +90,11 @@ pub struct Row {
     pub panics: u64,
     /// The seed.
     pub seed: u64,
-    /// What went wrong; empty if all is well.
+    /// Failed expectations; empty if all is well.
     pub wrong: Vec<String>,
 }
 
-/// What was largest while the attack lasted.
+/// Largest values while the attack lasts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Peak {
     memory_kib: u64,
@@ -111,7 +111,7 @@ impl Peak {
     }
 }
 
-/// What servers and honest clients are configured with.
+/// Configuration of servers and honest clients.
 #[must_use]
 pub fn config() -> Config {
     Config::sealed(PeerKey::Any)
@@ -232,7 +232,7 @@ impl Row {
         2 * honest + without_cookie + with_cookie
     }
 
-    /// Whether everything was as it should be.
+    /// True if every expectation was met.
     #[must_use]
     pub fn is_well(&self) -> bool {
         self.wrong.is_empty()

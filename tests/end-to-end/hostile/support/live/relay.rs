@@ -37,7 +37,7 @@ impl Copies {
     }
 }
 
-/// Between clients and a server. Each client has an outward socket of its own.
+/// A relay between clients and a server. Each client has an outward socket of its own.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
@@ -78,7 +78,7 @@ impl Relay {
         Ok(Self { address, copies, orders, task })
     }
 
-    /// Where clients send to.
+    /// The address that clients call.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -92,7 +92,7 @@ impl Relay {
         Ok(self.orders.send(()).await?)
     }
 
-    /// What has been kept.
+    /// Copies of the first and the latest datagrams.
     #[must_use]
     pub fn captured(&self) -> Vec<Vec<u8>> {
         let copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);

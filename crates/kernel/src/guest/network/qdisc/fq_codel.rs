@@ -19,7 +19,7 @@ const TCA_FQ_CODEL_MEMORY_LIMIT: u16 = 9;
 /// Beside the limit in packets nothing else limits: what the kernel takes for unlimited.
 const MEMORY_BYTES_MAX: u32 = 1 << 31;
 
-/// With one queue it is plain CoDel.
+/// Options of `fq_codel`; with one queue it is plain CoDel.
 pub(in super::super) fn options(fq_codel: &FqCodel, limit_packets: u32) -> Vec<u8> {
     let options = Attributes::new()
         .u32(TCA_FQ_CODEL_TARGET, us(fq_codel.target))

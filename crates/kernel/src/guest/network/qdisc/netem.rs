@@ -22,7 +22,7 @@ const LIMIT_PACKETS: u32 = 1_000_000;
 /// Beyond every rate of a plan; packets of a link without a rate take no time.
 const RATE_UNLIMITED_BYTEPS: u64 = 1 << 40;
 
-/// What happens to packets which the transmitter has sent.
+/// Netem behind a transmitter: delay and loss of the packets it has sent.
 #[derive(Clone, Debug, PartialEq)]
 pub(in super::super) struct Netem {
     /// `None` for infinite.
@@ -32,12 +32,12 @@ pub(in super::super) struct Netem {
     /// Packets which follow each other leave in batches so far apart; zero for none.
     pub(in super::super) batch: Duration,
     pub(in super::super) loss: Loss,
-    /// Whether nothing gets through, whatever `loss` says.
+    /// In an outage, every packet is lost, whatever `loss` says.
     pub(in super::super) is_out: bool,
 }
 
 impl Netem {
-    /// Whether packets pass as they are.
+    /// True if packets pass unchanged and undelayed.
     pub(in super::super) fn is_nothing(&self) -> bool {
         let is_timely = self.rate_bps.is_none() && self.delay.is_zero() && self.jitter.is_zero();
         is_timely && self.batch.is_zero() && self.loss == Loss::None && !self.is_out

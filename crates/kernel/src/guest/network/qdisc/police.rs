@@ -14,14 +14,14 @@ const TC_ACT_SHOT: u32 = 2;
 const LINKLAYER_ETHERNET: u8 = 1;
 /// A rate table, which the kernel asks for and does not use.
 const TABLE_BYTES: usize = 1024;
-/// Of that table; zero is refused.
+/// Cell size of the rate table, as a power of two; zero is refused.
 const CELL_LOG: u8 = 3;
 /// No packet is larger.
 const MTU_BYTES: u32 = 65_535;
 /// Nanoseconds of a tick, in which a burst is counted (`PSCHED_SHIFT`).
 const TICK_NS: u128 = 64;
 
-/// What is beyond `policer` is dropped. The kernel counts Ethernet headers and knows no way to leave them out here, so the rate is raised by
+/// Drops packets beyond `policer`. The kernel counts Ethernet headers and knows no way to leave them out here, so the rate is raised by
 /// as much as makes it exact for packets of which `frame.1` bytes without the header are `frame.0` with it.
 pub(in super::super) fn options(policer: Policer, frame: (u64, u64)) -> Attributes {
     let framed = u128::from(policer.rate_bps) * u128::from(frame.0) / u128::from(frame.1);

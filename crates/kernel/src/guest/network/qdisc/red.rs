@@ -10,12 +10,12 @@ const TCA_RED_PARMS: u16 = 1;
 const TCA_RED_STAB: u16 = 2;
 const TCA_RED_MAX_P: u16 = 3;
 const TCA_RED_FLAGS: u16 = 4;
-/// Of `TCA_RED_FLAGS`.
+/// Bit of `TCA_RED_FLAGS`.
 const ECN: u32 = 1;
 const HARD_DROP: u32 = 2;
 const NO_DROP: u32 = 8;
 
-/// The kernel's red counts bytes: one packet.
+/// Bytes that the kernel's red counts as one packet.
 const PACKET_BYTES: u64 = 1500;
 /// Entries of the table of idle times.
 const TABLE_ENTRIES: u32 = 256;
@@ -60,7 +60,7 @@ pub(in super::super) fn marked_packets(statistics: &[u8]) -> Option<u64> {
     u32_at(statistics, 3).map(u64::from)
 }
 
-/// How far the average is halved by an idle time: entry i, for i·2^`cell_log` µs, is the binary logarithm of
+/// Decay of the average in an idle time: entry i, for i·2^`cell_log` µs, is the binary logarithm of
 /// 1 / (1 − weight)^m, m being the packets that could have been sent meanwhile. Cells are as long as makes the table reach
 /// until nothing is left of an average of 32 bits. (The table which `tc` computes counts in ticks of 64 ns and by the natural
 /// logarithm, where the kernel reads it in microseconds and shifts: by it averages fall slower than RED's authors meant.)

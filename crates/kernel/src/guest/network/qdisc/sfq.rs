@@ -17,7 +17,7 @@ pub(in super::super) fn options(sfq: &Sfq, limit_packets: u32) -> Vec<u8> {
     let buckets = sfq.buckets.checked_next_power_of_two().unwrap_or(1 << 16);
     let limit = limit_packets.max(LIMIT_PACKETS_MIN);
     let fair = [sfq.quantum_bytes, perturb_s, limit, buckets, buckets, DEPTH_PACKETS_MAX];
-    // Where packets of a flow are dropped (its tail), then the parameters and the statistics of a RED within: none.
+    // Drops at the tail of a flow; parameters and statistics of a RED within: none.
     let (head_drop, red, statistics) = (0, [0; 5], [0; 6]);
     let numbers: Vec<u32> = fair.into_iter().chain([head_drop]).chain(red).chain(statistics).collect();
     structure(&numbers)

@@ -31,9 +31,9 @@ const EXTRA_ACKED_ROUNDS: u32 = 5;
 const EXTRA_ACKED_MAX_S: f64 = 0.1;
 /// Below this pacing rate (1.2 Mbit/s) segments go out one by one.
 const SINGLE_SEGMENT_BYTES_PER_S: f64 = 150_000.0;
-/// A burst is this many seconds of sending (`sk_pacing_shift` 10) ...
+/// Length of a burst, seconds of sending (`sk_pacing_shift` 10).
 const BURST_S: f64 = 1.0 / 1024.0;
-/// ... and at most 64 kB with its headers.
+/// Most bytes of a burst: 64 kB with its headers.
 const BURST_MAX_BYTES: f64 = 65_215.0;
 
 /// Input of BBR from one acknowledgement.
@@ -52,7 +52,7 @@ pub(crate) struct BbrAck {
     pub(crate) losses: u64,
     pub(crate) delivered_total: u64,
     pub(crate) lost_total: u64,
-    /// Until when sending is already scheduled.
+    /// Time up to which sending is already scheduled.
     pub(crate) next_send: Time,
 }
 
@@ -403,7 +403,7 @@ impl Bbr {
         window.cwnd = window.cwnd.max(CWND_MIN);
     }
 
-    /// In the first round of a recovery one segment goes out for each that arrives. Returns whether that is so.
+    /// Sends one segment for each that arrives in the first round of a recovery. Returns true in that round.
     fn recover_or_restore(&mut self, window: &mut Window, ack: &BbrAck) -> bool {
         let losses = u32::try_from(ack.losses).unwrap_or(u32::MAX);
         let in_network = u32::try_from(ack.pipe).unwrap_or(u32::MAX).saturating_add(ack.acked);

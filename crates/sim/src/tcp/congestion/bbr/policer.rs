@@ -10,7 +10,7 @@ const USE_ROUNDS: u32 = 48;
 const LOSS_THRESHOLD: f64 = 50.0 / 256.0;
 /// Rates that differ by no more than this share are one rate.
 const RATE_TOLERANCE: f64 = 1.0 / 8.0;
-/// Nor by this, in bytes per second (4 kbit/s).
+/// Absolute tolerance of two equal rates, bytes per second (4 kbit/s).
 const RATE_TOLERANCE_BYTES: f64 = 500.0;
 
 /// Demand of the policer detection on the model.
@@ -37,7 +37,7 @@ pub(super) struct Policer {
 }
 
 impl Policer {
-    /// The rate to be used in place of the model's.
+    /// The rate to use instead of the model's.
     pub(super) fn rate(&self) -> Option<f64> {
         self.using.then_some(self.rate)
     }

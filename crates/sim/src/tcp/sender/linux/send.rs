@@ -13,9 +13,9 @@ use super::{Pending, Resend};
 const BURST_MAX_BYTES: u64 = 65_215;
 /// Bursts are at least this long while the window allows it (`tcp_min_tso_segs`).
 const BURST_MIN_SEGMENTS: u64 = 2;
-/// A burst is what goes in 1/1024 s (`sk_pacing_shift`) ...
+/// Length of a burst: the bytes of 1/1024 s (`sk_pacing_shift`).
 const BURST_SHIFT: u32 = 10;
-/// ... and more where the round trip is short: twice as much for each 512 µs less (`tcp_tso_rtt_log`).
+/// Additional burst where the round trip is short: twice as much for each 512 µs less (`tcp_tso_rtt_log`).
 const BURST_RTT_SHIFT: u32 = 9;
 /// A burst waits for a longer one this long at most.
 const DEFER_MAX: Duration = Duration::from_millis(1);

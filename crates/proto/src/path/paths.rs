@@ -1,5 +1,8 @@
-//! Addresses of a connection's datagrams, and the proof of a new address of the peer (`spec/protocol.md`, "Paths").
+//! The paths of a session, and the proof of a new address of the peer (`spec/protocol.md`, "Paths"; RFC 9000 §8.2, §9).
 //! Sealed connections only: in plaintext anybody could claim to be the peer.
+//!
+//! One path is in use; beside it stand the addresses that are being validated. Datagram numbers, keys, arrivals and ECN marks are no state of a
+//! path: one space of numbers serves all of them, as in RFC 9000 §12.3, and reports count over that space.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -8,6 +11,8 @@ use std::time::Duration;
 use dfcp_time::Time;
 
 use crate::limits;
+use crate::path::numbers::DatagramNumbers;
+use crate::path::{Path, PathId};
 
 /// A challenge that has left.
 #[derive(Clone, Copy, Debug)]
@@ -58,13 +63,16 @@ pub(crate) enum PathMessage {
     Response(u64),
 }
 
-/// The peer's address, and those which may become it.
+/// The path in use, and addresses of the peer that may be others.
 #[derive(Debug)]
 pub(crate) struct Paths {
-    active: SocketAddr,
+    active: Path,
     /// Once either end has moved, or seemed to.
     asking: Option<Box<Asking>>,
+    /// Proven addresses after the first.
     changes: u64,
+    /// Paths after the first.
+    replaced: u32,
 }
 
 /// Challenges to addresses, and answers to the peer's challenges.
@@ -78,13 +86,17 @@ struct Asking {
 }
 
 impl Paths {
-    pub(crate) fn new(remote: SocketAddr) -> Self {
-        Self { active: remote, asking: None, changes: 0 }
+    pub(crate) fn new(first: Path) -> Self {
+        Self { active: first, asking: None, changes: 0, replaced: 0 }
     }
 
-    /// The proven address, to which everything goes but what is said about other paths.
-    pub(crate) fn active(&self) -> SocketAddr {
-        self.active
+    /// The path that is used, to whose address everything goes except challenges and responses.
+    pub(crate) fn active(&self) -> &Path {
+        &self.active
+    }
+
+    pub(crate) fn active_mut(&mut self) -> &mut Path {
+        &mut self.active
     }
 
     /// Changes of the address so far.
@@ -94,7 +106,7 @@ impl Paths {
 
     /// An authentic datagram has come from `remote`, younger than all before it.
     pub(crate) fn on_newest(&mut self, remote: SocketAddr) {
-        if remote == self.active {
+        if remote == self.active.remote() {
             return;
         }
         let candidates = &mut self.asking.get_or_insert_default().candidates;
@@ -116,19 +128,36 @@ impl Paths {
         }
     }
 
-    /// The peer proves an address: data go there from now on.
-    pub(crate) fn on_response(&mut self, now: Time, token: u64) -> Option<Moved> {
+    /// The peer proves an address: data go there from now on. The path to another host takes the place of the one before. The network in front of
+    /// another port of the same host is the same: what is known of it stays (\[path-5\]).
+    pub(crate) fn on_response(&mut self, now: Time, token: u64, numbers: &DatagramNumbers) -> Option<Moved> {
         let asking = self.asking.as_mut()?;
         let answered = asking.candidates.iter().find_map(|candidate| {
             let challenge = candidate.challenges.iter().find(|challenge| challenge.token == token)?;
             Some((candidate.remote, challenge.left_at))
         });
         let (remote, left_at) = answered?;
-        let is_other_host = remote.ip().to_canonical() != self.active.ip().to_canonical();
-        self.active = remote;
         asking.candidates.clear();
+        let (rtt, before) = (now.since(left_at), self.active.remote());
+        let is_other_host = remote.ip().to_canonical() != before.ip().to_canonical();
+        self.active.on_moved(now, remote, numbers);
         self.changes += 1;
-        Some(Moved { rtt: now.since(left_at), is_other_host })
+        if is_other_host {
+            // The peer may have kept the challenge: the round trip is a guess.
+            self.replace(now, rtt);
+        }
+        Some(Moved { rtt, is_other_host })
+    }
+
+    /// This side's datagrams leave from another host from now on (\[path-6\]).
+    pub(crate) fn on_own_move(&mut self, now: Time) {
+        self.replace(now, self.active.rtt().smoothed());
+    }
+
+    /// Another path takes the place of the active one; its round trip may be `rtt`.
+    fn replace(&mut self, now: Time, rtt: Duration) {
+        self.replaced = self.replaced.saturating_add(1);
+        self.active.become_other(now, PathId(self.replaced), rtt);
     }
 
     /// Time of the next challenge or response; a response is due at once.
@@ -181,6 +210,12 @@ mod tests {
         (remote, challenge)
     }
 
+    impl Paths {
+        fn answer(&mut self, now: Time, token: u64) -> Option<Moved> {
+            self.on_response(now, token, &DatagramNumbers::default())
+        }
+    }
+
     /// Paths, and what draws tokens for them.
     struct World {
         paths: Paths,
@@ -189,7 +224,7 @@ mod tests {
 
     impl World {
         fn new() -> Self {
-            Self { paths: Paths::new(at(1)), random: ChaCha20Rng::from_seed([7; 32]) }
+            Self { paths: Paths::new(Path::open(at(1), Time::ZERO, false)), random: ChaCha20Rng::from_seed([7; 32]) }
         }
 
         fn next(&mut self, now: Time) -> Option<(SocketAddr, PathMessage)> {
@@ -213,12 +248,12 @@ mod tests {
         world.paths.on_newest(at(2));
         let (remote, token) = challenge(world.next(Time::from_ms(1)));
         let paths = &mut world.paths;
-        assert_eq!((remote, paths.active()), (at(2), at(1)));
-        assert_eq!(paths.on_response(Time::from_ms(9), token ^ 1), None);
-        assert_eq!(paths.active(), at(1));
-        assert_eq!(paths.on_response(Time::from_ms(9), token), same_host(8));
-        assert_eq!((paths.active(), paths.changes()), (at(2), 1));
-        assert_eq!(paths.on_response(Time::from_ms(9), token), None, "a response serves once");
+        assert_eq!((remote, paths.active().remote()), (at(2), at(1)));
+        assert_eq!(paths.answer(Time::from_ms(9), token ^ 1), None);
+        assert_eq!(paths.active().remote(), at(1));
+        assert_eq!(paths.answer(Time::from_ms(9), token), same_host(8));
+        assert_eq!((paths.active().remote(), paths.changes()), (at(2), 1));
+        assert_eq!(paths.answer(Time::from_ms(9), token), None, "a response serves once");
     }
 
     /// Each repeat has a token of its own, and an answer tells the time since its own left, however late it comes.
@@ -233,7 +268,7 @@ mod tests {
                 })
                 .collect();
             let now = Time::from_ms(181);
-            assert_eq!(world.paths.on_response(now, tokens[answered as usize]), same_host(81 - 20 * answered));
+            assert_eq!(world.paths.answer(now, tokens[answered as usize]), same_host(81 - 20 * answered));
         }
     }
 
@@ -250,7 +285,7 @@ mod tests {
                 }
                 on_its_way.front().filter(|(at, _)| *at <= ms)?;
                 let (_, token) = on_its_way.pop_front()?;
-                world.paths.on_response(now, token)
+                world.paths.answer(now, token)
             });
             assert_eq!(moved, same_host(rtt_ms));
         }
@@ -264,7 +299,7 @@ mod tests {
             let mut world = World::new();
             world.paths.on_newest(remote);
             let (_, token) = challenge(world.next(Time::from_ms(1)));
-            let moved = world.paths.on_response(Time::from_ms(2), token).unwrap();
+            let moved = world.paths.answer(Time::from_ms(2), token).unwrap();
             assert_eq!(moved.is_other_host, is_other_host, "{remote}");
         }
     }
@@ -322,8 +357,8 @@ mod tests {
         });
         assert_eq!((first.0, second.0), (at(2), at(3)));
         let paths = &mut world.paths;
-        assert_eq!(paths.on_response(Time::from_ms(90), second.1), same_host(30));
-        assert_eq!((paths.on_response(Time::from_ms(91), first.1), paths.active()), (None, at(3)));
+        assert_eq!(paths.answer(Time::from_ms(90), second.1), same_host(30));
+        assert_eq!((paths.answer(Time::from_ms(91), first.1), paths.active().remote()), (None, at(3)));
         assert_eq!(paths.due_at(), None);
     }
 
@@ -346,7 +381,7 @@ mod tests {
         let mut times = (0..100).map(|step| Time::from_s(200) + Duration::from_millis(20 * step));
         let asked = times.find_map(|now| world.next(now).filter(|(remote, _)| *remote == at(77)));
         let (_, token) = challenge(asked);
-        assert!(world.paths.on_response(Time::from_s(205), token).is_some());
-        assert_eq!(world.paths.active(), at(77));
+        assert!(world.paths.answer(Time::from_s(205), token).is_some());
+        assert_eq!(world.paths.active().remote(), at(77));
     }
 }

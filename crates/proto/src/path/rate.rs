@@ -1,0 +1,299 @@
+//! The rate of a path: it has one owner, whatever is configured.
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+use crate::config::{Config, Rate};
+use crate::limits;
+use crate::path::breaker::watched::Watched;
+use crate::path::breaker::{Breaker, Snapshot};
+use crate::path::hint::PathHint;
+use crate::path::numbers::DatagramNumbers;
+use crate::path::pacing::Pacer;
+use crate::path::rate_control::RateControl;
+use crate::path::rate_control::history::Mark;
+use crate::path::unjudged::Judgement;
+use crate::stats::Stats;
+
+/// Bounds of the rate on every path of a session: the configuration, and the peer's cap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RateBounds {
+    configured: Rate,
+    has_breaker: bool,
+    /// The rate that the peer permits us; 0 is any (\[open-17\]).
+    peer_max_bps: u64,
+}
+
+impl RateBounds {
+    pub(crate) fn new(config: &Config, peer_max_bps: u64) -> Self {
+        Self { configured: config.rate, has_breaker: config.breaker, peer_max_bps }
+    }
+
+    /// The same cap, with another configuration.
+    pub(crate) fn with_config(&self, config: &Config) -> Self {
+        Self::new(config, self.peer_max_bps)
+    }
+
+    /// The cap of the peer, if it has declared one.
+    fn cap_bps(&self) -> Option<u64> {
+        (self.peer_max_bps > 0).then_some(self.peer_max_bps)
+    }
+
+    /// This rate, or the peer's cap if that is less.
+    fn within_cap(&self, rate_bps: u64) -> u64 {
+        self.cap_bps().map_or(rate_bps, |cap| cap.min(rate_bps))
+    }
+
+    /// The configured rate that is kept whatever becomes of the path, as far as the peer's cap permits it. Of an automatic one, whose
+    /// controller does the breaker's work (\[auto-9\]), that is the least.
+    fn kept_bps(&self) -> Option<u64> {
+        let own = match self.configured {
+            Rate::Line => None,
+            Rate::Fixed { rate_bps } => Some(rate_bps),
+            Rate::Auto { min_bps, .. } => min_bps,
+        };
+        own.map(|own| self.within_cap(own))
+    }
+
+    /// The rate that the breaker guards; `None` without one.
+    fn guarded_bps(&self) -> Option<u64> {
+        self.kept_bps().filter(|_| self.has_breaker)
+    }
+
+    /// The rate in which the credit is counted. The peer can lower it by its cap, but not raise it: where our own is none, a
+    /// peer could otherwise declare what it wants to be lent.
+    pub(crate) fn credit_bps(&self) -> u64 {
+        self.within_cap(match self.configured {
+            Rate::Line => limits::CREDIT_LINE_RATE_BPS,
+            Rate::Fixed { rate_bps } => rate_bps,
+            Rate::Auto { max_bps, min_bps, .. } => {
+                // The rate found may be a peer's lie; the least that the caller wants is not.
+                limits::CREDIT_AUTO_RATE_BPS.max(min_bps.unwrap_or_default()).min(max_bps.unwrap_or(u64::MAX))
+            }
+        })
+    }
+}
+
+/// The rate of one path: bounds, what a controller has found, what the breaker allows, and the times of departure that follow.
+#[derive(Debug)]
+pub(crate) struct SendRate {
+    bounds: RateBounds,
+    pacer: Pacer,
+    /// With an automatic rate, since data first followed others.
+    control: Option<Box<RateControl>>,
+    /// The application had nothing to send since the last report.
+    is_limited: bool,
+    breaker: Breaker,
+    watched: Watched,
+    /// Bytes of ours that have arrived, by the newest report.
+    reported_bytes: u64,
+}
+
+impl SendRate {
+    pub(crate) fn new(bounds: RateBounds) -> Self {
+        let mut rate = Self {
+            bounds,
+            pacer: Pacer::new(None),
+            control: None,
+            is_limited: false,
+            breaker: Breaker::new(),
+            watched: Watched::default(),
+            reported_bytes: 0,
+        };
+        rate.update();
+        rate
+    }
+
+    pub(crate) fn bounds(&self) -> RateBounds {
+        self.bounds
+    }
+
+    /// The configured rate is another, or the peer's cap.
+    pub(crate) fn set_bounds(&mut self, bounds: RateBounds) {
+        self.bounds = bounds;
+        match (bounds.configured, &mut self.control) {
+            (Rate::Auto { policy, max_bps, .. }, Some(control)) => control.set_policy(policy, max_bps),
+            // Begun with the first data that follow others.
+            (Rate::Auto { .. }, None) => {}
+            (Rate::Line | Rate::Fixed { .. }, control) => *control = None,
+        }
+        self.update();
+    }
+
+    // ---- pacing ----
+
+    /// The rate of now; `None` is that of the line.
+    pub(crate) fn bps(&self) -> Option<u64> {
+        self.pacer.rate_bps()
+    }
+
+    /// Time that this many bytes of IP packets take at the rate; none at the line rate.
+    pub(crate) fn time_of(&self, ip_bytes: u64) -> Duration {
+        let ns = (ip_bytes * 8_000_000_000).checked_div(self.pacer.rate_bps().unwrap_or(0)).unwrap_or(0);
+        Duration::from_nanos(ns)
+    }
+
+    pub(crate) fn pacer(&self) -> &Pacer {
+        &self.pacer
+    }
+
+    pub(crate) fn pacer_mut(&mut self) -> &mut Pacer {
+        &mut self.pacer
+    }
+
+    // ---- the automatic rate ----
+
+    /// A symbol of a block of `k` is about to be sent, behind `in_flight` others (\[auto-11\]). A connection which never has two datagrams on
+    /// their way, of which a server may have many, needs no controller. `begin` makes one.
+    pub(crate) fn begin_control(&mut self, k: u16, in_flight: usize, begin: impl FnOnce() -> RateControl) {
+        let Rate::Auto { policy, max_bps, .. } = self.bounds.configured else { return };
+        if self.control.is_some() || k == 1 && in_flight == 0 {
+            return;
+        }
+        let mut control = Box::new(begin());
+        control.set_policy(policy, max_bps);
+        self.control = Some(control);
+        self.update();
+    }
+
+    /// Datagrams that may be in flight, as far as the controller bounds them.
+    pub(crate) fn in_flight_max(&self) -> Option<usize> {
+        self.control.as_ref().map(|control| control.in_flight_max())
+    }
+
+    /// There is nothing to send.
+    pub(crate) fn on_limited(&mut self) {
+        self.is_limited = true;
+        if let Some(control) = &mut self.control {
+            control.on_idle();
+        }
+    }
+
+    /// A datagram has been sent with the last of `numbers`.
+    pub(crate) fn on_sent(&mut self, numbers: &DatagramNumbers) {
+        if let Some(control) = &mut self.control
+            && control.on_sent(numbers.sent_before(numbers.end()))
+        {
+            self.update();
+        }
+    }
+
+    /// The peer has newly proven to have decoded these bytes.
+    pub(crate) fn on_proven(&mut self, now: Time, bytes: u64) {
+        if let Some(control) = &mut self.control {
+            control.on_proven(now, bytes);
+        }
+    }
+
+    /// Datagrams of data have another size.
+    pub(crate) fn set_datagram_bytes(&mut self, datagram_bytes: u64) {
+        if let Some(control) = &mut self.control {
+            control.set_datagram_bytes(datagram_bytes);
+        }
+        self.update();
+    }
+
+    /// A report of news tells this round trip and these marks. `is_drained`: all is acknowledged; `has_messages`: some with deadlines are under
+    /// way.
+    pub(crate) fn on_report(
+        &mut self,
+        now: Time,
+        (rtt, marks): (Option<Duration>, &[Mark]),
+        is_drained: bool,
+        has_messages: bool,
+    ) {
+        let Some(control) = &mut self.control else { return };
+        control.set_spares_queue(has_messages);
+        control.on_report(now, rtt, marks, self.is_limited);
+        self.is_limited = false;
+        if is_drained && !has_messages && control.has_not_begun() {
+            // A controller whose first train was not even complete has learnt nothing.
+            self.control = None;
+        }
+        self.update();
+    }
+
+    /// Rate and round trip of the path, as far as they are proven.
+    pub(crate) fn hint(&self) -> Option<PathHint> {
+        self.control.as_ref()?.hint()
+    }
+
+    // ---- the breaker ----
+
+    /// True if there is a rate for the breaker to guard.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.bounds.guarded_bps().is_some()
+    }
+
+    /// Shows the breaker what a report of news tells, if it guards a rate. `reported_bytes` of our datagrams have arrived, the IP headers of which
+    /// `snapshot` counts.
+    pub(crate) fn watch(&mut self, snapshot: Snapshot, reported_bytes: u64, judgement: Judgement, rtt: Duration) {
+        let Some(guarded_bps) = self.bounds.guarded_bps() else { return };
+        // Traffic above the guarded rate says nothing of that.
+        if self.control.as_ref().is_some_and(|control| !control.finds_at_most(guarded_bps)) {
+            self.breaker.pass_over();
+            return;
+        }
+        self.reported_bytes = self.reported_bytes.max(reported_bytes);
+        let arrived_bits = snapshot.arrived_bits + self.reported_bytes * 8;
+        let snapshot = Snapshot { arrived_bits, ..snapshot };
+        let Some(snapshot) = self.watched.see(snapshot, judgement) else { return };
+        self.breaker.observe(snapshot, rtt, guarded_bps);
+        self.update();
+    }
+
+    // ---- what follows ----
+
+    /// The rate without the breaker: the smaller of our own and the peer's cap (\[open-17\]); `None` is the line rate.
+    pub(crate) fn unguarded_bps(&self) -> Option<u64> {
+        let own = match self.bounds.configured {
+            Rate::Line => None,
+            Rate::Fixed { rate_bps } => Some(rate_bps),
+            Rate::Auto { max_bps, .. } => match &self.control {
+                Some(control) => control.rate_bps(),
+                None => Some(max_bps.unwrap_or(u64::MAX).min(limits::CREDIT_AUTO_RATE_BPS)),
+            },
+        };
+        own.into_iter().chain(self.bounds.cap_bps()).min()
+    }
+
+    /// The pacer follows the rate's owner, the peer's cap and the breaker.
+    fn update(&mut self) {
+        let (kept_bps, has_breaker) = (self.bounds.kept_bps(), self.bounds.has_breaker);
+        if let Some(control) = &mut self.control {
+            // The breaker stands above the least rate, and above nothing else of an automatic one ([auto-9], [auto-10]).
+            control.set_floor(
+                kept_bps.map_or(
+                    0,
+                    |least_bps| {
+                        if has_breaker { self.breaker.allowed_bps(least_bps) } else { least_bps }
+                    },
+                ),
+            );
+        }
+        let mut rate = self.unguarded_bps();
+        if let Some(configured) = rate.filter(|_| has_breaker && matches!(self.bounds.configured, Rate::Fixed { .. })) {
+            rate = Some(self.breaker.allowed_bps(configured));
+        }
+        if rate != self.pacer.rate_bps() {
+            self.pacer.set_rate_bps(rate);
+        }
+    }
+
+    pub(crate) fn add_stats(&self, stats: &mut Stats) {
+        stats.rate_bps = self.pacer.rate_bps().unwrap_or_default();
+        if let Some(control) = &self.control {
+            stats.rate_bps = self.bounds.within_cap(control.steady_bps());
+            stats.rate_control = Some(control.stats());
+        }
+        if let Some(guarded_bps) = self.bounds.guarded_bps() {
+            stats.breaker = self.breaker.state();
+            if self.breaker.is_limiting() {
+                stats.breaker_rate_bps = self.breaker.allowed_bps(guarded_bps);
+                stats.carried_rate_bps = self.breaker.carried_bps(guarded_bps).unwrap_or_default();
+            }
+        }
+        stats.breaker_tests = self.breaker.tests();
+    }
+}
