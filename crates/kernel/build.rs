@@ -1,7 +1,7 @@
 //! Tells the program a hash of the code which decides what a run gives on this platform, for its records.
 
 /// Sources of DFCP and of the code that runs in a guest.
-const GUEST: [&str; 13] = [
+const GUEST: [&str; 14] = [
     "../time/src",
     "../fountain/src",
     "../wire/src",
@@ -11,6 +11,7 @@ const GUEST: [&str; 13] = [
     "../flows/src",
     "../lab/src/scenario",
     "../lab/src/course.rs",
+    "../lab/src/plan/blocks.rs",
     "../lab/src/plan/carrier.rs",
     "../sim/src/quic/settings.rs",
     "../sim/src/topology.rs",

@@ -1,7 +1,7 @@
 //! Tells the program from which commit it was built, and a hash of the code which decides what a run gives, for its records.
 
 /// Sources of the code that makes runs.
-const ENGINE: [&str; 16] = [
+const ENGINE: [&str; 17] = [
     "../time/src",
     "../fountain/src",
     "../wire/src",
@@ -16,6 +16,7 @@ const ENGINE: [&str; 16] = [
     "src/estimation.rs",
     "src/drive.rs",
     "src/measure.rs",
+    "src/plan/blocks.rs",
     "src/plan/carrier.rs",
     "src/plan/kind.rs",
 ];

@@ -1,7 +1,7 @@
 //! Tells the program a hash of the code which decides what a run gives on this platform, for its records.
 
 /// Sources of DFCP, of the emulated links, and of the code that runs flows over them.
-const TESTBED: [&str; 14] = [
+const TESTBED: [&str; 15] = [
     "../time/src",
     "../fountain/src",
     "../wire/src",
@@ -13,6 +13,7 @@ const TESTBED: [&str; 14] = [
     "../flows/src",
     "../lab/src/scenario",
     "../lab/src/course.rs",
+    "../lab/src/plan/blocks.rs",
     "../lab/src/plan/carrier.rs",
     "../sim/src/topology.rs",
     "src",

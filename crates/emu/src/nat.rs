@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::packet::{Frame, TCP};
+use crate::packet::{Binding, Frame, TCP};
 
 /// Shift of the ports each time: so far that new ones are not the old ones of neighbours.
 const STEP: u32 = 10_007;
@@ -12,14 +12,6 @@ const STEP: u32 = 10_007;
 const PORTS: u32 = 65_535;
 /// 64 ports each.
 const WORDS: usize = 1 << 10;
-
-/// Mapping that translated a packet, checked again at the NAT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Binding {
-    route: usize,
-    /// `None`: nothing has been sent from there since the NAT forgot.
-    generation: Option<u32>,
-}
 
 /// The ports of a host.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use dfcp_time::{Time, duration_ns};
 
 use crate::config::{Config, ConfigError};
 use crate::limits::BACKWARDS_MAX;
-use crate::summary::Summary;
+use crate::summary::{BusyPeriod, Summary};
 
 /// A test packet that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,33 +21,6 @@ pub struct Probe {
     pub at: Time,
     /// Bytes of its IP packet, which are part of what the queue served; 0 if [`Estimator::traffic`] has them.
     pub size_bytes: u32,
-}
-
-/// The queue was busy, and served this much.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BusyPeriod {
-    /// Arrival of its first test packet.
-    pub start: Time,
-    /// Arrival of its last test packet, after `start`.
-    pub end: Time,
-    /// Bytes that arrived after the first test packet, up to the last one and including it.
-    pub bytes: u64,
-    /// It lasted longer, but a model does not hold for longer.
-    pub is_cut: bool,
-}
-
-impl BusyPeriod {
-    /// Duration from its first test packet to its last one.
-    #[must_use]
-    pub fn duration(&self) -> Duration {
-        self.end.since(self.start)
-    }
-
-    /// Rate at which the queue was served, bit/s.
-    #[must_use]
-    pub fn rate_bps(&self) -> f64 {
-        8e9 * self.bytes as f64 / self.end.as_ns().saturating_sub(self.start.as_ns()).max(1) as f64
-    }
 }
 
 /// Packets and periods counted.

@@ -40,5 +40,5 @@ pub mod probing;
 mod summary;
 
 pub use config::{Config, ConfigError, INTERVAL_DEFAULT, THRESHOLD_DEFAULT, TOLERANCE_DEFAULT};
-pub use estimator::{BusyPeriod, Counts, Estimator, Probe, TimeError};
-pub use summary::{Interval, Summary};
+pub use estimator::{Counts, Estimator, Probe, TimeError};
+pub use summary::{BusyPeriod, Interval, Summary};

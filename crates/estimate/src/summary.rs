@@ -1,8 +1,35 @@
-//! Mean and confidence interval over all busy periods.
+//! Busy periods of a queue, and mean and confidence interval over all of them.
 
 use std::time::Duration;
 
-use crate::estimator::BusyPeriod;
+use dfcp_time::Time;
+
+/// The queue was busy, and served this much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusyPeriod {
+    /// Arrival of its first test packet.
+    pub start: Time,
+    /// Arrival of its last test packet, after `start`.
+    pub end: Time,
+    /// Bytes that arrived after the first test packet, up to the last one and including it.
+    pub bytes: u64,
+    /// It lasted longer, but a model does not hold for longer.
+    pub is_cut: bool,
+}
+
+impl BusyPeriod {
+    /// Duration from its first test packet to its last one.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        self.end.since(self.start)
+    }
+
+    /// Rate at which the queue was served, bit/s.
+    #[must_use]
+    pub fn rate_bps(&self) -> f64 {
+        8e9 * self.bytes as f64 / self.end.as_ns().saturating_sub(self.start.as_ns()).max(1) as f64
+    }
+}
 
 /// Mean, spread and sums of all busy periods so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -112,8 +139,6 @@ fn student_95(freedom: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use dfcp_time::Time;
-
     use super::*;
 
     fn period(bytes: u64, ms: u64) -> BusyPeriod {

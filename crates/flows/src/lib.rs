@@ -18,11 +18,11 @@ mod first_data;
 mod flow;
 #[cfg(feature = "quic")]
 mod quic;
+mod start;
 mod tcp;
-mod tuning;
 
 pub use clock::{Alarm, Clock};
 pub use counters::{TcpCounters, tcp_counters};
-pub use flow::{Hosts, Surroundings, Told, start, transport};
-pub use tcp::congestion;
-pub use tuning::{tcp_buffers, tcp_ecn};
+pub use flow::{Hosts, Surroundings, Told};
+pub use start::{start, transport};
+pub use tcp::{congestion, tcp_buffers, tcp_ecn};

@@ -1,10 +1,11 @@
-//! The kernel's own TCP.
+//! The kernel's own TCP, and its settings.
 
+use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::rc::Rc;
 
-use dfcp_sim::tcp::{Config, Congestion};
+use dfcp_sim::tcp::{Config, Congestion, RECEIVE_BUFFER_BYTES_MAX};
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt::SetStruct};
 use socket2::{Domain, SockRef, Socket, Type};
@@ -88,4 +89,26 @@ fn socket(congestion: &str, from: SocketAddr, device_bps: Option<u64>) -> io::Re
     socket.set_nonblocking(true)?;
     socket.bind(&from.into())?;
     Ok(TcpSocket::from_std_stream(socket.into()))
+}
+
+/// Lets TCP, in the namespace in which this thread is, ask for explicit congestion notification when it connects (RFC 3168).
+///
+/// # Errors
+/// One sentence about what the kernel cannot be told.
+pub fn tcp_ecn() -> Result<(), String> {
+    let path = "/proc/sys/net/ipv4/tcp_ecn";
+    fs::write(path, "1").map_err(|error| format!("cannot write 1 to {path}: {error}"))
+}
+
+/// Lets the buffers of TCP's sockets, in the namespace in which this thread is, start as the kernel has them and grow to what those of the
+/// simulator may grow to.
+///
+/// # Errors
+/// One sentence about what the kernel cannot be told.
+pub fn tcp_buffers() -> Result<(), String> {
+    for (name, first) in [("tcp_rmem", "4096 131072"), ("tcp_wmem", "4096 16384")] {
+        let (path, value) = (format!("/proc/sys/net/ipv4/{name}"), format!("{first} {RECEIVE_BUFFER_BYTES_MAX}"));
+        fs::write(&path, &value).map_err(|error| format!("cannot write {value} to {path}: {error}"))?;
+    }
+    Ok(())
 }

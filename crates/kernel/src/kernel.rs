@@ -6,15 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use crate::cache::Cache;
 use crate::limits::{KERNEL_BYTES_MAX, VERSION_LIMIT};
 use crate::process::{Ending, Supervised};
 
 /// Bytes that every user-mode Linux has in its program.
-const MARK: &[u8] = b"User Mode Linux v";
+pub(crate) const MARK: &[u8] = b"User Mode Linux v";
 
 /// The name of a timer, which the program has in it only if it can run in virtual time.
-const TIME_TRAVEL_MARK: &[u8] = b"time-travel-timer-infcpu";
+pub(crate) const TIME_TRAVEL_MARK: &[u8] = b"time-travel-timer-infcpu";
 
 /// Hex digits of a hash in a kernel's id.
 const ID_DIGITS: usize = 8;
@@ -115,34 +114,6 @@ impl Kernel {
         Ok(Self { path, release, hash: blake3::hash(&program) })
     }
 
-    /// The newest kernel in the user's cache, or the newest of a series as `6.12` or of a release as `6.12.117`, or the one of
-    /// this id.
-    ///
-    /// # Errors
-    /// There is none, or the cache cannot be read.
-    pub fn find(series: Option<&str>) -> Result<Self, KernelError> {
-        Self::find_in(&Cache::of_user()?, series)
-    }
-
-    /// As [`find`](Self::find), in another cache.
-    ///
-    /// # Errors
-    /// There is none, or the cache cannot be read.
-    pub fn find_in(cache: &Cache, series: Option<&str>) -> Result<Self, KernelError> {
-        let mut kernels = cache.entries()?.into_iter().filter_map(|cached| cached.kernel.ok());
-        let is_called = |kernel: &Self, name| [kernel.series(), kernel.release(), &kernel.id()].contains(&name);
-        let fits = |kernel: &Self| series.is_none_or(|name| is_called(kernel, name));
-        kernels.find(fits).ok_or_else(|| KernelError::NoneBuilt { series: series.map(str::to_owned) })
-    }
-
-    /// All kernels in the user's cache which can be used, the newest release first.
-    ///
-    /// # Errors
-    /// The cache cannot be read.
-    pub fn all() -> Result<Vec<Self>, KernelError> {
-        Ok(Cache::of_user()?.entries()?.into_iter().filter_map(|cached| cached.kernel.ok()).collect())
-    }
-
     /// Its program.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -213,20 +184,11 @@ fn release_in(output: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::symlink;
-
     use super::*;
-    use crate::testing;
+    use crate::testing::{self, fake};
 
     fn refused(path: &Path) -> String {
         Kernel::at(path).unwrap_err().to_string()
-    }
-
-    /// A program which is none, but begins as one and has these marks in it.
-    fn fake(path: &Path, marks: &[&[u8]], mode: u32) {
-        fs::write(path, [b"\x7fELF\n".as_slice(), &marks.concat()].concat()).unwrap();
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
     #[test]
@@ -267,62 +229,5 @@ mod tests {
         assert_eq!(Kernel::of_test("6.12").series(), "6.12");
         assert_eq!(Kernel::of_test("6.12-rc1").series(), "6.12");
         assert!(Kernel::of_test("6.9.3").version() < kernel.version());
-    }
-
-    #[test]
-    fn a_cache_with_anything_in_it_has_no_kernel() {
-        let directory = tempfile::tempdir().unwrap();
-        let cache = Cache::at(&directory.path().join("kernel"));
-        let none = |series| Kernel::find_in(&cache, series).unwrap_err().to_string();
-        assert_eq!(none(None), "no kernel is built; run: dfcp lab kernel build");
-        assert_eq!(none(Some("6.1")), "no 6.1 kernel is built; run: dfcp lab kernel build 6.1");
-        let entry = |name: &str| {
-            let entry = cache.path().join(name);
-            fs::create_dir_all(&entry).unwrap();
-            entry.join("linux")
-        };
-        fs::create_dir_all(entry("6.1.1-directory")).unwrap();
-        symlink("/bin/sh", entry("6.1.2-link")).unwrap();
-        symlink("/nonexistent", entry("6.1.3-broken-link")).unwrap();
-        fake(&entry("6.1.4-not-executable"), &[MARK, TIME_TRAVEL_MARK], 0o644);
-        entry("6.1.5-empty");
-        fake(&entry(".build-half-made"), &[MARK, TIME_TRAVEL_MARK], 0o755);
-        symlink(cache.path().join("6.1.1-directory"), cache.path().join("6.1.6-link")).unwrap();
-        fs::write(cache.path().join("6.1.7-file"), "").unwrap();
-        let entries = cache.entries().unwrap();
-        assert_eq!(entries.len(), 5, "{entries:?}");
-        assert!(entries.iter().all(|cached| cached.kernel.is_err() && cached.info.is_none()));
-        assert_eq!(none(None), "no kernel is built; run: dfcp lab kernel build");
-        assert!(Cache::at(&cache.path().join("6.1.7-file")).entries().is_err());
-    }
-
-    #[test]
-    fn a_kernel_is_found_beside_what_is_none() {
-        let Some(kernel) = testing::kernel() else { return };
-        let directory = tempfile::tempdir().unwrap();
-        let cache = Cache::at(directory.path());
-        fs::create_dir(directory.path().join("6.99-broken")).unwrap();
-        let entry = directory.path().join("any name");
-        fs::create_dir(&entry).unwrap();
-        let copy = |from: &Path, to: &Path| {
-            // By a process of its own, as in `testing::script`.
-            assert!(std::process::Command::new("cp").arg(from).arg(to).status().unwrap().success());
-        };
-        copy(kernel.path(), &entry.join("linux"));
-        // It can be used without it; only a build wants to know more.
-        fs::write(entry.join("build.json"), "{\"release\": \"6.").unwrap();
-        let found = Kernel::find_in(&cache, None).unwrap();
-        assert_eq!((found.id(), found.release()), (kernel.id(), kernel.release()));
-        assert_eq!(Kernel::find_in(&cache, Some(kernel.series())).unwrap(), found);
-        assert_eq!(Kernel::find_in(&cache, Some(kernel.release())).unwrap(), found);
-        assert_eq!(Kernel::find_in(&cache, Some(&kernel.id())).unwrap(), found);
-        assert!(Kernel::find_in(&cache, Some("6")).is_err());
-        // Of two of one release the later is the default, whatever its name.
-        let later = directory.path().join("zzz");
-        fs::create_dir(&later).unwrap();
-        copy(kernel.path(), &later.join("linux"));
-        assert_eq!(Kernel::find_in(&cache, None).unwrap().path(), later.join("linux"));
-        let entries = cache.entries().unwrap();
-        assert!(entries[1].kernel.is_ok() && entries[1].info.is_none() && entries[2].kernel.is_err());
     }
 }

@@ -331,7 +331,7 @@ impl Platform for KernelPlatform {
 
 #[cfg(test)]
 mod tests {
-    use dfcp_lab::plan::Source;
+    use dfcp_lab::reading::parse;
     use dfcp_lab::{Choice, expand};
 
     use super::*;
@@ -342,7 +342,7 @@ mod tests {
             "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\n[topology]\n{topology}\n[[series]]\nlabel = \"A\"\n\
              transport = {transport}\n[metrics]\nplot = [\"jain\"]\n"
         );
-        let runs = expand(&Source::parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
+        let runs = expand(&parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
         super::refused(&runs[0].scenario)
     }
 

@@ -2,17 +2,20 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a failed helper is a failed test, a skipped one says so")]
 
+use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::cache::Cache;
 use crate::kernel::Kernel;
 
 /// A kernel for a test: `$DFCP_TEST_KERNEL`, else the newest in the cache. Without one the test is skipped.
 pub(crate) fn kernel() -> Option<Kernel> {
     let kernel = match std::env::var_os("DFCP_TEST_KERNEL") {
         Some(path) => Kernel::at(Path::new(&path)),
-        None => Kernel::find(None),
+        None => Cache::of_user().and_then(|cache| cache.find(None)),
     };
     kernel.map_err(|error| println!("skipped: {error}")).ok()
 }
@@ -25,4 +28,10 @@ pub(crate) fn script(path: &Path, lines: &str) {
     let mut writer = writer.spawn().unwrap();
     write!(writer.stdin.take().unwrap(), "#!/bin/sh\n{lines}\n").unwrap();
     assert!(writer.wait().unwrap().success());
+}
+
+/// A program which is none, but begins as one and has these marks in it.
+pub(crate) fn fake(path: &Path, marks: &[&[u8]], mode: u32) {
+    fs::write(path, [b"\x7fELF\n".as_slice(), &marks.concat()].concat()).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }

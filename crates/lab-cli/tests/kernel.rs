@@ -10,12 +10,16 @@
 use std::path::Path;
 
 use assert_cmd::Command;
-use dfcp_kernel::Kernel;
+use dfcp_kernel::{Cache, Kernel, KernelError};
 use serde_json::Value;
+
+fn kernel(release: Option<&str>) -> Result<Kernel, KernelError> {
+    Cache::of_user()?.find(release)
+}
 
 /// True if there is a kernel; prints the reason if there is none.
 fn has_kernel() -> bool {
-    Kernel::find(None).inspect_err(|error| eprintln!("skipped: {error}")).is_ok()
+    kernel(None).inspect_err(|error| eprintln!("skipped: {error}")).is_ok()
 }
 
 fn lab(arguments: &[&str], directory: &Path) -> (i32, String, String) {
@@ -62,7 +66,7 @@ fn without_loss_every_transport_fills_the_link_on_the_simulator_and_on_each_kern
     if !has_kernel() {
         return;
     }
-    let kernels: Vec<_> = ["6.1", "6.12"].into_iter().filter(|release| Kernel::find(Some(release)).is_ok()).collect();
+    let kernels: Vec<_> = ["6.1", "6.12"].into_iter().filter(|release| kernel(Some(release)).is_ok()).collect();
     eprintln!("kernels: {kernels:?}");
     let names: Vec<_> = kernels.iter().flat_map(|release| ["--kernel", release]).collect();
     let series = ["cubic", "newreno", "bbr", "oracle", "quic-cubic"];

@@ -7,18 +7,16 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use self::csv::{Compared, FILE, ReadError, csv, read, table};
-use crate::claims::{Judged, Verdict, digits, name};
-use crate::expand::{Point, Run};
-use crate::plan::Tag;
-use crate::platform::Engine;
+use crate::claims::{Judged, Verdict, digits};
+use crate::engine::Engine;
+use crate::expand::Run;
+pub use crate::plan::TOLERANCE_WITH_LOSS;
+use crate::plan::{Point, Tag, name};
 use crate::record::Record;
 use crate::table::{Cell, Table};
 
 /// Greatest difference of two means if nothing is lost at random, as a share of the reference.
 pub const TOLERANCE: f64 = 0.05;
-
-/// Tolerance at points with random loss.
-pub const TOLERANCE_WITH_LOSS: f64 = 0.2;
 
 /// Share of points without random loss that must be within the tolerance.
 pub const SHARE: f64 = 0.95;

@@ -7,11 +7,10 @@ use serde::Serialize;
 
 pub use self::turns::{Change, judge};
 pub(crate) use self::words::describe;
-use crate::expand::{Level, Point};
+use crate::engine::SIM;
 use crate::metrics::{is_of_flows, label_and_unit, mean_and_sd, median};
-use crate::plan::{Because, Claim, ClaimKind, FlowName, JudgeBy, Plan, Tag};
-use crate::platform::SIM;
-use crate::table::{Cell, Table, level};
+use crate::plan::{Because, Claim, ClaimKind, FlowName, JudgeBy, Level, Plan, Point, Tag, level, name};
+use crate::table::{Cell, Table};
 
 /// Outcome of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -481,10 +480,6 @@ pub fn digits(value: f64) -> String {
             text.trim_end_matches('0').trim_end_matches('.').to_owned()
         }
     }
-}
-
-pub(crate) fn name(point: &Point) -> String {
-    point.iter().map(|(name, level)| format!("{name} {level}")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

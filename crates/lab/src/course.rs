@@ -6,8 +6,7 @@ mod settling;
 use self::histogram::Histogram;
 use self::settling::Settling;
 use crate::dynamics::fair_bps;
-use crate::estimation::EstimateMeasured;
-use crate::metrics::{FlowMeasured, LinkMeasured, Measured, MessagesMeasured};
+use crate::metrics::{EstimateMeasured, FlowMeasured, LinkMeasured, Measured, MessagesMeasured};
 use crate::scenario::{FlowSpec, LinkSpec, Scenario};
 
 /// Links are looked at, and arrivals counted, this often, ns.

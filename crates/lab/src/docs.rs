@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::claims::describe;
-use crate::expand::Level;
 use crate::metrics::METRICS;
-use crate::plan::{NUMBERED, PARAMETERS, Series, Source, Tag};
+use crate::plan::{Level, NUMBERED, PARAMETERS, Series, Source, Tag};
 use crate::report::Table;
 
 /// The keys by which plans name the documents (`source`).

@@ -3,8 +3,7 @@
 use dfcp_sim::{FlowId, Observer, Simulation};
 use dfcp_time::Time;
 
-use crate::measure::apply;
-use crate::scenario::{Built, Scenario};
+use crate::scenario::{Built, ChangeSpec, Scenario};
 
 /// Lets the time of `scenario` pass in steps of `step_ns` up to `end_ns`, or until every flow has a size and is at its end.
 /// Changes happen when they are due. `each` is called at time 0 and after every step, which a change may cut short, with
@@ -38,4 +37,15 @@ pub(crate) fn drive<O: Observer, E: From<String>>(
 fn is_over<O: Observer>(simulation: &Simulation<O>, flow: FlowId) -> bool {
     let report = simulation.flow(flow);
     report.confirmed_at.is_some() || report.failure.is_some()
+}
+
+/// Makes `change` happen now.
+fn apply<O: Observer>(
+    simulation: &mut Simulation<O>,
+    scenario: &Scenario,
+    built: &Built,
+    change: &ChangeSpec,
+) -> Result<(), String> {
+    let links = if change.is_back { &built.back_links } else { &built.links };
+    simulation.change(links[change.link], &change.link_change(scenario)?).map_err(|error| error.to_string())
 }

@@ -148,7 +148,7 @@ impl Measured {
 mod tests {
     use super::*;
     use crate::expand::{Choice, Form};
-    use crate::plan::Source;
+    use crate::reading::parse;
 
     fn flow(started_s: f64, mbps: &[f64]) -> FlowMeasured {
         FlowMeasured { started_s, bins_bps: mbps.iter().map(|mbps| mbps * 1e6).collect(), ..FlowMeasured::default() }
@@ -193,7 +193,7 @@ mod tests {
         let text = "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nseeds = 1\nduration_s = 6\nwarm_up_s = 0\n[topology]\n\
                     rate_mbps = 100\n[[flows]]\n[[flows]]\nstart_s = 2\n[[time]]\nat_s = 3.5\nrate_mbps = 50\n[[series]]\nlabel = \"A\"\n\
                     transport = \"cubic\"\n[metrics]\nplot = [\"goodput_mbps\"]\nbin_s = 1\n";
-        let source = Source::parse("t.toml", text).unwrap();
+        let source = parse("t.toml", text).unwrap();
         let run = crate::expand::expand(&source, Choice { form: Form::Full, seeds: None }).unwrap().remove(0);
         let mbps: Vec<_> = fair_bps(&run.scenario).iter().map(|bps| (bps / 1e6 * 1500.0 / 1448.0).round()).collect();
         // Alone, with the other one, in a bin which the change divides, and after it.

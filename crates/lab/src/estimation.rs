@@ -5,52 +5,9 @@ use dfcp_estimate::{BusyPeriod, Estimator, Probe, Summary};
 use dfcp_sim::messages::ModelSegment;
 use dfcp_sim::{Body, Packet};
 use dfcp_time::Time;
-use serde::{Deserialize, Serialize};
 
+use crate::metrics::{EstimateMeasured, mean_and_sd};
 use crate::scenario::{Built, FlowSpec, LinkState, Scenario};
-
-/// Estimates of a flow's bottleneck, after the warm-up.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct EstimateMeasured {
-    /// Lengths of the busy periods, s, in order of time.
-    pub busy_s: Vec<f64>,
-    /// The estimate: the mean of their rates, bit/s of IP packets.
-    pub estimate_bps: Option<f64>,
-    /// All bytes of busy periods over all their time, bit/s of IP packets.
-    pub weighted_bps: Option<f64>,
-    /// Mean capacity of the bottleneck, bit/s.
-    pub link_bps: f64,
-    /// Mean of |r − c| / c over busy periods: r is the rate of one, and c what the bottleneck could carry meanwhile.
-    pub error_mean: Option<f64>,
-    /// The largest of these.
-    pub error_worst: Option<f64>,
-    /// Load by test packets: those which arrived, bit/s of IP packets.
-    pub probes_bps: f64,
-}
-
-/// The bound of what counts as short in the documents, s.
-const SHORT_S: f64 = 1.0;
-
-impl EstimateMeasured {
-    pub(crate) fn value(&self, name: &str) -> Option<f64> {
-        let percent = |share: f64| 100.0 * share;
-        match name {
-            "busy_periods" => Some(self.busy_s.len() as f64),
-            "busy_s" => crate::metrics::median(self.busy_s.clone()),
-            "short_busy_percent" => {
-                let short = self.busy_s.iter().filter(|&&s| s < SHORT_S).count();
-                (!self.busy_s.is_empty()).then(|| percent(short as f64 / self.busy_s.len() as f64))
-            }
-            "estimate_mbps" => self.estimate_bps.map(|bps| bps / 1e6),
-            "estimate_percent" => self.estimate_bps.map(|bps| percent(bps / self.link_bps)),
-            "weighted_percent" => self.weighted_bps.map(|bps| percent(bps / self.link_bps)),
-            "busy_error_percent" => self.error_mean.map(percent),
-            "busy_error_worst_percent" => self.error_worst.map(percent),
-            "probe_load_percent" => (self.link_bps > 0.0).then(|| percent(self.probes_bps / self.link_bps)),
-            _ => None,
-        }
-    }
-}
 
 /// Estimators of those flows which have one.
 #[derive(Debug, Default)]
@@ -144,7 +101,7 @@ fn measured(scenario: &Scenario, flow: &FlowSpec, periods: &[BusyPeriod], end_ns
         estimate_bps: summary.mean_bps(),
         weighted_bps: summary.weighted_bps(),
         link_bps: capacity.mean_bps(scenario.warm_up_ns, end_ns),
-        error_mean: crate::metrics::mean_and_sd(&errors).map(|(mean, _)| mean),
+        error_mean: mean_and_sd(&errors).map(|(mean, _)| mean),
         error_worst: errors.into_iter().max_by(f64::total_cmp),
         ..EstimateMeasured::default()
     }

@@ -1,12 +1,10 @@
 //! Expands plans to runs.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Value};
 
-use crate::plan::{Axis, Plan, PlanError, Series, Shorter, Source, as_number, set};
-use crate::platform::Engine;
+use crate::engine::Engine;
+use crate::plan::{Axis, Level, Plan, PlanError, Point, Series, Shorter, Source, set};
 use crate::scenario::{Scenario, build, resolve};
 
 /// Version of the form of records; lines of another are passed over.
@@ -41,43 +39,6 @@ pub struct Choice {
     /// Runs of every point, instead of the plan's number.
     pub seeds: Option<u32>,
 }
-
-/// A value of a swept parameter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Level {
-    /// A number.
-    Number(f64),
-    /// A name, or true or false.
-    Name(String),
-}
-
-impl Level {
-    /// The level of a value in a plan.
-    #[must_use]
-    pub fn of(value: &Value) -> Self {
-        match as_number(value) {
-            Some(number) => Self::Number(number),
-            None => Self::Name(match value {
-                Value::String(name) => name.clone(),
-                Value::Boolean(flag) => flag.to_string(),
-                other => format!("a value of type {}", other.type_str()),
-            }),
-        }
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => write!(formatter, "{number}"),
-            Self::Name(name) => formatter.write_str(name),
-        }
-    }
-}
-
-/// One value for each swept parameter, in the plan's order.
-pub type Point = Vec<(String, Level)>;
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,11 +5,11 @@ mod course;
 use std::collections::BTreeMap;
 
 use crate::agreement::judged;
-use crate::claims::{Judged, Verdict, digits, judge, name};
-use crate::expand::{Form, Level, Point, Run};
+use crate::claims::{Judged, Verdict, digits, judge};
+use crate::expand::{Form, Run};
 use crate::lens::Lens;
 use crate::metrics::{label_and_unit, mean_and_sd};
-use crate::plan::{Carrier, Kind, Over, Plan, Scale, Series, Source, Tag};
+use crate::plan::{Carrier, Kind, Level, Over, Plan, Point, Scale, Series, Source, Tag, name};
 use crate::record::Record;
 use crate::report;
 use crate::table::{Cell, FEW_LOSSES, FLOWS_APART_MAX, Table, WARNED_MAX};

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::expand::{Choice, Form, Point, Run, expand};
+use crate::expand::{Choice, Form, Run, expand};
 use crate::measure::MeasureError;
-use crate::plan::{PlanError, Source};
+use crate::plan::{PlanError, Point, Source};
 use crate::platform::Platform;
 use crate::record::{Origin, Record};
 use crate::run::one;
@@ -171,12 +171,13 @@ pub fn check(record: &Record, sources: &[Source], platforms: &[&dyn Platform]) -
 mod tests {
     use super::*;
     use crate::platform::Sim;
+    use crate::reading::parse;
 
     fn source() -> Source {
         let text = "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nseeds = 2\nduration_s = 1\nwarm_up_s = 0\n[topology]\n\
                     rate_mbps = 10\n[[flows]]\n[[series]]\nlabel = \"A\"\ntransport = \"cubic\"\n[[sweep]]\nparameter = \"loss\"\nvalues = [0, 0.01]\n\
                     [metrics]\nplot = [\"goodput_mbps\"]\n";
-        Source::parse("t.toml", text).unwrap()
+        parse("t.toml", text).unwrap()
     }
 
     #[test]

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::Measured;
-
 /// Lateness at the 99th percentile above which the network was not the one that the plan says.
 pub const LATE_P99_MS: f64 = 0.5;
 
@@ -46,16 +44,9 @@ impl Lateness {
     }
 }
 
-impl Measured {
-    /// True for a run in real time which was too late.
-    pub(crate) fn is_late(&self) -> bool {
-        self.lateness.is_some_and(|lateness| lateness.is_late)
-    }
-}
-
 /// Sentences on runs in real time, if there are any: the number that were too late, and the number whose ends were busy.
-pub(crate) fn sentences<'run>(series: &str, runs: impl Iterator<Item = &'run Measured>) -> Vec<String> {
-    let all: Vec<Lateness> = runs.filter_map(|run| run.lateness).collect();
+pub(crate) fn sentences(series: &str, runs: impl Iterator<Item = Lateness>) -> Vec<String> {
+    let all: Vec<Lateness> = runs.collect();
     late(series, &all).into_iter().chain(busy(series, &all)).collect()
 }
 
@@ -97,10 +88,6 @@ mod tests {
         Lateness { p99_ms, unread_packets, ends_ran, ends_waited, ..Lateness::default() }.judged()
     }
 
-    fn run(lateness: Lateness) -> Measured {
-        Measured { lateness: Some(lateness), ..Measured::default() }
-    }
-
     #[test]
     fn runs_are_late_and_busy_above_the_bounds_alone() {
         let marks = |lateness: Lateness| (lateness.is_late, lateness.is_busy);
@@ -113,23 +100,15 @@ mod tests {
 
     #[test]
     fn sentences_count_runs_and_there_are_none_without() {
-        assert!(sentences("A", [run(lateness(0.2, 0, 0.3, 0.0)), Measured::default()].iter()).is_empty());
+        assert!(sentences("A", [lateness(0.2, 0, 0.3, 0.0)].into_iter()).is_empty());
         let runs = [(0.2, 0, 0.95, 0.0), (0.7, 0, 0.1, 0.0), (2.25, 4, 0.5, 0.3)];
-        let runs = runs.map(|(p99_ms, unread, ran, waited)| run(lateness(p99_ms, unread, ran, waited)));
-        let said = sentences("A", runs.iter());
+        let runs = runs.map(|(p99_ms, unread, ran, waited)| lateness(p99_ms, unread, ran, waited));
+        let said = sentences("A", runs.into_iter());
         assert_eq!(said.len(), 2, "{said:?}");
         for part in ["A: LATE in 2 of 3 runs", "up to 2.25 ms late, 4 packets were lost", "for up to 30 % of the time"]
         {
             assert!(said[0].contains(part), "{said:?}");
         }
         assert!(said[1].contains("A: BUSY in 1 of 3 runs"), "{said:?}");
-    }
-
-    #[test]
-    fn a_record_says_it() {
-        let json = serde_json::to_value(run(lateness(0.7, 0, 0.1, 0.0))).unwrap_or_default();
-        assert_eq!(json["lateness"]["is_late"], true);
-        assert_eq!(json["lateness"]["p99_ms"], 0.7);
-        assert!(serde_json::to_value(Measured::default()).is_ok_and(|json| json.get("lateness").is_none()));
     }
 }

@@ -1,7 +1,7 @@
 //! The laboratory: plans (TOML) become runs on the simulator, runs become records, and records become figures and
 //! judgements of claims.
 //!
-//! [`plan`] reads and checks a file; [`expand()`] makes every run of it, each with a resolved [`scenario`]; [`run_all`] makes
+//! [`reading`] reads and checks a [`plan`]; [`expand()`] makes every run of it, each with a resolved [`scenario`]; [`run_all`] makes
 //! them on all cores and appends a [`Record`] for each; [`judge`] holds the records against the plan's claims.
 
 #![forbid(unsafe_code)]
@@ -18,7 +18,8 @@ pub mod course;
 mod docs;
 mod drive;
 pub mod dynamics;
-pub mod estimation;
+mod engine;
+mod estimation;
 mod expand;
 mod figures;
 mod host;
@@ -30,6 +31,7 @@ pub mod metrics;
 mod overview;
 pub mod plan;
 mod platform;
+pub mod reading;
 mod record;
 pub mod report;
 mod run;
@@ -39,12 +41,14 @@ pub mod trace;
 
 pub use claims::{Change, Judged, Verdict, digits, judge};
 pub use docs::{experiments, legend, markdown};
-pub use expand::{Choice, Form, Level, Point, Run, SCHEMA, expand};
+pub use engine::Engine;
+pub use expand::{Choice, Form, Run, SCHEMA, expand};
 pub use figures::figures;
 pub use lateness::{ENDS_BUSY, ENDS_WAITED, LATE_P99_MS, Lateness};
 pub use measure::{HANDSHAKE_BYTES_MAX, MeasureError, measure};
 pub use overview::{Overview, Row, Summary, overviews};
-pub use platform::{Engine, Platform, SideBySide, Sim, side_by_side};
+pub use plan::{Level, Point};
+pub use platform::{Platform, SideBySide, Sim, side_by_side};
 pub use record::{Log, Origin, Record, RecordError, read, write_csv};
 pub use run::{Progress, RunError, Settings, run_all};
 pub use table::{Cell, FEW_LOSSES, Table};

@@ -9,7 +9,7 @@ use crate::course::{Course, FlowBytes, FlowReading, LinkReading, MessageCounts, 
 use crate::drive::drive;
 use crate::estimation::Estimators;
 use crate::metrics::Measured;
-use crate::scenario::{Built, ChangeSpec, Scenario, build};
+use crate::scenario::{Built, Scenario, build};
 
 /// A forward packet larger than this carries data; handshakes are smaller in every transport.
 pub const HANDSHAKE_BYTES_MAX: u32 = 200;
@@ -137,17 +137,6 @@ fn flow_reading(simulation: &Simulation<Watch>, built: &Built, place: usize) -> 
         _ => {}
     }
     reading
-}
-
-/// Makes `change` happen now.
-pub(crate) fn apply<O: Observer>(
-    simulation: &mut Simulation<O>,
-    scenario: &Scenario,
-    built: &Built,
-    change: &ChangeSpec,
-) -> Result<(), String> {
-    let links = if change.is_back { &built.back_links } else { &built.links };
-    simulation.change(links[change.link], &change.link_change(scenario)?).map_err(|error| error.to_string())
 }
 
 /// Watches packets: the first data of each flow, and what its receiver gets.

@@ -1,11 +1,12 @@
 //! Measurements of a run, and the metrics with names among them.
 
+mod estimate;
 mod names;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::estimate::EstimateMeasured;
 pub use self::names::METRICS;
-use crate::estimation::EstimateMeasured;
 use crate::lateness::Lateness;
 
 /// Everything measured in a run. The same scenario and seed give the same, to the last bit.
@@ -352,6 +353,11 @@ impl Measured {
         mean_and_sd(&all?).map(|(mean, _)| mean)
     }
 
+    /// True for a run in real time which was too late.
+    pub(crate) fn is_late(&self) -> bool {
+        self.lateness.is_some_and(|lateness| lateness.is_late)
+    }
+
     fn of_flow(&self, flow: &FlowMeasured, name: &str, warm_up_s: f64) -> Option<f64> {
         match name {
             "goodput_mbps" => Some(flow.goodput_bps / 1e6),
@@ -498,5 +504,15 @@ mod tests {
         assert_eq!(measured.samples("busy_s").map(|all| all.len()), Some(6));
         assert_eq!(measured.samples("busy_periods"), None);
         assert_eq!(measured.value("nonsense", None, 0.0), None);
+    }
+
+    #[test]
+    fn a_record_says_that_a_run_was_late() {
+        let lateness = Lateness { p99_ms: 0.7, ..Lateness::default() }.judged();
+        let late = Measured { lateness: Some(lateness), ..Measured::default() };
+        let json = serde_json::to_value(late).unwrap_or_default();
+        assert_eq!(json["lateness"]["is_late"], true);
+        assert_eq!(json["lateness"]["p99_ms"], 0.7);
+        assert!(serde_json::to_value(Measured::default()).is_ok_and(|json| json.get("lateness").is_none()));
     }
 }

@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use crate::expand::Level;
 use crate::metrics::label_and_unit;
-use crate::plan::Plan;
+use crate::plan::{Level, Plan};
 use crate::table::{Cell, Table};
 
 /// One metric of a plan, over its whole sweep.
@@ -118,12 +117,13 @@ mod tests {
     use super::*;
     use crate::metrics::{FlowMeasured, Measured};
     use crate::plan::Source;
+    use crate::reading::parse;
 
     fn plan() -> Source {
         let text = "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\n\
              transport = \"modern\"\n[[series]]\nlabel = \"B\"\ntransport = \"cubic\"\n[[sweep]]\nparameter = \"loss\"\n\
              values = [0, 0.1]\n[metrics]\nplot = [\"goodput_mbps\", \"jain\", \"waste_percent\"]\n";
-        Source::parse("t.toml", text).unwrap()
+        parse("t.toml", text).unwrap()
     }
 
     fn cell(series: &str, loss: f64, runs: &[([f64; 2], Option<u64>)]) -> Cell {

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::expand::{Form, Point, Run, SCHEMA};
+use crate::expand::{Form, Run, SCHEMA};
 use crate::host;
 use crate::metrics::{METRICS, Measured, is_of_flows};
+use crate::plan::Point;
 
 /// Record of a run that has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

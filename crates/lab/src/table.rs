@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::claims::name;
-use crate::expand::{Level, Point, Run};
+use crate::expand::Run;
 use crate::lateness;
 use crate::lens::Lens;
 use crate::metrics::{Measured, is_of_flows, mean_and_sd};
+use crate::plan::{Point, name};
 use crate::record::Record;
 
 /// A result which hangs on fewer random losses in a run is marked: the relative error of a count of independent losses is
@@ -87,7 +87,7 @@ impl Table {
     #[must_use]
     pub fn late(&self) -> Vec<String> {
         let series: BTreeSet<&str> = self.cells.iter().map(|cell| cell.series.as_str()).collect();
-        let runs = |series| self.of_series(series).flat_map(|cell| &cell.measured);
+        let runs = |series| self.of_series(series).flat_map(|cell| &cell.measured).filter_map(|run| run.lateness);
         series.into_iter().flat_map(|series| lateness::sentences(series, runs(series))).collect()
     }
 
@@ -202,15 +202,11 @@ impl Table {
     }
 }
 
-/// The level of the parameter `name` at a point.
-pub(crate) fn level<'point>(point: &'point Point, name: &str) -> Option<&'point Level> {
-    point.iter().find(|(parameter, _)| parameter == name).map(|(_, level)| level)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::metrics::FlowMeasured;
+    use crate::plan::Level;
 
     #[test]
     fn seeds_which_change_nothing_are_named_and_what_a_run_costs_is_no_change() {

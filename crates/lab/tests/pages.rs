@@ -12,7 +12,7 @@ fn root() -> std::path::PathBuf {
 
 #[test]
 fn pages_say_what_the_plans_and_the_compared_points_say() {
-    for (path, page) in pages::of_plans(&root(), &dfcp_lab::plan::builtin().unwrap()).unwrap() {
+    for (path, page) in pages::of_plans(&root(), &dfcp_lab::reading::builtin().unwrap()).unwrap() {
         let written = fs::read_to_string(root().join(path)).unwrap();
         assert!(written == page, "{path} is old; write it anew: cargo run --release -p dfcp-lab --example pages");
         assert!(page.len() <= 8000, "{path} is longer than a screen: {} bytes", page.len());
@@ -22,7 +22,7 @@ fn pages_say_what_the_plans_and_the_compared_points_say() {
 /// Keys of documents, numbers of traps and letters of plans have a row in the legend.
 #[test]
 fn the_legend_explains_the_abbreviations() {
-    let sources = dfcp_lab::plan::builtin().unwrap();
+    let sources = dfcp_lab::reading::builtin().unwrap();
     let page = dfcp_lab::experiments(&sources);
     let words = |text: &str| text.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect::<Vec<_>>();
     let documents = sources
@@ -44,7 +44,7 @@ fn the_legend_explains_the_abbreviations() {
 fn the_example_of_the_guide_is_a_plan() {
     let guide = include_str!("../../../docs/plans.md");
     let text = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let source = dfcp_lab::plan::Source::parse("docs/plans.md", text).unwrap();
+    let source = dfcp_lab::reading::parse("docs/plans.md", text).unwrap();
     assert_eq!(source.plan.id, "my-link");
 }
 
@@ -58,7 +58,7 @@ fn the_guide_shows_both_forms_of_a_transport() {
     for form in forms {
         let text = plan.replace("transport = \"modern\"", form);
         assert!(text.contains(form), "{form}");
-        dfcp_lab::plan::Source::parse("docs/plans.md", &text).unwrap();
+        dfcp_lab::reading::parse("docs/plans.md", &text).unwrap();
     }
 }
 

@@ -1,16 +1,13 @@
-//! Configuration of a link: its rate, delay, queue and impairments.
+//! Configuration of a link: its rate, delay, queue and impairments; and a change of it while packets cross.
 
-use std::num::NonZeroU64;
 use std::time::Duration;
 
 use dfcp_time::Time;
 
+use crate::error::{ConfigError, checked_probability, checked_rate};
 use crate::loss::Loss;
 use crate::policer::Policer;
-use crate::queue::Discipline;
-
-/// Packets that may wait unless told otherwise: 15 MB of full-sized ones, 120 ms at 1 Gbit/s.
-pub const QUEUE_PACKETS_DEFAULT: usize = 10_000;
+use crate::queue::{Discipline, QueueLimit};
 
 /// Default limit of everything that a link holds, bytes: 1 GiB, 8 s at 1 Gbit/s.
 pub const HELD_BYTES_MAX_DEFAULT: u64 = 1 << 30;
@@ -20,47 +17,6 @@ pub const FULL_PACKET_BYTES: u32 = 1_500;
 
 /// Default extra delay of a reordered packet: 17 full-sized packets at 100 Mbit/s.
 pub const REORDER_DELAY_DEFAULT: Duration = Duration::from_millis(2);
-
-/// Limit of packets waiting for the transmitter. The packet being sent does not count, so a limit of zero packets is a link
-/// without a queue: a packet that finds the transmitter busy is dropped. A link without a rate never queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueLimit {
-    /// Most packets waiting.
-    pub packets: Option<usize>,
-    /// Most bytes waiting.
-    pub bytes: Option<u64>,
-}
-
-impl QueueLimit {
-    /// A limit of `packets` waiting packets of any size.
-    #[must_use]
-    pub const fn packets(packets: usize) -> Self {
-        Self { packets: Some(packets), bytes: None }
-    }
-
-    /// A limit of `bytes` waiting bytes in any number of packets.
-    #[must_use]
-    pub const fn bytes(bytes: u64) -> Self {
-        Self { packets: None, bytes: Some(bytes) }
-    }
-
-    /// True if `packets` of altogether `bytes` may wait.
-    pub(crate) fn allows(self, packets: usize, bytes: u64) -> bool {
-        self.packets.is_none_or(|limit| packets <= limit) && self.bytes.is_none_or(|limit| bytes <= limit)
-    }
-
-    /// True if one more packet of `size_bytes` may join `packets` of altogether `bytes`.
-    pub(crate) fn admits(self, packets: usize, bytes: u64, size_bytes: u32) -> bool {
-        self.allows(packets.saturating_add(1), bytes.saturating_add(u64::from(size_bytes)))
-    }
-}
-
-impl Default for QueueLimit {
-    /// [`QUEUE_PACKETS_DEFAULT`].
-    fn default() -> Self {
-        Self::packets(QUEUE_PACKETS_DEFAULT)
-    }
-}
 
 /// One direction of one hop. The default is a perfect link: infinitely fast, no delay, nothing lost.
 #[derive(Clone, Debug, PartialEq)]
@@ -258,94 +214,17 @@ impl LinkConfig {
     }
 }
 
-/// A link that cannot exist.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// A probability outside 0 to 1, or not a number.
-    #[error("{name} is {value}, but a probability lies between 0 and 1")]
-    Probability {
-        /// Name of the probability.
-        name: &'static str,
-        /// Value given.
-        value: f64,
-    },
-    /// A rate of zero.
-    #[error("a link's rate must be above 0 bit/s; a link that carries nothing is a blackout")]
-    ZeroRate,
-    /// A policer without a rate on a link without one.
-    #[error("a policer needs a rate; give it one, or the link")]
-    NoPolicerRate,
-    /// A loss trace without entries.
-    #[error("a loss trace needs at least one entry")]
-    EmptyTrace,
-    /// Bursts with a mean loss of 1.
-    #[error("a mean loss of 1 is one endless burst; use independent losses with probability 1")]
-    EndlessBurst,
-    /// No process has this mean loss and burst length.
-    #[error(
-        "a mean loss of {mean_loss} needs bursts of at least {shortest} packets on average, not {mean_burst_packets}"
-    )]
-    BurstTooShort {
-        /// The mean loss asked for.
-        mean_loss: f64,
-        /// The mean burst length asked for.
-        mean_burst_packets: f64,
-        /// The least which is possible.
-        shortest: f64,
-    },
-    /// Blackouts which end before they start, overlap, or are out of order.
-    #[error("the blackout from {start} to {end} is empty or starts before the one in front of it ends")]
-    Blackouts {
-        /// Start of the one at fault.
-        start: Time,
-        /// End of the one at fault.
-        end: Time,
-    },
-    /// A parameter of a queue discipline outside its range.
-    #[error("{name} is {value}, but must be {min} to {max}")]
-    OutOfRange {
-        /// Name of the parameter.
-        name: &'static str,
-        /// Value given.
-        value: u64,
-        /// The least that is possible.
-        min: u64,
-        /// The most that is possible.
-        max: u64,
-    },
-    /// RED's flags about marks on a RED that does not mark.
-    #[error("RED drops what it cannot mark, or marks no more above its upper threshold, only where it marks; set ecn")]
-    RedWithoutEcn,
-    /// A time of zero where something would happen without end.
-    #[error("{name} must be above zero")]
-    ZeroDuration {
-        /// Name of the parameter.
-        name: &'static str,
-    },
-    /// RED's thresholds are equal or the wrong way round.
-    #[error("RED's lower threshold of {min} must be below its upper one of {max}")]
-    RedThresholds {
-        /// The lower one.
-        min: u64,
-        /// The upper one.
-        max: u64,
-    },
-    /// A moving average that never moves.
-    #[error("RED's weight must be above zero, or its average never follows the queue")]
-    ZeroRedWeight,
-}
-
-pub(crate) fn checked_probability(name: &'static str, value: f64) -> Result<(), ConfigError> {
-    // Written so that NaN is refused.
-    if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(ConfigError::Probability { name, value }) }
-}
-
-pub(crate) fn checked_rate(rate_bps: Option<u64>) -> Result<Option<NonZeroU64>, ConfigError> {
-    match rate_bps {
-        None => Ok(None),
-        Some(rate_bps) => NonZeroU64::new(rate_bps).map(Some).ok_or(ConfigError::ZeroRate),
-    }
+/// A change of a link; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkChange {
+    /// bit/s.
+    pub rate_bps: Option<u64>,
+    /// One way, for packets which leave the transmitter from now on. They do not overtake those already travelling.
+    pub delay: Option<Duration>,
+    /// Loss model of packets that leave the transmitter from now on.
+    pub loss: Option<Loss>,
+    /// An outage begins (`true`) or ends: what leaves the transmitter meanwhile is gone.
+    pub outage: Option<bool>,
 }
 
 #[cfg(test)]

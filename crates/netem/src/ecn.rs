@@ -1,8 +1,5 @@
 //! Explicit congestion notification, RFC 3168: the two bits by which a queue tells of congestion without a loss.
 
-use crate::packet::Packet;
-use crate::stats::Count;
-
 /// The ECN codepoint of an IP packet (RFC 3168, section 5). The discriminants are the bits of the IP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
@@ -43,35 +40,9 @@ impl Ecn {
     }
 }
 
-/// Marks of one queue.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Marker {
-    marked: Count,
-}
-
-impl Marker {
-    /// Tells `packet` of congestion by a mark. False where its ends would not see one. A packet which another queue has
-    /// marked counts like any other: this queue has told it too (`INET_ECN_set_ce` of Linux).
-    pub(crate) fn mark<P: Packet>(&mut self, packet: &mut P) -> bool {
-        match packet.ecn() {
-            Ecn::NotEct => return false,
-            Ecn::Ect0 | Ecn::Ect1 => packet.mark_ce(),
-            Ecn::Ce => {}
-        }
-        self.marked.add(packet.size_bytes());
-        true
-    }
-
-    /// Packets and bytes marked up to now.
-    pub(crate) fn marked(&self) -> Count {
-        self.marked
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Datagram;
 
     #[test]
     fn codepoints_are_those_of_the_ip_header() {
@@ -80,19 +51,5 @@ mod tests {
             assert_eq!((ecn.bits(), Ecn::from_bits(bits), Ecn::from_bits(0xB8 | bits)), (bits, ecn, ecn));
             assert_eq!(ecn.is_capable(), bits > 0);
         }
-    }
-
-    #[test]
-    fn only_packets_whose_ends_see_it_are_marked() {
-        let mut marker = Marker::default();
-        let mut packet = |ecn| {
-            let mut datagram = Datagram { bytes: vec![0; 100], ecn, ..Datagram::<()>::default() };
-            (marker.mark(&mut datagram), datagram.ecn)
-        };
-        assert_eq!(packet(Ecn::NotEct), (false, Ecn::NotEct));
-        for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
-            assert_eq!(packet(ecn), (true, Ecn::Ce));
-        }
-        assert_eq!(marker.marked(), Count { packets: 3, bytes: 300 });
     }
 }

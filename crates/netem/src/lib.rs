@@ -46,10 +46,10 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-mod change;
 mod config;
 mod delivery_trace;
 mod ecn;
+mod error;
 mod flight;
 mod link;
 mod loss;
@@ -61,23 +61,20 @@ mod schedule;
 mod stats;
 mod transmitter;
 
-pub use change::LinkChange;
-pub use config::{
-    ConfigError, FULL_PACKET_BYTES, HELD_BYTES_MAX_DEFAULT, LinkConfig, QUEUE_PACKETS_DEFAULT, QueueLimit,
-    REORDER_DELAY_DEFAULT,
-};
+pub use config::{FULL_PACKET_BYTES, HELD_BYTES_MAX_DEFAULT, LinkChange, LinkConfig, REORDER_DELAY_DEFAULT};
 pub use delivery_trace::{
     DeliveryTrace, DeliveryTraceError, OPPORTUNITY_BYTES, TRACE_BIN_DEFAULT, TRACE_LINES_MAX, TRACE_MS_MAX,
     TRACE_TEXT_BYTES_MAX, binned_rate_bps,
 };
 pub use ecn::Ecn;
+pub use error::ConfigError;
 pub use link::Link;
 pub use loss::Loss;
 pub use packet::{Datagram, Packet, flip_bit};
 pub use policer::Policer;
 pub use queue::{
-    Discipline, DropCause, Drr, FLOWS_MAX, FqCodel, QUANTUM_BYTES_DEFAULT, QUANTUM_BYTES_MIN, Queue, Red, RedUnit, Sfq,
-    Wfq,
+    Discipline, DropCause, Drr, FLOWS_MAX, FqCodel, QUANTUM_BYTES_DEFAULT, QUANTUM_BYTES_MIN, QUEUE_PACKETS_DEFAULT,
+    Queue, QueueLimit, Red, RedUnit, Sfq, Wfq,
 };
 pub use schedule::{PathEvent, Schedule, Way};
 pub use stats::{Count, LinkStats};

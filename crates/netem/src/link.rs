@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use dfcp_time::{Time, duration_ns};
 
-use crate::change::LinkChange;
-use crate::config::{ConfigError, LinkConfig, checked_rate};
+use crate::config::{LinkChange, LinkConfig};
+use crate::error::{ConfigError, checked_rate};
 use crate::flight::Flight;
 use crate::loss::{Loss, LossProcess};
 use crate::packet::Packet;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::{ConfigError, checked_probability};
+use crate::error::{ConfigError, checked_probability};
 use crate::random::{Random, Stream};
 
 /// A loss model; asked once for every packet that leaves the bottleneck.

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use dfcp_time::Time;
 
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 
 const NS_PER_S: u128 = 1_000_000_000;
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::change::LinkChange;
+use crate::config::LinkChange;
 use crate::delivery_trace::{DeliveryTrace, TRACE_BIN_DEFAULT};
 
 /// The two ways of a path.

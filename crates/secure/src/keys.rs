@@ -8,7 +8,7 @@ use ring::digest;
 use thiserror::Error;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::{handshake::public_of, schedule};
+use crate::{curve::public_of, schedule};
 
 /// A pre-shared key's file must have at least as many bytes.
 pub const PRE_SHARED_BYTES_MIN: usize = 32;

@@ -18,10 +18,12 @@ struct Readme;
 
 mod address;
 mod cookie;
+mod curve;
 mod handshake;
 mod keys;
 mod packet;
 mod replay;
+mod role;
 mod schedule;
 mod stateless_reset;
 #[cfg(test)]
@@ -31,7 +33,7 @@ pub use address::{AddressPrefix, address_bytes};
 pub use cookie::{COOKIE_BYTES, Cookie, CookieJar};
 pub use handshake::{
     Answered, Established, HalfOpen, HandshakeError, Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, Pattern, Responder,
-    ResponderKeys, Role,
+    ResponderKeys,
 };
 pub use keys::{Fingerprint, KeyError, PRE_SHARED_BYTES_MIN, PreSharedKey, PublicKey, StaticKey};
 pub use packet::{
@@ -39,6 +41,7 @@ pub use packet::{
     SealKeys, TAG_BYTES, epoch_of,
 };
 pub use replay::{REPLAY_WINDOW_DATAGRAMS, ReplayWindow};
+pub use role::Role;
 pub use stateless_reset::{
     EndpointResetKey, RESET_QUESTION_BYTES, RESET_TICKET_BYTES, RESET_TOKEN_BYTES, ResetKey, ResetTicket,
 };

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::packet::{Direction, Secret};
+use crate::packet::Secret;
+use crate::role::Direction;
 use crate::{
     Answered, COOKIE_BYTES, Cipher, CookieJar, Established, Initiator, InitiatorKeys, OpenKeys, Pattern, PreSharedKey,
     PublicKey, ResetKey, Responder, ResponderKeys, SealKeys, StaticKey, TAG_BYTES,

@@ -8,13 +8,13 @@ use std::net::SocketAddr;
 
 use dfcp_netem::Ecn;
 use dfcp_proto::{
-    Accept, Config, ConnectError, Connection, ConnectionError, Endpoint, Event, Handle, Origin, Profile, Rate, Read,
-    Routed, State, Stats, StreamError, StreamEvent, StreamId,
+    Accept, Config, ConfigError, ConnectError, Connection, ConnectionError, Endpoint, Event, Handle, Origin, Profile,
+    Rate, Read, Routed, State, Stats, StreamError, StreamEvent, StreamId,
 };
 use dfcp_time::Time;
 
 use crate::behaviour::{Behaviour, Clock, Demand, Meter};
-use crate::flow::FlowError;
+use crate::endpoint::{RECEIVER, SENDER, numbered, seed32};
 use crate::lie::Lie;
 use crate::messages::{MessageApplication, Messages, MessagesError, Received, Sent};
 
@@ -51,6 +51,19 @@ impl DfcpConfig {
         let (sender, receiver) = (sender.with_messages(true), receiver.with_messages(true));
         Self { sender, receiver, messages: Some(messages), ..self }
     }
+
+    /// Checks the messages, if there are some, of a flow of `bytes`.
+    pub(crate) fn validate_messages(&self, bytes: Option<u64>) -> Result<(), MessagesError> {
+        let Some(messages) = &self.messages else { return Ok(()) };
+        messages.validate_dfcp()?;
+        if bytes.is_some() {
+            return Err(MessagesError::Sized);
+        }
+        if self.sender.profile == Profile::Classic {
+            return Err(MessagesError::Classic);
+        }
+        Ok(())
+    }
 }
 
 /// Task of an end's application.
@@ -84,34 +97,13 @@ pub struct DfcpEnd {
     failure: Option<ConnectError>,
 }
 
-const SENDER: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
-const RECEIVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);
 /// No datagram is longer.
 const DATAGRAM_BYTES_MAX: usize = 1_500;
 
-/// The address number `number` of an end: a NAT which has forgotten one gives another port.
-pub(crate) fn numbered(first: SocketAddr, number: u16) -> SocketAddr {
-    SocketAddr::new(first.ip(), first.port().wrapping_add(number))
-}
-
-pub(crate) fn seed32(seed: u64, salt: u8) -> [u8; 32] {
-    let mut out = [salt; 32];
-    out[..8].copy_from_slice(&seed.to_le_bytes());
-    out
-}
-
 impl DfcpEnd {
-    pub(crate) fn pair(config: DfcpConfig, bytes: Option<u64>, seed: u64) -> Result<[Self; 2], FlowError> {
+    /// The ends of a flow of `bytes` whose [messages are valid](DfcpConfig::validate_messages).
+    pub(crate) fn pair(config: DfcpConfig, bytes: Option<u64>, seed: u64) -> Result<[Self; 2], ConfigError> {
         let DfcpConfig { sender, receiver, behaviour, messages } = config;
-        if let Some(messages) = messages {
-            messages.validate_dfcp()?;
-            if bytes.is_some() {
-                return Err(MessagesError::Sized.into());
-            }
-            if sender.profile == Profile::Classic {
-                return Err(MessagesError::Classic.into());
-            }
-        }
         sender.validate()?;
         receiver.validate()?;
         let accept = match receiver.profile {

@@ -3,16 +3,16 @@
 use dfcp_netem::Ecn;
 use dfcp_time::Time;
 
+use crate::config::{FlowError, Transport};
 use crate::dfcp::DfcpEnd;
-use crate::flow::{FlowError, Transport};
-use crate::messages::{ModelEnd, Received, Sent};
+use crate::messages::{self, ModelEnd, Received, Sent};
 use crate::packet::{Body, Datagram};
 use crate::quic::QuicEnd;
 use crate::tcp;
 use crate::web::{self, WebReceiver, WebSender};
 
-/// Bytes written or read at once.
-pub(crate) const SCRATCH_BYTES: usize = 1 << 16;
+/// Bytes written or read at once: room for the longest message.
+const SCRATCH_BYTES: usize = messages::DFCP_BYTES_MAX as usize;
 
 /// Room which all ends use in turn, so that it stays in the cache.
 #[derive(Debug)]
@@ -65,6 +65,7 @@ impl End {
                 Ok([Self::TcpSender(Box::new(sender)), Self::TcpReceiver(Box::new(tcp::Receiver::new(config)?))])
             }
             Transport::Dfcp(config) => {
+                config.validate_messages(bytes)?;
                 let [sender, receiver] = DfcpEnd::pair(*config, bytes, seed)?;
                 Ok([Self::Dfcp(Box::new(sender)), Self::Dfcp(Box::new(receiver))])
             }
@@ -74,6 +75,7 @@ impl End {
             }
             Transport::Model(config) => Ok(ModelEnd::pair(config, bytes)?.map(|end| Self::Model(Box::new(end)))),
             Transport::Web(config) => {
+                config.tcp.validate()?;
                 let (sender, receiver) = web::pair(config, bytes, seed)?;
                 Ok([Self::WebSender(Box::new(sender)), Self::WebReceiver(Box::new(receiver))])
             }

@@ -11,8 +11,10 @@
 struct Readme;
 
 mod behaviour;
+mod config;
 mod dfcp;
 mod end;
+mod endpoint;
 mod event_queue;
 mod flow;
 mod lie;
@@ -28,17 +30,18 @@ mod verifier;
 mod web;
 
 pub use behaviour::{Behaviour, Demand};
+pub use config::{FlowConfig, FlowError, Transport};
 pub use dfcp::{DfcpConfig, DfcpEnd};
 pub use end::End;
-pub use flow::{FlowConfig, FlowError, FlowReport, Transport};
+pub use flow::FlowReport;
 pub use lie::Lie;
 pub use observer::{Fingerprint, Nobody, Observer};
-pub use packet::{Body, Datagram, Packet};
+pub use packet::{Body, Datagram, FlowId, LinkId, Packet};
 pub use pcapng::{Captured, Pcapng};
 #[cfg(feature = "quic")]
 pub use quic::{QUIC_NAME, quic_configs};
 pub use quic::{QuicConfig, QuicCongestion, QuicEnd, QuicError};
-pub use simulation::{FlowId, LinkId, Simulation};
+pub use simulation::Simulation;
 pub use topology::{Edge, Graph, Network, Node, Pair, Row};
 pub use verifier::Verifier;
 pub use web::{WebConfig, WebConnection, WebError, WebReceiver, WebSender, WebStats};

@@ -2,8 +2,7 @@
 
 use dfcp_time::Time;
 
-use crate::packet::Packet;
-use crate::simulation::LinkId;
+use crate::packet::{LinkId, Packet};
 
 /// Is told of every packet's way, in order of time.
 pub trait Observer {

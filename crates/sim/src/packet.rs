@@ -1,4 +1,4 @@
-//! Packets on links.
+//! Packets on links, and the names of links and flows.
 
 use std::ops::{Deref, DerefMut};
 
@@ -6,6 +6,30 @@ use dfcp_netem::{Ecn, Packet as OnLink, flip_bit};
 
 use crate::messages::ModelSegment;
 use crate::tcp::Segment;
+
+/// A link of a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkId(pub(crate) u32);
+
+/// A flow of a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FlowId(pub(crate) u32);
+
+impl LinkId {
+    /// Its place in the order in which links were added.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl FlowId {
+    /// Its place in the order in which flows were added.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// A packet of a flow, on its way to one of its ends.
 #[derive(Clone, Debug)]

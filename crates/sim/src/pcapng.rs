@@ -9,8 +9,7 @@ use dfcp_time::Time;
 use self::ip::{Carrier, write_ip};
 use crate::end::End;
 use crate::observer::Observer;
-use crate::packet::Packet;
-use crate::simulation::{FlowId, LinkId};
+use crate::packet::{FlowId, LinkId, Packet};
 
 /// IP packets without a link layer.
 const LINKTYPE_RAW: u16 = 101;

@@ -3,35 +3,12 @@
 use dfcp_netem::{ConfigError, Link, LinkChange, LinkConfig, LinkStats};
 use dfcp_time::Time;
 
+use crate::config::{FlowConfig, FlowError};
 use crate::end::{End, Outgoing, Scratch};
 use crate::event_queue::{EventQueue, Slot};
-use crate::flow::{Flow, FlowConfig, FlowError, FlowReport};
+use crate::flow::{Flow, FlowReport};
 use crate::observer::{Nobody, Observer};
-use crate::packet::Packet;
-
-/// A link of a simulation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LinkId(pub(crate) u32);
-
-/// A flow of a simulation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FlowId(pub(crate) u32);
-
-impl LinkId {
-    /// Its place in the order in which links were added.
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl FlowId {
-    /// Its place in the order in which flows were added.
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+use crate::packet::{FlowId, LinkId, Packet};
 
 /// Link or end that owns a slot of the event queue.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use dfcp_netem::{ConfigError, LinkConfig};
 
 use crate::observer::Observer;
-use crate::simulation::{LinkId, Simulation};
+use crate::packet::LinkId;
+use crate::simulation::Simulation;
 
 /// A host or router of a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

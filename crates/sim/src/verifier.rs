@@ -7,8 +7,8 @@ use dfcp_netem::{Discipline, Ecn, LinkConfig};
 use dfcp_time::Time;
 
 use crate::observer::Observer;
-use crate::packet::Packet;
-use crate::simulation::{LinkId, Simulation};
+use crate::packet::{LinkId, Packet};
+use crate::simulation::Simulation;
 
 /// A packet which went into a link.
 #[derive(Clone, Copy, Debug)]

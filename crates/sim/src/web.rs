@@ -83,17 +83,16 @@ pub struct WebReceiver {
     closed_bytes: u64,
 }
 
-/// The two ends of a user's connections.
+/// The two ends of a user's connections, whose TCP settings are valid.
 pub(crate) fn pair(
     mut config: WebConfig,
     flow_bytes: Option<u64>,
     seed: u64,
-) -> Result<(WebSender, WebReceiver), crate::FlowError> {
+) -> Result<(WebSender, WebReceiver), WebError> {
     if flow_bytes.is_some() {
-        return Err(WebError::Sized.into());
+        return Err(WebError::Sized);
     }
     let tcp = config.tcp;
-    tcp.validate()?;
     config.connections.sort_by_key(|connection| connection.start);
     let sender = WebSender { config, seed, opened: 0, open: BTreeMap::new(), finished: WebStats::default() };
     Ok((sender, WebReceiver { tcp, open: BTreeMap::new(), closed: BTreeMap::new(), closed_bytes: 0 }))

@@ -130,7 +130,7 @@ impl Hosts for Network {
 
 #[cfg(test)]
 mod tests {
-    use dfcp_lab::plan::Source;
+    use dfcp_lab::reading::parse;
     use dfcp_lab::{Choice, expand};
 
     use super::*;
@@ -140,7 +140,7 @@ mod tests {
             "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\n[topology]\n{topology}\n[[series]]\nlabel = \"A\"\n\
              transport = \"cubic\"\n[metrics]\nplot = [\"jain\"]\n"
         );
-        let runs = expand(&Source::parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
+        let runs = expand(&parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
         let scenario = &runs[0].scenario;
         Ways::of(&Layout::of(scenario).unwrap(), scenario).unwrap()
     }

@@ -102,7 +102,7 @@ fn refusal_of_tcp(flow: &FlowSpec, host: &Host) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use dfcp_lab::plan::Source;
+    use dfcp_lab::reading::parse;
     use dfcp_lab::{Choice, expand};
 
     use super::*;
@@ -112,7 +112,7 @@ mod tests {
             "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\n[topology]\n{topology}\n[[series]]\nlabel = \"A\"\n\
              transport = {transport}\n[metrics]\nplot = [\"jain\"]\n"
         );
-        let runs = expand(&Source::parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
+        let runs = expand(&parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
         let host = Host {
             release: "6.1".to_owned(),
             congestion: vec!["cubic".to_owned(), "reno".to_owned()],

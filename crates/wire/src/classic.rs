@@ -4,9 +4,11 @@
 
 use crate::draft::{Checksum, Draft};
 use crate::header::{Header, RawHeader};
-use crate::options::Options;
+use crate::options::{BLOCK_LENGTH_OPTION_BYTES, Options};
 use crate::sizes::{DatagramBuffer, HEADER_BYTES};
-use crate::{CLASSIC_BLOCK_BYTES, DecodeError, Flags, Ports, Profile};
+use crate::{DecodeError, Flags, Ports, Profile};
+
+pub use crate::options::BlockLength;
 
 /// S1 to S3: a state of the taus88 generator. Whether it is a valid one is for the code to check.
 pub type StateWords = [u32; 3];
@@ -60,31 +62,6 @@ pub enum Segment {
     },
 }
 
-/// True length of a classic block in bytes, 1 to 63 536.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct BlockLength(u32);
-
-impl BlockLength {
-    /// `None` if no block has this length.
-    #[must_use]
-    pub const fn new(bytes: u32) -> Option<Self> {
-        if bytes >= 1 && bytes <= CLASSIC_BLOCK_BYTES { Some(Self(bytes)) } else { None }
-    }
-
-    /// The length in bytes.
-    #[must_use]
-    pub const fn bytes(self) -> u32 {
-        self.0
-    }
-
-    /// The option, padding included.
-    const fn to_option(self) -> [u8; BLOCK_LENGTH_OPTION_BYTES] {
-        let [a, b, c, d] = self.0.to_be_bytes();
-        [5, 4, a, b, c, d, 0, 0]
-    }
-}
-
-const BLOCK_LENGTH_OPTION_BYTES: usize = 8;
 const SYN_ACK: Flags = Flags::SYN.union(Flags::ACK);
 const FIN_ACK: Flags = Flags::FIN.union(Flags::ACK);
 const NO_STATE: StateWords = [0; 3];

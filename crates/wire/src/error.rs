@@ -1,5 +1,6 @@
 //! Errors in bytes from the network, and in values to be sent.
 
+use crate::sizes::REPORT_BYTES;
 use crate::{DATAGRAM_BYTES_MAX, Flags, HEADER_BYTES, Profile};
 use thiserror::Error;
 
@@ -217,7 +218,7 @@ pub enum DecodeError {
     #[error("the handshake payload chooses the connection id 0")]
     ConnectionIdZero,
     /// A feedback payload is shorter than the report's fixed part.
-    #[error("the feedback report has {bytes} bytes, fewer than {}", crate::feedback::REPORT_BYTES)]
+    #[error("the feedback report has {bytes} bytes, fewer than {REPORT_BYTES}")]
     ReportTooShort {
         /// Bytes of the payload.
         bytes: usize,

@@ -2,30 +2,7 @@
 
 use crate::options::Options;
 use crate::sizes::{MESSAGE_GROUP_BYTES, MESSAGE_WORDS_BYTES};
-use crate::{DATAGRAM_BYTES_MAX, DecodeError, Flags, HEADER_BYTES, STREAM_ID_BYTES, StreamId};
-
-/// Profile of a segment.
-///
-/// ```
-/// # use dfcp_wire as dfcp;
-/// use dfcp::Profile;
-///
-/// /// True if a connection can have more than one stream.
-/// fn has_streams(profile: Profile) -> bool {
-///     match profile {
-///         Profile::Modern => true,
-///         Profile::Classic => false,
-///     }
-/// }
-/// assert!(!has_streams(Profile::Classic));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Profile {
-    /// The documents' protocol, exactly.
-    Classic,
-    /// This project's default.
-    Modern,
-}
+use crate::{DATAGRAM_BYTES_MAX, DecodeError, Flags, HEADER_BYTES, Profile, STREAM_ID_BYTES, StreamId};
 
 /// The fixed header of a segment. Its data offset and checksum follow from what is written behind it, so they are no
 /// fields here.

@@ -37,6 +37,7 @@ mod integrity;
 mod options;
 mod outline;
 mod ports;
+mod profile;
 pub mod segment;
 mod sizes;
 mod stream_id;
@@ -48,10 +49,10 @@ pub use error::{DecodeError, EncodeError};
 pub use features::Features;
 pub use flags::Flags;
 pub use fragment::Fragment;
-pub use header::Profile;
 pub use options::SymbolSize;
 pub use outline::{Outline, SegmentKind};
 pub use ports::Ports;
+pub use profile::Profile;
 pub use sizes::{
     CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, FRAGMENTS_MAX, HEADER_BYTES, LOSS_RUNS_MAX, MARKS_MAX,
     MESSAGE_BYTES_MAX, MESSAGE_GROUP_BYTES, MESSAGE_SYMBOLS_MAX, MESSAGE_WORDS_BYTES, OPTIONS_BYTES_MAX,

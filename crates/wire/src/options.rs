@@ -2,8 +2,7 @@
 //! them, and zeros pad them to a multiple of 32 bits.
 
 use crate::bytes::Reader;
-use crate::classic::BlockLength;
-use crate::{DATAGRAM_BYTES_MAX, DecodeError, Features, HEADER_BYTES, Profile};
+use crate::{CLASSIC_BLOCK_BYTES, DATAGRAM_BYTES_MAX, DecodeError, Features, HEADER_BYTES, Profile};
 
 /// Options of a segment; `None` for an absent option, and all `None` by default.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -64,6 +63,33 @@ impl SymbolSize {
     }
 }
 
+/// Bytes of [`BlockLength`] as an option, padding included.
+pub(crate) const BLOCK_LENGTH_OPTION_BYTES: usize = 8;
+
+/// True length of a classic block in bytes, 1 to 63 536.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BlockLength(u32);
+
+impl BlockLength {
+    /// `None` if no block has this length.
+    #[must_use]
+    pub const fn new(bytes: u32) -> Option<Self> {
+        if bytes >= 1 && bytes <= CLASSIC_BLOCK_BYTES { Some(Self(bytes)) } else { None }
+    }
+
+    /// The length in bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        self.0
+    }
+
+    /// The option, padding included.
+    pub(crate) const fn to_option(self) -> [u8; BLOCK_LENGTH_OPTION_BYTES] {
+        let [a, b, c, d] = self.0.to_be_bytes();
+        [5, 4, a, b, c, d, 0, 0]
+    }
+}
+
 impl Options {
     /// Reads the bytes between header and payload.
     pub(crate) fn read(area: &[u8]) -> Result<Self, DecodeError> {
@@ -103,19 +129,19 @@ impl Options {
             PROFILE => {
                 let byte = u8::from_be_bytes(exact(value, "profile")?);
                 let out_of_range = DecodeError::OptionValue { field: "profile", value: u32::from(byte) };
-                self.profile = Some(profile_from_byte(byte).ok_or(out_of_range)?);
+                self.profile = Some(Profile::from_byte(byte).ok_or(out_of_range)?);
             }
             CODE => self.code = Some(u8::from_be_bytes(exact(value, "code")?)),
             SYMBOL_SIZE => {
                 let bytes = u16::from_be_bytes(exact(value, "symbol size")?);
-                if !is_symbol_size(bytes) {
+                if SymbolSize::new(bytes).is_none() {
                     return Err(DecodeError::OptionValue { field: "symbol size", value: u32::from(bytes) });
                 }
                 self.symbol_size = Some(bytes);
             }
             BLOCK_LENGTH => {
                 let bytes = u32::from_be_bytes(exact(value, "block length")?);
-                if !is_block_length(bytes) {
+                if BlockLength::new(bytes).is_none() {
                     return Err(DecodeError::OptionValue { field: "block length", value: bytes });
                 }
                 self.block_length = Some(bytes);
@@ -129,20 +155,4 @@ impl Options {
 
 fn exact<const N: usize>(value: &[u8], field: &'static str) -> Result<[u8; N], DecodeError> {
     value.try_into().map_err(|_| DecodeError::OptionLength { field, got: value.len(), expected: N })
-}
-
-const fn profile_from_byte(byte: u8) -> Option<Profile> {
-    match byte {
-        0 => Some(Profile::Classic),
-        1 => Some(Profile::Modern),
-        _ => None,
-    }
-}
-
-const fn is_symbol_size(bytes: u16) -> bool {
-    SymbolSize::new(bytes).is_some()
-}
-
-const fn is_block_length(bytes: u32) -> bool {
-    BlockLength::new(bytes).is_some()
 }

@@ -34,6 +34,9 @@ pub const MESSAGE_WORDS_BYTES: usize = 12;
 /// Bytes behind these where a repair symbol covers several messages.
 pub const MESSAGE_GROUP_BYTES: usize = 4;
 
+/// Bytes of the fixed part of a feedback report.
+pub const REPORT_BYTES: usize = 52;
+
 /// The most marks of a report.
 pub const MARKS_MAX: usize = 3;
 

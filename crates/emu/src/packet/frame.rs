@@ -10,7 +10,6 @@ use super::flow::FlowKey;
 use super::layout::{IpLayout, TCP, UDP, Version};
 use super::vnet::{GSO_ECN, GSO_NONE, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CHECKSUM, VNET_BYTES, VnetHeader};
 use crate::limits::{PACKET_BYTES_MAX, SEGMENTS_MAX};
-use crate::nat::Binding;
 
 /// Flags of TCP, in byte 13 of its header.
 const FIN: u8 = 0x01;
@@ -26,6 +25,15 @@ pub(crate) enum Malformed {
     Checksum,
     #[error("a superpacket of an unknown kind, or whose headers do not agree with its kind")]
     Superpacket,
+}
+
+/// Mapping of a NAT that translated a packet, checked again when it arrives there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Binding {
+    /// Route of the host.
+    pub(crate) route: usize,
+    /// Times that the host's ports had been forgotten. `None`: nothing has been sent from there since then.
+    pub(crate) generation: Option<u32>,
 }
 
 /// A packet, or a superpacket.

@@ -11,7 +11,7 @@ pub(crate) mod testing;
 mod vnet;
 
 pub(crate) use flow::Flows;
-pub(crate) use frame::Frame;
+pub(crate) use frame::{Binding, Frame};
 pub(crate) use layout::TCP;
 pub(crate) use segment::{Run, Segment};
 pub(crate) use vnet::VNET_BYTES;

@@ -4,9 +4,8 @@ use std::rc::Rc;
 
 use dfcp_netem::{Ecn, Packet, flip_bit};
 
-use super::frame::Frame;
+use super::frame::{Binding, Frame};
 use super::{VNET_BYTES, ecn};
-use crate::nat::Binding;
 
 /// One packet: a frame's only one, or a segment of a superpacket. All segments share their superpacket's memory.
 #[derive(Clone, Debug)]

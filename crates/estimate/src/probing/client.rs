@@ -7,8 +7,9 @@ use dfcp_time::Time;
 
 use super::datagram::{Answer, Datagram, ProbeDatagram, Reason, Request, VERSION};
 use crate::config::{Config, ConfigError};
-use crate::estimator::{BusyPeriod, Estimator, Probe, TimeError};
+use crate::estimator::{Estimator, Probe, TimeError};
 use crate::limits::{CALL_FIRST, CALLS_MAX, RENEWAL, SILENCE_MAX};
+use crate::summary::BusyPeriod;
 
 /// A measurement cannot begin, or go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

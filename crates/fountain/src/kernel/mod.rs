@@ -29,8 +29,8 @@ mod scalar;
 #[cfg(test)]
 mod tests;
 
-/// Most sources of one dot product.
-pub(crate) const SOURCES_MAX: usize = crate::random_linear::K_MAX;
+/// Most sources of one dot product: room on the stack is for this many, the symbols of the largest block.
+pub(crate) const SOURCES_MAX: usize = 256;
 
 /// The instructions with which symbols are added and multiplied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -26,8 +26,13 @@ pub use decoder::{Decoder, DecoderError, Pushed};
 pub use encoder::{Encoder, EncoderError};
 pub use shape::{BlockShape, ShapeError};
 
+use crate::kernel::SOURCES_MAX;
+
 /// Most source symbols in a block.
 pub const K_MAX: usize = 256;
+
+// A repair symbol is one dot product over all source symbols.
+const _: () = assert!(K_MAX <= SOURCES_MAX);
 
 /// Largest symbol in bytes: what a UDP datagram over IPv4 carries in an IP packet of 1500 bytes.
 pub const SYMBOL_SIZE_MAX: usize = 1472;

@@ -33,6 +33,7 @@
 mod cache;
 mod decoder;
 mod degree;
+mod derived;
 mod encoder;
 mod graph;
 mod group;

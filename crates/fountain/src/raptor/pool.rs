@@ -1,6 +1,7 @@
 //! The sender's choice of segment states.
 
-use super::state::{Purpose, State};
+use super::derived::{Purpose, derived};
+use super::state::State;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
@@ -31,7 +32,7 @@ impl StatePool {
     pub fn new(initial: State) -> Self {
         let mut distinct = BTreeSet::new();
         let states = (0..=u32::MAX)
-            .map(|number| initial.derive(Purpose::Segment, number))
+            .map(|number| derived(initial, Purpose::Segment, number))
             .filter(|state| distinct.insert(state.canonical()))
             .take(POOL_STATES)
             .collect();

@@ -1,7 +1,8 @@
 //! The LDPC precode: each source byte is added into three check bytes (thesis §3.7.2).
 
+use super::derived::{Purpose, derived};
 use super::lanes::{Lanes, STRETCH};
-use super::state::{Purpose, State};
+use super::state::State;
 use super::taus88::Taus88;
 use super::{CHECK_BYTES, SOURCE_BYTES};
 use alloc::vec::Vec;
@@ -16,7 +17,7 @@ pub(super) struct PrecodeDraws(Taus88);
 
 impl PrecodeDraws {
     pub(super) fn new(initial: State, block_id: u32) -> Self {
-        Self(Taus88::at(initial.derive(Purpose::Precode, block_id)))
+        Self(Taus88::at(derived(initial, Purpose::Precode, block_id)))
     }
 
     /// All source bytes' checks; 381 kB.

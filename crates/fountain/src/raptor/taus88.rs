@@ -1,13 +1,6 @@
 //! The Tausworthe generator of Linux 2.6.26 (`lib/random32.c`), which is L'Ecuyer's taus88 (1996).
 
-use super::state::State;
-
-/// Least valid value of each component. A component below its least value has only bits that its recurrence masks
-/// out, so it would stay at zero for ever.
-pub(super) const COMPONENT_MIN: [u32; 3] = [2, 8, 16];
-
-/// The bits of each component that its recurrence uses (the constants C of the paper).
-pub(super) const COMPONENT_MASK: [u32; 3] = [0xffff_fffe, 0xffff_fff8, 0xffff_fff0];
+use super::state::{COMPONENT_MASK, COMPONENT_MIN, State};
 
 /// Draws after seeding, as in the kernel, so that similar seeds diverge.
 const WARM_UP_DRAWS: usize = 6;

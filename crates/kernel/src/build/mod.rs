@@ -2,7 +2,6 @@
 
 mod error;
 mod fragment;
-mod info;
 mod packages;
 mod runner;
 #[cfg(test)]
@@ -23,11 +22,11 @@ use tempfile::TempDir;
 
 pub use self::error::BuildError;
 pub use self::fragment::{FRAGMENT, options};
-pub use self::info::BuildInfo;
+pub use crate::cache::BuildInfo;
 
 use self::packages::SourcePackage;
 use self::runner::{Outcome, Runner};
-use crate::cache::{Cache, PROGRAM};
+use crate::cache::{BUILD_INFO, Cache, PROGRAM};
 use crate::kernel::Kernel;
 use crate::limits::{BUILD_BYTES_MIN, STOP_POLL};
 
@@ -359,10 +358,10 @@ impl Build<'_> {
     /// Writes down how it was built, and moves it into the cache, at once.
     fn install(&self, entry: &Path, info: &BuildInfo) -> Result<Built, BuildError> {
         let text = serde_json::to_string_pretty(info).unwrap_or_default() + "\n";
-        let file = entry.join(info::FILE);
+        let file = entry.join(BUILD_INFO);
         fs::write(&file, text).map_err(BuildError::io("write", &file))?;
         // A name is not to be there before what it names.
-        for name in [PROGRAM, info::FILE] {
+        for name in [PROGRAM, BUILD_INFO] {
             let file = entry.join(name);
             File::open(&file).and_then(|file| file.sync_all()).map_err(BuildError::io("write", &file))?;
         }

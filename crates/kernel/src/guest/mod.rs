@@ -3,7 +3,6 @@
 mod clock;
 mod execute;
 mod experiment;
-mod hosts;
 pub mod init;
 pub mod network;
 mod trace;

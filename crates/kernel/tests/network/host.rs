@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-use dfcp_kernel::Kernel;
+use dfcp_kernel::Cache;
 
 /// As which it is listed.
 const NAME: &str = "network";
@@ -23,7 +23,7 @@ pub(crate) fn run() -> ExitCode {
     filters.retain(|filter| filter != NAME);
     let kernel = match std::env::var_os("DFCP_TEST_KERNEL").map(PathBuf::from) {
         Some(path) => path,
-        None => match Kernel::find(None) {
+        None => match Cache::of_user().and_then(|cache| cache.find(None)) {
             Ok(kernel) => kernel.path().to_owned(),
             Err(error) => {
                 println!("skipped: {error}");

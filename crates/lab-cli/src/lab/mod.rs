@@ -26,7 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, bail};
 use dfcp_framing::printable;
 use dfcp_lab::archive::unpack;
-use dfcp_lab::plan::{Plan, Source, builtin, read_directory};
+use dfcp_lab::plan::{Plan, Source};
+use dfcp_lab::reading::{builtin, read_directory};
 use dfcp_lab::{
     Choice, Form, Judged, Overview, Platform, Record, Run, Settings, SideBySide, Table, agreement, expand, judge,
     overviews, read, run_all, side_by_side, write_csv,

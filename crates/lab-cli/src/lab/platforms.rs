@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[cfg(target_os = "linux")]
 use anyhow::Context;
 #[cfg(target_os = "linux")]
-use dfcp_kernel::{Kernel, KernelPlatform};
+use dfcp_kernel::{Cache, Kernel, KernelPlatform};
 use dfcp_lab::{Platform, Sim};
 #[cfg(target_os = "linux")]
 use dfcp_terminal::output;
@@ -82,7 +82,7 @@ pub(super) fn kernel(name: Option<&str>) -> anyhow::Result<KernelPlatform> {
     // A release has no slash, a path may be written with one.
     let kernel = match name.filter(|name| name.contains('/')) {
         Some(path) => Kernel::at(Path::new(path))?,
-        None => Kernel::find(name)?,
+        None => Cache::of_user()?.find(name)?,
     };
     let platform = KernelPlatform::new(kernel, program);
     Ok(match std::env::var("DFCP_LOG") {

@@ -10,7 +10,7 @@ use std::path::Path;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let is_check = std::env::args().any(|argument| argument == "--check");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let sources = dfcp_lab::plan::builtin()?;
+    let sources = dfcp_lab::reading::builtin()?;
     let mut pages = pages::of_plans(&root, &sources)?;
     pages.extend(records::of_records(&root, &sources)?);
     for (path, page) in pages {

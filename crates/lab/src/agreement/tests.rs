@@ -1,7 +1,8 @@
 use super::*;
-use crate::expand::{Choice, Level, expand};
+use crate::expand::{Choice, expand};
 use crate::metrics::{FlowMeasured, Measured};
-use crate::plan::Source;
+use crate::plan::Level;
+use crate::reading::parse;
 
 fn kernel() -> Engine {
     Engine { platform: "kernel-6.12".to_owned(), hash: "k".to_owned() }
@@ -12,7 +13,7 @@ fn runs() -> Vec<Run> {
     let text = "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\nseeds = 1\n[topology]\n[[series]]\n\
                 label = \"A\"\ntransport = \"cubic\"\n[[sweep]]\nparameter = \"loss\"\nvalues = [0, 0.1]\n[metrics]\n\
                 plot = [\"goodput_mbps\"]\n";
-    let ours = expand(&Source::parse("t.toml", text).unwrap(), Choice::default()).unwrap();
+    let ours = expand(&parse("t.toml", text).unwrap(), Choice::default()).unwrap();
     ours.iter().flat_map(|run| [run.clone(), run.on(&kernel())]).collect()
 }
 

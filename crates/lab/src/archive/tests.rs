@@ -1,12 +1,12 @@
 use super::*;
 use crate::expand::{Choice, Form, expand};
 use crate::metrics::Measured;
-use crate::plan::Source;
+use crate::reading::parse;
 use crate::record::Origin;
 
 fn small() -> Vec<Run> {
     let text = include_str!("../testdata/small.toml");
-    expand(&Source::parse("small.toml", text).unwrap(), Choice::default()).unwrap()
+    expand(&parse("small.toml", text).unwrap(), Choice::default()).unwrap()
 }
 
 fn records(runs: &[Run]) -> BTreeMap<String, Record> {

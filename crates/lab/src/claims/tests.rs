@@ -1,6 +1,6 @@
 use super::*;
 use crate::metrics::{FlowMeasured, Measured};
-use crate::plan::Source;
+use crate::reading::parse;
 
 /// A table of made-up goodputs of two flows, Mbit/s: series A and B over loss 0, 0.1 and 0.2.
 fn table() -> Table {
@@ -28,7 +28,7 @@ fn verdict_on(table: &Table, claim: &str) -> (Verdict, String) {
          [[series]]\nlabel = \"B\"\ntransport = \"cubic\"\n[[sweep]]\nparameter = \"loss\"\nvalues = [0, 0.1, 0.2, 0.3]\n\
          [metrics]\nplot = [\"goodput_mbps\"]\n[[claims]]\nid = \"1\"\nsays = \"\"\ntag = \"D\"\n{claim}"
     );
-    let source = Source::parse("t.toml", &text).unwrap();
+    let source = parse("t.toml", &text).unwrap();
     let judged = judge_once(&source.plan, table).remove(0);
     (judged.verdict, judged.measured)
 }
@@ -214,7 +214,7 @@ fn claims_are_held_against_the_median_where_the_plan_says_so() {
     let cell =
         Cell { series: "A".to_owned(), point: Vec::new(), warm_up_s: 0.0, scale: 1.0, measured: measured.to_vec() };
     let table = Table { cells: vec![cell] };
-    let verdict = |judge_by| judge_once(&Source::parse("t.toml", &text(judge_by)).unwrap().plan, &table).remove(0);
+    let verdict = |judge_by| judge_once(&parse("t.toml", &text(judge_by)).unwrap().plan, &table).remove(0);
     assert_eq!(verdict("mean").verdict, Verdict::Differs);
     let by_median = verdict("median");
     assert_eq!((by_median.verdict, by_median.measured.as_str()), (Verdict::Reproduced, "10.0"));
@@ -231,7 +231,7 @@ fn a_share_of_messages_may_miss_its_bound_by_chance_and_the_less_the_more_there_
         let text = "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\ntransport = \"modern\"\n\
              [[sweep]]\nparameter = \"loss\"\nvalues = [0]\n[metrics]\nplot = [\"in_time_percent\"]\n[[claims]]\nid = \"1\"\nsays = \"\"\n\
              tag = \"D\"\nkind = \"value\"\nseries = \"A\"\nwithin = [99, 100]\nstandard_errors = 2\n";
-        let judged = judge_once(&Source::parse("t.toml", text).unwrap().plan, &Table { cells: vec![cell] }).remove(0);
+        let judged = judge_once(&parse("t.toml", text).unwrap().plan, &Table { cells: vec![cell] }).remove(0);
         (judged.verdict, judged.measured)
     };
     // Of ten thousand 1 % is a hundred, give or take ten.
@@ -259,7 +259,7 @@ fn of_runs(claim: &str, a: [[f64; 2]; 2], b: [[f64; 2]; 2]) -> Verdict {
         }
     };
     let table = Table { cells: vec![cell("A", a), cell("B", b)] };
-    judge_once(&Source::parse("t.toml", &text).unwrap().plan, &table).remove(0).verdict
+    judge_once(&parse("t.toml", &text).unwrap().plan, &table).remove(0).verdict
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn over_loss(claim: &str, runs: [[f64; 2]; 4]) -> Verdict {
         measured: runs.map(run).to_vec(),
     };
     let table = Table { cells: runs.into_iter().enumerate().map(cell).collect() };
-    judge_once(&Source::parse("t.toml", &text).unwrap().plan, &table).remove(0).verdict
+    judge_once(&parse("t.toml", &text).unwrap().plan, &table).remove(0).verdict
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn neither_a_constant_nor_chance_nor_nothing_grows() {
              [metrics]\nplot = [\"goodput_mbps\"]\n[[claims]]\nid = \"1\"\nsays = \"\"\ntag = \"D\"\nseries = \"A\"\nkind = \"growth\"\n\
              within = {within}"
         );
-        Source::parse("t.toml", &text).is_ok()
+        parse("t.toml", &text).is_ok()
     };
     assert_eq!((parse("[1.05, 1.2]"), parse("[0.9, 1.2]")), (true, false));
 }

@@ -92,7 +92,7 @@ fn told(changes: &[Change], runs: usize) -> String {
 mod tests {
     use super::*;
     use crate::metrics::{FlowMeasured, Measured};
-    use crate::plan::Source;
+    use crate::reading::parse;
     use crate::table::Cell;
 
     /// A claim that goodput lies between 9 and 11 Mbit/s, held against runs with these.
@@ -106,7 +106,7 @@ mod tests {
         };
         let measured = runs.iter().map(measured).collect();
         let cell = Cell { series: "A".to_owned(), point: Vec::new(), warm_up_s: 0.0, scale: 1.0, measured };
-        judge(&Source::parse("t.toml", text).unwrap().plan, &Table { cells: vec![cell] }).remove(0)
+        judge(&parse("t.toml", text).unwrap().plan, &Table { cells: vec![cell] }).remove(0)
     }
 
     #[test]

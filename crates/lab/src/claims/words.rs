@@ -1,8 +1,7 @@
 //! Claims in words, for the documentation.
 
 use super::{BEND_DEFAULT, CHANGE_DEFAULT};
-use crate::expand::Level;
-use crate::plan::{Claim, ClaimKind, Where};
+use crate::plan::{Claim, ClaimKind, Level, Where};
 
 /// A claim's kind and test in words, for the documentation.
 pub(crate) fn describe(claim: &Claim) -> String {

@@ -2,6 +2,7 @@ use super::*;
 use crate::expand::{Choice, Form, expand};
 use crate::metrics::FlowMeasured;
 use crate::plan::Source;
+use crate::reading::parse;
 
 /// A plan with these tables, of CUBIC for 20 s.
 fn plan(tables: &str) -> Result<Source, String> {
@@ -9,7 +10,7 @@ fn plan(tables: &str) -> Result<Source, String> {
         "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\nduration_s = 20\nwarm_up_s = 2\nseeds = 1\n{tables}\n\
          [[series]]\nlabel = \"A\"\ntransport = \"cubic\"\n[metrics]\nplot = [\"busy_periods\"]\n"
     );
-    Source::parse("t.toml", &text).map_err(|error| error.message)
+    parse("t.toml", &text).map_err(|error| error.message)
 }
 
 /// The first flow of each of its runs.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::Source;
+use crate::reading::parse;
 
 const PLAN: &str = r#"id = "two"
 title = "Two axes"
@@ -32,7 +32,7 @@ plot = ["goodput_mbps"]
 "#;
 
 fn runs(choice: Choice) -> Vec<Run> {
-    expand(&Source::parse("two.toml", PLAN).unwrap(), choice).unwrap()
+    expand(&parse("two.toml", PLAN).unwrap(), choice).unwrap()
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn every_point_series_and_repetition_is_a_run_of_its_own() {
 #[test]
 fn a_series_is_longer_in_the_full_form_alone() {
     let plan = PLAN.replace("discipline = \"drr\" }", "discipline = \"drr\", duration_s = 9 }");
-    let source = Source::parse("two.toml", &plan).unwrap();
+    let source = parse("two.toml", &plan).unwrap();
     let longest_s = |form| {
         let runs = expand(&source, Choice { form, seeds: None }).unwrap();
         runs.iter().map(|run| run.scenario.duration_ns / 1_000_000_000).max()
@@ -60,7 +60,7 @@ fn a_series_is_longer_in_the_full_form_alone() {
 #[test]
 fn a_series_has_runs_of_its_own_number_in_the_full_form() {
     let plan = PLAN.replace("label = \"CUBIC\"\n", "label = \"CUBIC\"\nseeds = 5\n");
-    let source = Source::parse("two.toml", &plan).unwrap();
+    let source = parse("two.toml", &plan).unwrap();
     let count =
         |choice, series: &str| expand(&source, choice).unwrap().iter().filter(|run| run.series == series).count();
     let quick = Choice { form: Form::Quick, seeds: None };
@@ -99,7 +99,7 @@ fn parameters_reach_the_scenario() {
 fn the_small_form_is_the_quick_one_with_what_small_says() {
     let slow = PLAN.replace("rate_mbps = 10", "rate_mbps = 10\naccess_mbps = 100");
     let of = |plan: &str, form| {
-        let source = Source::parse("two.toml", plan).unwrap();
+        let source = parse("two.toml", plan).unwrap();
         expand(&source, Choice { form, seeds: None }).unwrap()
     };
     assert_eq!(of(&slow, Form::Small), of(&slow, Form::Quick));
@@ -121,7 +121,7 @@ fn the_small_form_is_the_quick_one_with_what_small_says() {
 #[test]
 fn a_small_form_can_be_slower_than_others() {
     let rates_mbps = |plan: &str| {
-        let source = Source::parse("two.toml", plan).unwrap();
+        let source = parse("two.toml", plan).unwrap();
         let small = expand(&source, Choice { form: Form::Small, seeds: None }).unwrap();
         let rates = small.iter().map(|run| (run.scenario.links[0].rate_bps, run.scenario.fastest_bps()));
         let rates: std::collections::BTreeSet<_> =
@@ -151,7 +151,7 @@ fn the_token_bucket_of_the_thesis_can_be_swept() {
         .replace("[quick]\nset = { bottleneck_mbps = 5 }\n", "")
         .replace("rate_mbps = 10", "rate_mbps = 100");
     let choice = Choice { form: Form::Full, seeds: Some(1) };
-    let runs = expand(&Source::parse("tokens.toml", &plan).unwrap(), choice).unwrap();
+    let runs = expand(&parse("tokens.toml", &plan).unwrap(), choice).unwrap();
     let goodput = |run: &Run| {
         let flows = crate::measure(&run.scenario, run.seed).unwrap().flows;
         flows.iter().map(|flow| flow.goodput_bps).sum::<f64>() / 1e6
@@ -171,7 +171,7 @@ fn a_wrong_parameter_of_the_thesis_is_said_in_one_sentence() {
         ("parameters = { tokens = 5 }", "parameters.tokens: thesis table 3.2 has no such parameter"),
     ] {
         let plan = PLAN.replace("redundancy = \"optimal\"", parameters);
-        let error = Source::parse("tokens.toml", &plan).unwrap_err().to_string();
+        let error = parse("tokens.toml", &plan).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
 }
@@ -179,7 +179,7 @@ fn a_wrong_parameter_of_the_thesis_is_said_in_one_sentence() {
 #[test]
 fn a_series_is_run_where_it_says() {
     let plan = PLAN.replace("transport = \"cubic\"", "transport = \"cubic\"\nat = { loss = [0, 0.1], rtt_ms = 100 }");
-    let all = expand(&Source::parse("two.toml", &plan).unwrap(), Choice { form: Form::Full, seeds: Some(1) }).unwrap();
+    let all = expand(&parse("two.toml", &plan).unwrap(), Choice { form: Form::Full, seeds: Some(1) }).unwrap();
     let points =
         |series: &str| all.iter().filter(|run| run.series == series).map(|run| run.point.clone()).collect::<Vec<_>>();
     assert_eq!(points("DFCP").len(), 6);
@@ -187,7 +187,7 @@ fn a_series_is_run_where_it_says() {
         .map(|loss| vec![("loss".to_owned(), Level::Number(loss)), ("rtt_ms".to_owned(), Level::Number(100.0))]);
     assert_eq!(points("CUBIC"), expected);
     let alien = PLAN.replace("transport = \"cubic\"", "transport = \"cubic\"\nat = { loss = 0.3 }");
-    let message = Source::parse("two.toml", &alien).unwrap_err().to_string();
+    let message = parse("two.toml", &alien).unwrap_err().to_string();
     assert!(message.contains("`at` has 0.3, which is not in the values of `loss`"), "{message}");
 }
 
@@ -203,13 +203,13 @@ fn changes_and_transports_of_flows_are_swept_by_number() {
             "[[series]]\nlabel = \"DFCP\"",
             "[[time]]\nat_s = 0.5\n[[flows]]\n[[flows]]\n[[series]]\nlabel = \"DFCP\"",
         );
-    let all = expand(&Source::parse("two.toml", &plan).unwrap(), Choice::default()).unwrap();
+    let all = expand(&parse("two.toml", &plan).unwrap(), Choice::default()).unwrap();
     for run in &all {
         assert_eq!(run.scenario.changes[0].rate_bps, Some(3_000_000));
         assert_eq!(run.scenario.flows[1].transport.name(), "bbr");
         assert_ne!(run.scenario.flows[0].transport.name(), "bbr");
     }
     let wrong = plan.replace("\"bbr\"", "\"bbq\"");
-    let message = Source::parse("two.toml", &wrong).unwrap_err().to_string();
+    let message = parse("two.toml", &wrong).unwrap_err().to_string();
     assert!(message.contains("`flows2.transport`: ") && message.contains("bbq"), "{message}");
 }

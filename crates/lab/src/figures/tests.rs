@@ -2,6 +2,7 @@ use super::*;
 use crate::expand::{Choice, Form, expand};
 use crate::metrics::FlowMeasured;
 use crate::metrics::Measured;
+use crate::reading::parse;
 use crate::record::Origin;
 
 /// The figure of a plan with the given source, if every run lost `losses` packets at random.
@@ -11,7 +12,7 @@ fn drawn(source: &str, losses: Option<u64>) -> report::Figure {
 }
 
 fn drawn_of(text: &str, losses: Option<u64>) -> report::Figure {
-    let source = Source::parse("small.toml", text).unwrap();
+    let source = parse("small.toml", text).unwrap();
     let runs = expand(&source, Choice::default()).unwrap();
     let origin = Origin { version: String::new(), commit: String::new(), host: String::new() };
     let measured = |run: &Run| {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::expand::{Choice, Run, expand};
-use crate::plan::Source;
+use crate::reading::parse;
 
 fn runs(middle: &str) -> Vec<Run> {
     let text = format!(
@@ -8,7 +8,7 @@ fn runs(middle: &str) -> Vec<Run> {
          [[series]]\nlabel = \"CUBIC\"\ntransport = \"cubic\"\n[[series]]\nlabel = \"DFCP\"\ntransport = {{ kind = \"classic\", window_blocks = 8 }}\n\
          [[series]]\nlabel = \"modern\"\ntransport = \"modern\"\n[metrics]\nplot = [\"jain\"]\nbin_s = 0.5\nqueue_trace_ms = 10\n"
     );
-    expand(&Source::parse("t.toml", &text).unwrap(), Choice::default()).unwrap()
+    expand(&parse("t.toml", &text).unwrap(), Choice::default()).unwrap()
 }
 
 fn measured(middle: &str) -> Vec<Measured> {
@@ -226,7 +226,7 @@ fn messages(topology: &str) -> Vec<(String, crate::metrics::MessagesMeasured)> {
          {}[metrics]\nplot = [\"in_time_percent\"]\n",
         series.concat()
     );
-    let runs = expand(&Source::parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
+    let runs = expand(&parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
     let one = |run: &Run| measure(&run.scenario, run.seed).unwrap().flows[0].messages.unwrap();
     runs.iter().map(|run| (run.series.clone(), one(run))).collect()
 }
@@ -294,7 +294,7 @@ fn after_a_new_address_dfcp_and_quic_go_on_and_tcp_ends() {
         )
     };
     let measured = |flows: &str| {
-        let runs = expand(&Source::parse("t.toml", &plan(flows)).unwrap(), Choice::default()).unwrap();
+        let runs = expand(&parse("t.toml", &plan(flows)).unwrap(), Choice::default()).unwrap();
         runs.iter().map(|run| measure(&run.scenario, run.seed).unwrap().flows.remove(0)).collect::<Vec<_>>()
     };
     let (moved, still) = (measured("[[flows]]\nrebind_s = [1.5, 2]\n"), measured("[[flows]]\n"));
@@ -330,7 +330,7 @@ fn marked(link: &str, transports: &[&str]) -> Vec<Measured> {
          rate_mbps = 20\naccess_mbps = 100\nrtt_ms = 10\nbuffer_packets = 1000\n{link}\n[[flows]]\ncount = 2\n{series}\
          [metrics]\nplot = [\"marked_percent\"]\n"
     );
-    let runs = expand(&Source::parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
+    let runs = expand(&parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
     runs.iter().map(|run| measure(&run.scenario, run.seed).unwrap()).collect()
 }
 

@@ -1,6 +1,7 @@
 //! Sizes of classic blocks with their redundancy.
 
-use super::carrier::SYMBOL_BYTES;
+/// Encoded bytes in a full data segment of either profile.
+pub(super) const SYMBOL_BYTES: f64 = 1420.0;
 
 /// Application bytes in a classic block.
 const BLOCK_BYTES: f64 = 63_536.0;

@@ -12,9 +12,11 @@ use dfcp_sim::{DfcpConfig, QuicConfig, QuicCongestion, Transport};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::blocks::{encoded_bytes, optimal_epsilon};
+use super::blocks::{SYMBOL_BYTES, encoded_bytes, optimal_epsilon};
 use super::kind::Kind;
-use super::transport::ORACLE;
+
+/// The name of DFCP's default profile which is told its share, which no sender can know.
+pub(super) const ORACLE: &str = "oracle";
 
 /// Rate of a DFCP sender.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -205,9 +207,6 @@ const DFCP_MEMORY_BYTES: u64 = 1 << 30;
 
 /// Default memory where symbols are coded: the need of 1 Gbit/s over 500 ms. An application fills it at once.
 const DFCP_CODED_MEMORY_BYTES: u64 = 64 << 20;
-
-/// Encoded bytes in a full data segment of either profile.
-pub(super) const SYMBOL_BYTES: f64 = 1420.0;
 
 /// Ticks of a kernel's clock per second: what Linux has on one machine or another.
 const CLOCK_HZ: RangeInclusive<u32> = 24..=1_200;
@@ -423,5 +422,24 @@ impl Carrier {
         };
         config.validate().map_err(|error| error.to_string())?;
         Ok(Transport::Tcp(config))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transport_which_this_program_was_built_without_is_named() {
+        for (name, is_quic) in [("quic-cubic", true), ("quic-newreno", true), ("quic-bbr", true), ("cubic", false)] {
+            let kind: Kind = serde_json::from_value(serde_json::json!(name)).unwrap();
+            let carrier = Carrier::from(kind);
+            assert_eq!(carrier.check_built(true), Ok(()));
+            let outcome = carrier.check_built(false);
+            assert_eq!(outcome.is_err(), is_quic, "{name}");
+            if let Err(sentence) = outcome {
+                assert!(sentence.contains(name) && sentence.contains("feature `quic`"), "{sentence}");
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Checks of a plan beyond its types: names must fit together, and every run must be possible.
+//! Checks of a plan beyond its types: names must fit together.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use toml::{Spanned, Value};
 
 use super::claim::{Claim, ClaimKind, Where};
 use super::label::check_labels;
+use super::level::Level;
 use super::model::{Axis, Plan};
+use super::run::TOLERANCE_WITH_LOSS;
 use super::{PlanError, Source};
-use crate::agreement::TOLERANCE_WITH_LOSS;
-use crate::expand::{Choice, Form, Level, expand};
 use crate::lens::{Lens, SEEN};
 use crate::metrics::{METRICS, is_metric};
 
@@ -87,9 +87,6 @@ pub(super) fn check(source: &Source) -> Result<(), PlanError> {
             return Err(source.error(at, format!("the claim {} is there twice; rename one", claim.get_ref().id)));
         }
         check_claim(source, claim.get_ref()).map_err(|message| source.error(at, message))?;
-    }
-    for form in [Form::Full, Form::Quick, Form::Small] {
-        expand(source, Choice { form, seeds: Some(1) })?;
     }
     Ok(())
 }

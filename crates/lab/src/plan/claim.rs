@@ -1,11 +1,11 @@
 //! Claims of the documents, as a plan says them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::label::FlowName;
-use crate::expand::Level;
+use super::level::Level;
 use crate::lens::Lens;
 
 /// `[[claims]]`
@@ -119,6 +119,25 @@ pub enum ClaimKind {
     Equal,
     /// The flows of a series do not get the same.
     Unequal,
+}
+
+/// A flow as a claim names it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum FlowName {
+    /// The flow's place, counted from 1.
+    Number(usize),
+    /// The flow's label.
+    Label(String),
+}
+
+impl fmt::Display for FlowName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(formatter, "flow {number}"),
+            Self::Label(label) => write!(formatter, "flow \"{label}\""),
+        }
+    }
 }
 
 /// Values of a swept parameter.

@@ -1,34 +1,14 @@
 //! Labels of flows, by which figures, tables and claims call them.
 
-use std::fmt;
-
-use serde::Deserialize;
 use toml::Spanned;
 
-use super::model::{Flows, Plan};
+use super::claim::FlowName;
+use super::flows::Flows;
+use super::model::Plan;
 use super::{PlanError, Source};
 
 /// The longest label, in characters: beyond it legends have no room.
 const LABEL_CHARS_MAX: usize = 40;
-
-/// A flow as a claim names it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub enum FlowName {
-    /// The flow's place, counted from 1.
-    Number(usize),
-    /// The flow's label.
-    Label(String),
-}
-
-impl fmt::Display for FlowName {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => write!(formatter, "flow {number}"),
-            Self::Label(label) => write!(formatter, "flow \"{label}\""),
-        }
-    }
-}
 
 impl Flows {
     /// The label of the flow at `place` (from 0) of these: numbered where there are several.
@@ -112,6 +92,7 @@ fn no_flow(plan: &Plan, unknown: &FlowName) -> String {
 mod tests {
     use super::*;
     use crate::expand::{Choice, Run, expand};
+    use crate::reading::parse;
 
     const LABELLED: &str = "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\nduration_s = 1\nwarm_up_s = 0\n\
          [topology]\nrate_mbps = 10\n[[flows]]\nlabel = \"ours\"\n[[flows]]\nlabel = \"rival\"\ncount = 2\ntransport = \"cubic\"\n\
@@ -120,16 +101,16 @@ mod tests {
 
     fn complaint(from: &str, to: &str) -> String {
         assert!(LABELLED.contains(from), "{from}");
-        Source::parse("t.toml", &LABELLED.replacen(from, to, 1)).unwrap_err().to_string()
+        parse("t.toml", &LABELLED.replacen(from, to, 1)).unwrap_err().to_string()
     }
 
     fn runs(text: &str) -> Vec<Run> {
-        expand(&Source::parse("t.toml", text).unwrap(), Choice { seeds: Some(1), ..Choice::default() }).unwrap()
+        expand(&parse("t.toml", text).unwrap(), Choice { seeds: Some(1), ..Choice::default() }).unwrap()
     }
 
     #[test]
     fn flows_are_found_by_label_or_place() {
-        let plan = Source::parse("t.toml", LABELLED).unwrap().plan;
+        let plan = parse("t.toml", LABELLED).unwrap().plan;
         let label = |label: &str| plan.place_of(&FlowName::Label(label.to_owned()));
         assert_eq!(
             [label("ours"), label("rival 1"), label("rival 2"), label("rival")],
@@ -168,6 +149,6 @@ mod tests {
             assert!(told.contains(part), "{told}");
         }
         let longest = LABELLED.replace("label = \"ours\"", &format!("label = \"{}\"", "x".repeat(LABEL_CHARS_MAX)));
-        assert!(Source::parse("t.toml", &longest).is_ok());
+        assert!(parse("t.toml", &longest).is_ok());
     }
 }

@@ -1,42 +1,33 @@
 //! Plans: one TOML file for each figure, table or question.
 
 mod blocks;
-mod builtin;
 mod carrier;
 mod check;
 mod claim;
-mod discipline;
 mod drawing;
+mod flows;
 mod kind;
 mod label;
-mod messages;
+mod level;
 mod model;
 mod parameter;
 mod rates;
 mod run;
+mod topology;
 mod transport;
-mod web;
 
-use std::fs;
-use std::path::Path;
-
-pub use self::builtin::builtin;
 pub use self::carrier::{Carrier, Pace, Redundancy};
-pub use self::claim::{Because, Claim, ClaimKind, Range, Tag, Where};
-pub use self::discipline::Discipline;
+pub use self::claim::{Because, Claim, ClaimKind, FlowName, Range, Tag, Where};
 pub use self::drawing::{Axes, Metrics, Over, Scale};
+pub use self::flows::{Ends, EstimateTable, Flows, Lie, MessagesTable, WebTable};
 pub use self::kind::Kind;
-pub use self::label::FlowName;
-pub use self::messages::MessagesTable;
-pub use self::model::{
-    Axis, Bottleneck, Change, Ends, Flows, GraphLink, Impairments, Lie, Outage, Plan, Random, Series, Shape, Topology,
-    Walk, Ways,
-};
-pub(crate) use self::parameter::as_number;
+pub use self::level::{Level, Point};
+pub(crate) use self::level::{level, name};
+pub use self::model::{Axis, Change, Outage, Plan, Series, Walk};
 pub use self::parameter::{NUMBERED, PARAMETERS, set};
 pub use self::rates::{Rates, RatesFrom, TraceError, Way};
-pub use self::run::{Agreement, JudgeBy, RunTable, Shorter, Spread};
-pub use self::web::{EstimateTable, WebTable};
+pub use self::run::{Agreement, JudgeBy, RunTable, Shorter, Spread, TOLERANCE_WITH_LOSS};
+pub use self::topology::{Bottleneck, Discipline, GraphLink, Impairments, Random, Shape, Topology, Ways};
 
 /// A plan and the text which it was read from.
 #[derive(Clone, Debug)]
@@ -61,43 +52,11 @@ pub struct PlanError {
     pub message: String,
 }
 
-/// Plans could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// A file or directory.
-    #[error("cannot read {path}: {error}; check the path given with --plans")]
-    Io {
-        /// Path of the file or directory.
-        path: String,
-        /// Reason.
-        error: std::io::Error,
-    },
-    /// Its content.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// Two plans cannot be told apart.
-    #[error("{first} and {second} both have the id {id}; rename one")]
-    Twice {
-        /// The id.
-        id: String,
-        /// A file.
-        first: String,
-        /// Another.
-        second: String,
-    },
-}
-
 impl Source {
-    /// Reads and checks the text of a plan; `file` is its name in messages, and traces that it names are looked for beside it.
-    ///
-    /// # Errors
-    /// The first thing which makes no sense, with its line.
-    pub fn parse(file: &str, text: &str) -> Result<Self, PlanError> {
-        Self::parse_with(file, text, &[])
-    }
-
-    /// Parses a plan that brings traces along, by name and text: those are not read from files.
-    fn parse_with(file: &str, text: &str, traces: &[(&str, &str)]) -> Result<Self, PlanError> {
+    /// Reads the text of a plan, and checks that its names fit together. Its runs may still be impossible:
+    /// [`reading`](crate::reading) checks them, too. `traces` are those which the plan brings along, by name and text; others are looked
+    /// for beside it.
+    pub(crate) fn read(file: &str, text: &str, traces: &[(&str, &str)]) -> Result<Self, PlanError> {
         let plan = toml::from_str(text).map_err(|error| PlanError {
             file: file.to_owned(),
             line: line_of(text, error.span().map_or(0, |span| span.start)),
@@ -135,32 +94,6 @@ impl Source {
     }
 }
 
-/// All plans of a directory, in order of their names.
-///
-/// # Errors
-/// A file cannot be read, or makes no sense.
-pub fn read_directory(directory: &Path) -> Result<Vec<Source>, ReadError> {
-    let io = |path: &Path| {
-        let path = path.display().to_string();
-        move |error| ReadError::Io { path, error }
-    };
-    let entries = fs::read_dir(directory).map_err(io(directory))?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>().map_err(io(directory))?;
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    paths.sort();
-    let mut sources: Vec<Source> = Vec::new();
-    for path in paths {
-        let text = fs::read_to_string(&path).map_err(io(&path))?;
-        let source = Source::parse(&path.display().to_string(), &text)?;
-        if let Some(first) = sources.iter().find(|other| other.plan.id == source.plan.id) {
-            let (first, second) = (first.file.clone(), source.file);
-            return Err(ReadError::Twice { id: source.plan.id, first, second });
-        }
-        sources.push(source);
-    }
-    Ok(sources)
-}
-
 fn line_of(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
 }
@@ -168,6 +101,3 @@ fn line_of(text: &str, at: usize) -> usize {
 fn one_line(message: &str) -> String {
     message.split_whitespace().collect::<Vec<_>>().join(" ")
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,12 +3,12 @@
 use dfcp_proto::Parameter;
 use toml::{Spanned, Value};
 
-use super::carrier::{Carrier, Pace, Redundancy};
-use super::discipline::Discipline;
-use super::messages::MessagesTable;
-use super::model::{Change, Ends, Flows, Plan};
-use super::transport::{self, ORACLE};
-use crate::expand::Level;
+use super::carrier::{Carrier, ORACLE, Pace, Redundancy};
+use super::flows::{Ends, Flows, MessagesTable};
+use super::level::{Level, as_number};
+use super::model::{Change, Plan};
+use super::topology::Discipline;
+use super::transport;
 
 /// Names which stand alone, for messages and the documentation: name, and what it is.
 pub const PARAMETERS: [(&str, &str); 48] = [
@@ -318,11 +318,6 @@ fn change(plan: &mut Plan, index: usize) -> Result<&mut Change, String> {
 fn unknown(name: &str) -> String {
     let names = PARAMETERS.iter().chain(&NUMBERED).map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     format!("there is no parameter `{name}`; choose one of {names}")
-}
-
-/// The number, if it is one.
-pub(crate) fn as_number(value: &Value) -> Option<f64> {
-    value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
 }
 
 /// A number, written with a point or without.

@@ -81,10 +81,13 @@ pub struct Shorter {
     pub note: String,
 }
 
+/// Greatest difference of two platforms' means if packets are lost at random, as a share of the reference.
+pub const TOLERANCE_WITH_LOSS: f64 = 0.2;
+
 /// `[agreement]`: a plan can ask for more than every plan must keep to, never for less.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agreement {
-    /// Greatest difference of two platforms' means if packets are lost at random, as a share.
+    /// Instead of [`TOLERANCE_WITH_LOSS`].
     pub tolerance_with_loss: Option<f64>,
 }

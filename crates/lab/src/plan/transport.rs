@@ -7,11 +7,8 @@ use dfcp_proto::Policy;
 use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer, value::StrDeserializer};
 use serde::{Deserialize, Deserializer};
 
-use super::carrier::{Carrier, Pace, Redundancy};
+use super::carrier::{Carrier, ORACLE, Pace, Redundancy};
 use super::kind::Kind;
-
-/// The name of DFCP's default profile which is told its share, which no sender can know.
-pub(super) const ORACLE: &str = "oracle";
 
 /// A transport as a plan writes it.
 struct Written(Carrier);

@@ -1,10 +1,10 @@
 use super::*;
 use crate::expand::{Choice, expand};
-use crate::plan::Source;
+use crate::reading::parse;
 
 fn records() -> Vec<Record> {
     let text = include_str!("../testdata/small.toml");
-    let runs = expand(&Source::parse("small.toml", text).unwrap(), Choice::default()).unwrap();
+    let runs = expand(&parse("small.toml", text).unwrap(), Choice::default()).unwrap();
     let origin = Origin { version: "1".to_owned(), commit: "c".to_owned(), host: "h".to_owned() };
     runs.iter().map(|run| Record::new(run, Form::Full, Measured::default(), &origin, 1.5)).collect()
 }

@@ -1,12 +1,12 @@
 use super::*;
 use crate::expand::{Choice, expand};
 use crate::metrics::Measured;
-use crate::plan::Source;
 use crate::platform::Sim;
+use crate::reading::parse;
 
 fn small() -> Vec<Run> {
     let text = include_str!("../testdata/small.toml");
-    expand(&Source::parse("small.toml", text).unwrap(), Choice::default()).unwrap()
+    expand(&parse("small.toml", text).unwrap(), Choice::default()).unwrap()
 }
 
 fn run_in(directory: &Path, runs: &[Run], jobs: usize) -> Vec<Progress> {

@@ -9,7 +9,7 @@ use dfcp_time::duration_ns;
 use serde::{Deserialize, Serialize};
 
 use super::Scenario;
-use super::resolve::{ns, positive};
+use super::quantity::{ns, positive};
 use crate::plan::Flows;
 
 /// IP packets with test packets: the dissertation's, 4.8 kbit/s every 100 ms.

@@ -6,7 +6,7 @@ use dfcp_sim::messages::{MODEL_BYTES_MAX, Messages, MessagesError};
 use serde::{Deserialize, Serialize};
 
 use super::Scenario;
-use super::resolve::{ns, positive};
+use super::quantity::{ns, positive};
 use crate::plan::{Carrier, Flows, Kind};
 
 /// The longest message of DFCP here.

@@ -9,6 +9,7 @@ mod estimate;
 mod layout;
 mod messages;
 mod outages;
+mod quantity;
 mod random;
 mod rates;
 mod resolve;

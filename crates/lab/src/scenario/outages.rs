@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::resolve::{DURATION_S_MAX, not_negative, ns, positive};
+use super::quantity::{DURATION_S_MAX, not_negative, ns, positive};
 use super::{ChangeSpec, Scenario};
 use crate::plan::Plan;
 

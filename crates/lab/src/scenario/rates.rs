@@ -5,7 +5,7 @@ use std::time::Duration;
 use dfcp_netem::{OPPORTUNITY_BYTES, TRACE_BIN_DEFAULT, binned_rate_bps};
 use dfcp_time::duration_ns;
 
-use super::resolve::{ns, positive};
+use super::quantity::{ns, positive};
 use super::{ChangeSpec, RatesSpec, Scenario};
 use crate::plan::{Plan, Rates, Way};
 

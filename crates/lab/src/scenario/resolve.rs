@@ -2,6 +2,7 @@
 
 use super::estimate::estimate;
 use super::messages::messages;
+use super::quantity::{DURATION_S_MAX, not_negative, ns, positive};
 use super::random::draw;
 use super::web::web;
 use super::{ChangeSpec, FlowSpec, Layout, LinkSpec, Scenario, WalkSpec};
@@ -18,7 +19,6 @@ const PACKET_BYTES: f64 = 1500.0;
 /// More would not end in a day.
 const FLOWS_MAX: u32 = 10_000;
 const LINKS_MAX: usize = 1_000;
-pub(super) const DURATION_S_MAX: f64 = 1e5;
 /// Steps of a walk: 10 000 s in steps of 10 ms.
 const STEPS_MAX: u64 = 1_000_000;
 /// Addresses of a flow's sender in a run.
@@ -151,27 +151,6 @@ fn impairments(all: Impairments) -> Result<Impairments, String> {
         return Err("policer_mbps needs a bucket; add policer_packets".to_owned());
     }
     Ok(all)
-}
-
-pub(super) fn ns(s: f64) -> u64 {
-    (s * 1e9).round() as u64
-}
-
-pub(super) fn positive(name: &str, value: f64, max: f64) -> Result<f64, String> {
-    // Written so that NaN is refused.
-    if value > 0.0 && value <= max {
-        Ok(value)
-    } else {
-        Err(format!("{name} is {value}, but lies between 0 and {max}"))
-    }
-}
-
-pub(super) fn not_negative(name: &str, value: f64, max: f64) -> Result<f64, String> {
-    if (0.0..=max).contains(&value) {
-        Ok(value)
-    } else {
-        Err(format!("{name} is {value}, but lies between 0 and {max}"))
-    }
 }
 
 fn rtt_ms(topology: &Topology) -> f64 {

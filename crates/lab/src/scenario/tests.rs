@@ -1,13 +1,13 @@
 use super::resolve::max_min;
 use super::*;
-use crate::plan::Source;
+use crate::reading::parse;
 
 fn scenario(topology: &str) -> Result<Scenario, String> {
     let text = format!(
         "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nduration_s = 5\nwarm_up_s = 1\n{topology}\n\
          [[series]]\nlabel = \"CUBIC\"\ntransport = \"cubic\"\n[metrics]\nplot = [\"jain\"]\n"
     );
-    let source = Source::parse("t.toml", &text).map_err(|error| error.message)?;
+    let source = parse("t.toml", &text).map_err(|error| error.message)?;
     resolve(&source.plan, &source.plan.series[0].get_ref().transport)
 }
 
@@ -37,7 +37,7 @@ fn complaint_of_messages(transport: &str, flows: &str, topology: &str) -> String
         "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nduration_s = 5\nwarm_up_s = 1\n[topology]\n{topology}\n\
          [[flows]]\n{flows}\n[[series]]\nlabel = \"A\"\ntransport = {transport}\n[metrics]\nplot = [\"jain\"]\n"
     );
-    Source::parse("t.toml", &text).map_or_else(|error| error.message, |_| String::new())
+    parse("t.toml", &text).map_or_else(|error| error.message, |_| String::new())
 }
 
 #[test]

@@ -4,8 +4,8 @@ use dfcp_sim::{WebConfig, WebConnection};
 use dfcp_time::Time;
 use serde::{Deserialize, Serialize};
 
+use super::quantity::{ns, positive};
 use super::random::Draw;
-use super::resolve::{ns, positive};
 use crate::plan::{Carrier, Flows};
 
 /// Most connections of a page; more would be a flood.

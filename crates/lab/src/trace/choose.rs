@@ -1,6 +1,7 @@
 //! One run of a plan.
 
-use crate::expand::{Level, Run};
+use crate::expand::Run;
+use crate::plan::Level;
 
 /// Choice of a run.
 #[derive(Clone, Debug, Default)]

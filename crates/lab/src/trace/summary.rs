@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::columns::{FlowColumns, LinkColumns};
 use super::look;
-use crate::expand::{Point, Run};
-use crate::plan::Kind;
-use crate::platform::SIM;
+use crate::engine::SIM;
+use crate::expand::Run;
+use crate::plan::{Kind, Point};
 use crate::scenario::{Built, FlowSpec};
 
 /// A flow from its start to the end of the trace.

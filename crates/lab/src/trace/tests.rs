@@ -1,7 +1,7 @@
 use super::*;
 use crate::expand::{Choice, expand};
 use crate::measure::measure;
-use crate::plan::Source;
+use crate::reading::parse;
 
 const PLAN: &str = r#"id = "t"
 title = ""
@@ -40,7 +40,7 @@ plot = ["goodput_mbps"]
 "#;
 
 fn runs(text: &str) -> Vec<Run> {
-    expand(&Source::parse("t.toml", text).unwrap(), Choice::default()).unwrap()
+    expand(&parse("t.toml", text).unwrap(), Choice::default()).unwrap()
 }
 
 fn chosen(runs: &[Run], series: &str) -> Run {

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 
 use super::heap::SlotHeap;
-use crate::config::QueueLimit;
+use super::limit::QueueLimit;
 use crate::packet::Packet;
 
 /// Ends a list.

@@ -8,7 +8,7 @@ use dfcp_time::{Time, duration_ns};
 
 use super::DropCause;
 use super::backlog::Backlog;
-use crate::ecn::Marker;
+use super::marker::Marker;
 use crate::packet::Packet;
 
 /// Intervals without a drop after which the learnt rate of drops is forgotten.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::{ConfigError, checked_probability};
+use crate::error::{ConfigError, checked_probability};
 use crate::random::mix;
 
 /// Flows which [`Discipline::Drr`] and [`Discipline::Wfq`] tell apart. Number them from 0: tables grow to the highest

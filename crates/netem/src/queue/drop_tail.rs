@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::DropCause;
-use crate::config::QueueLimit;
+use super::limit::QueueLimit;
 use crate::packet::Packet;
 
 #[derive(Clone, Debug)]

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use super::backlog::{Backlog, cost_bytes};
 use super::discipline::{Drr, flow_slot, weight_of};
+use super::limit::QueueLimit;
 use super::{DropCause, make_slot};
-use crate::config::QueueLimit;
 use crate::packet::Packet;
 
 #[derive(Clone, Debug)]

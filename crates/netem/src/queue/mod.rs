@@ -38,6 +38,8 @@ mod drr;
 mod fq_codel;
 mod gps;
 mod heap;
+mod limit;
+mod marker;
 mod red;
 mod sfq;
 mod wfq;
@@ -50,10 +52,11 @@ pub use self::discipline::{
 use self::drop_tail::DropTailQueue;
 use self::drr::DrrQueue;
 use self::fq_codel::FqCodelQueue;
+pub use self::limit::{QUEUE_PACKETS_DEFAULT, QueueLimit};
 use self::red::RedQueue;
 use self::sfq::SfqQueue;
 use self::wfq::WfqQueue;
-use crate::config::{ConfigError, QueueLimit, checked_rate};
+use crate::error::{ConfigError, checked_rate};
 use crate::packet::Packet;
 use crate::stats::Count;
 

@@ -13,7 +13,7 @@ use dfcp_time::Time;
 use super::DropCause;
 use super::backlog::{Backlog, cost_bytes};
 use super::discipline::{Sfq, hash_slot};
-use crate::config::QueueLimit;
+use super::limit::QueueLimit;
 use crate::packet::Packet;
 use crate::random::{Random, Stream};
 

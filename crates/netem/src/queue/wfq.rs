@@ -15,7 +15,7 @@ use super::backlog::{Backlog, cost_bytes};
 use super::discipline::{Wfq, flow_slot};
 use super::gps::{Gps, Tag};
 use super::heap::SlotHeap;
-use crate::config::QueueLimit;
+use super::limit::QueueLimit;
 use crate::packet::Packet;
 
 #[derive(Clone, Debug)]

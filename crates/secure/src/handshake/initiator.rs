@@ -5,8 +5,9 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 use super::noise::{Keys, Noise};
-use super::{Established, HandshakeError, Pattern, Role};
+use super::{Established, HandshakeError, Pattern};
 use crate::keys::{Fingerprint, PreSharedKey, PublicKey, StaticKey};
+use crate::role::Role;
 
 /// Keys that an initiator knows, which decide the pattern.
 #[derive(Clone, Debug)]

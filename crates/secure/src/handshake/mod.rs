@@ -26,10 +26,10 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::keys::{Fingerprint, PublicKey};
-use crate::packet::{Cipher, Direction, OpenKeys, SealKeys, Secret};
+use crate::packet::{Cipher, OpenKeys, SealKeys, Secret};
+use crate::role::{Direction, Role};
 
 pub use initiator::{Initiator, InitiatorKeys};
-pub(crate) use primitives::public_of;
 pub use responder::{Answered, HalfOpen, Responder, ResponderKeys};
 
 /// No handshake message is longer: it must fit into one datagram (`spec/security.md` \[noise-1\]).
@@ -104,15 +104,6 @@ impl Pattern {
     fn messages(self) -> usize {
         self.overheads().len()
     }
-}
-
-/// Role of an end in the handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Sent the first message.
-    Initiator,
-    /// Answered it.
-    Responder,
 }
 
 /// A handshake cannot go on. After any of these errors, the state is as before.
@@ -211,13 +202,8 @@ impl Established {
     /// pair, which would repeat nonces, can be made.
     #[must_use]
     pub fn into_keys(self, cipher: Cipher) -> (SealKeys, OpenKeys) {
-        let initiator = (Direction::FromInitiator, &self.from_initiator);
-        let responder = (Direction::FromResponder, &self.from_responder);
-        let (mine, theirs) = match self.role {
-            Role::Initiator => (initiator, responder),
-            Role::Responder => (responder, initiator),
-        };
-        (SealKeys::new(cipher, mine.0, mine.1), OpenKeys::new(cipher, theirs.0, theirs.1))
+        let (mine, theirs) = (self.role.sends(), self.role.receives());
+        (SealKeys::new(cipher, mine, self.traffic(mine)), OpenKeys::new(cipher, theirs, self.traffic(theirs)))
     }
 
     /// True if `sealed` (payload and tag behind `header`) is the peer's datagram number `number` under `cipher`; decrypts it
@@ -225,11 +211,15 @@ impl Established {
     /// state of forgeries.
     #[must_use]
     pub fn opens(&self, cipher: Cipher, number: u64, header: &[u8], sealed: &mut [u8]) -> bool {
-        let (direction, secret) = match self.role {
-            Role::Initiator => (Direction::FromResponder, &self.from_responder),
-            Role::Responder => (Direction::FromInitiator, &self.from_initiator),
-        };
-        OpenKeys::new(cipher, direction, secret).open(number, header, sealed).is_ok()
+        let theirs = self.role.receives();
+        OpenKeys::new(cipher, theirs, self.traffic(theirs)).open(number, header, sealed).is_ok()
+    }
+
+    fn traffic(&self, direction: Direction) -> &Secret {
+        match direction {
+            Direction::FromInitiator => &self.from_initiator,
+            Direction::FromResponder => &self.from_responder,
+        }
     }
 
     /// The traffic secrets of the direction from the initiator and of that from the responder (`spec/security.md` \[noise-9\]).

@@ -8,9 +8,10 @@ use snow::types::{Cipher, Dh, Hash, Random};
 use zeroize::Zeroize as _;
 
 use super::primitives::{ChaChaPoly, Sha256, X25519};
-use super::{Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Role};
+use super::{Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern};
 use crate::keys::{Fingerprint, PreSharedKey, PublicKey, StaticKey};
 use crate::packet::Secret;
+use crate::role::Role;
 
 /// The keys which one end puts into a handshake.
 #[derive(Clone, Copy)]

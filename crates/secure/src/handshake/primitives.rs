@@ -1,12 +1,13 @@
-//! Primitives of Noise: from the library that also seals datagrams, and X25519 from the one which the pairing code's group
-//! comes from, so that there is one set of primitives in the program.
+//! Primitives of Noise: from the library that also seals datagrams, and X25519 as [`curve`](crate::curve) has it, so that there is one
+//! set of primitives in the program.
 
 use ring::{aead, digest};
 use snow::types::{Cipher, Dh, Hash, Random};
 use subtle::ConstantTimeEq as _;
-use x25519_dalek::{PublicKey, StaticSecret};
+use x25519_dalek::StaticSecret;
 use zeroize::Zeroizing;
 
+use crate::curve::{public_of, shared_secret};
 use crate::keys::StaticKey;
 use crate::packet::TAG_BYTES;
 
@@ -32,48 +33,6 @@ impl X25519 {
         self.public = public_of(private);
         self.private = Some(StaticSecret::from(*private));
     }
-}
-
-/// The points of low order of Curve25519 and of its twist (RFC 7748 §6.1), in all encodings that leave the top bit out: 0, 1,
-/// the two of order 8, p − 1, p and p + 1.
-#[rustfmt::skip] // one point, two lines
-pub(super) const LOW_ORDER: [[u8; BYTES]; 7] = [
-    near_a_power(0x00, 0x00),
-    near_a_power(0x01, 0x00),
-    [
-        0xe0, 0xeb, 0x7a, 0x7c, 0x3b, 0x41, 0xb8, 0xae, 0x16, 0x56, 0xe3, 0xfa, 0xf1, 0x9f, 0xc4, 0x6a,
-        0xda, 0x09, 0x8d, 0xeb, 0x9c, 0x32, 0xb1, 0xfd, 0x86, 0x62, 0x05, 0x16, 0x5f, 0x49, 0xb8, 0x00,
-    ],
-    [
-        0x5f, 0x9c, 0x95, 0xbc, 0xa3, 0x50, 0x8c, 0x24, 0xb1, 0xd0, 0xb1, 0x55, 0x9c, 0x83, 0xef, 0x5b,
-        0x04, 0x44, 0x5c, 0xc4, 0x58, 0x1c, 0x8e, 0x86, 0xd8, 0x22, 0x4e, 0xdd, 0xd0, 0x9f, 0x11, 0x57,
-    ],
-    near_a_power(0xEC, 0xFF),
-    near_a_power(0xED, 0xFF),
-    near_a_power(0xEE, 0xFF),
-];
-
-/// A number near 0 or near 2²⁵⁵: its lowest byte, and all the others.
-const fn near_a_power(lowest: u8, others: u8) -> [u8; BYTES] {
-    let mut bytes = [others; BYTES];
-    bytes[0] = lowest;
-    bytes[BYTES - 1] &= 0x7F;
-    bytes
-}
-
-/// True if every shared secret with this public key is zero. A multiplication would find that, too, at a higher cost.
-pub(super) fn is_of_low_order(public: &[u8; BYTES]) -> bool {
-    // Public keys are no secret: this may stop at the first difference.
-    let mut masked = *public;
-    masked[BYTES - 1] &= 0x7F;
-    LOW_ORDER.contains(&masked)
-}
-
-/// The public half of a private key (RFC 7748).
-pub(crate) fn public_of(private: &[u8; BYTES]) -> [u8; BYTES] {
-    #[cfg(test)]
-    count_multiplication();
-    PublicKey::from(&StaticSecret::from(*private)).to_bytes()
 }
 
 impl Dh for X25519 {
@@ -115,31 +74,14 @@ impl Dh for X25519 {
         self.private.as_ref().map_or(&[], |private| private.as_bytes())
     }
 
-    /// Fails if the shared secret is all zero (RFC 7748 §6.1, \[noise-6\]): the peer's public key was of low order
-    /// then, and the secret would depend on nothing that is secret.
+    /// Fails if the shared secret would depend on nothing that is secret (\[noise-6\]).
     fn dh(&self, pubkey: &[u8], out: &mut [u8]) -> Result<(), snow::Error> {
         let private = self.private.as_ref().ok_or(snow::Error::Dh)?;
         let peer: [u8; BYTES] = *pubkey.first_chunk().ok_or(snow::Error::Dh)?;
-        #[cfg(test)]
-        count_multiplication();
-        let secret = private.diffie_hellman(&PublicKey::from(peer));
-        if !secret.was_contributory() {
-            return Err(snow::Error::Dh);
-        }
+        let secret = shared_secret(private, peer).ok_or(snow::Error::Dh)?;
         out[..BYTES].copy_from_slice(secret.as_bytes());
         Ok(())
     }
-}
-
-#[cfg(test)]
-thread_local! {
-    /// Multiplications on the curve by this thread.
-    pub(super) static MULTIPLICATIONS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
-}
-
-#[cfg(test)]
-fn count_multiplication() {
-    MULTIPLICATIONS.with(|count| count.set(count.get() + 1));
 }
 
 /// SHA-256.

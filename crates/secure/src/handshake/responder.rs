@@ -5,9 +5,10 @@ use std::fmt;
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::noise::{Keys, Noise};
-use super::primitives::is_of_low_order;
-use super::{Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Role};
+use super::{Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern};
+use crate::curve::is_of_low_order;
 use crate::keys::{PreSharedKey, PublicKey, StaticKey};
+use crate::role::Role;
 
 /// Keys of a responder, for all its handshakes. A pattern whose key is missing is refused.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
-use super::primitives::{LOW_ORDER, MULTIPLICATIONS, is_of_low_order};
 use super::*;
+use crate::curve::{LOW_ORDER, MULTIPLICATIONS, is_of_low_order};
 use crate::{PreSharedKey, StaticKey};
 
 const PROLOGUE: &[u8] = b"prologue";

@@ -28,6 +28,7 @@ mod tests;
 use ring::aead;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use crate::role::Direction;
 use crate::schedule;
 
 pub use open::{OpenError, OpenKeys, PREVIOUS_EPOCH_DATAGRAMS};
@@ -105,13 +106,6 @@ impl Cipher {
             Self::ChaCha20Poly1305 => 1 << 36,
         }
     }
-}
-
-/// One way of a connection; the byte stands in the labels of keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    FromInitiator = 1,
-    FromResponder = 2,
 }
 
 /// A secret from which keys follow.

@@ -5,7 +5,8 @@ use std::fmt;
 use ring::aead;
 use thiserror::Error;
 
-use super::{Chain, Cipher, Direction, EPOCH_SHIFT, EpochKey, Secret, TAG_BYTES, epoch_of};
+use super::{Chain, Cipher, EPOCH_SHIFT, EpochKey, Secret, TAG_BYTES, epoch_of};
+use crate::role::Direction;
 
 /// Datagrams into an epoch after which the key of the one before is wiped: four times the replay window, which refuses
 /// older numbers anyway.

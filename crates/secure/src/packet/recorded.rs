@@ -5,8 +5,8 @@ use std::fmt;
 
 use ring::aead;
 
-use super::{Cipher, Direction, EpochKey, OpenError, Secret, TAG_BYTES, epoch_of};
-use crate::handshake::Role;
+use super::{Cipher, EpochKey, OpenError, Secret, TAG_BYTES, epoch_of};
+use crate::role::{Direction, Role};
 use crate::schedule;
 
 /// Epochs whose secrets are kept: those that a datagram number within 2³¹ of the highest one can name, on either side, and as many again.
@@ -42,10 +42,7 @@ impl RecordedKeys {
     /// Keys for what `sender` has sent, by its traffic secret.
     #[must_use]
     pub fn new(cipher: Cipher, sender: Role, traffic: &[u8; 32]) -> Self {
-        let direction = match sender {
-            Role::Initiator => Direction::FromInitiator,
-            Role::Responder => Direction::FromResponder,
-        };
+        let direction = sender.sends();
         let first = Secret(*schedule::expand(traffic, "epoch 0", &[direction as u8, cipher.id()]));
         Self { cipher, direction, secrets: VecDeque::from([first]), first_epoch: 0, latest: None, highest: 0 }
     }
@@ -113,7 +110,7 @@ mod tests {
     const TRAFFIC: [u8; 32] = [9; 32];
 
     fn pair(cipher: Cipher, sender: Role) -> (SealKeys, RecordedKeys) {
-        let direction = if sender == Role::Initiator { Direction::FromInitiator } else { Direction::FromResponder };
+        let direction = sender.sends();
         (SealKeys::new(cipher, direction, &Secret(TRAFFIC)), RecordedKeys::new(cipher, sender, &TRAFFIC))
     }
 

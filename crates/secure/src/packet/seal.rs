@@ -5,7 +5,8 @@ use std::fmt;
 use ring::aead;
 use thiserror::Error;
 
-use super::{Chain, Cipher, Direction, EpochKey, SEALED_BYTES_MAX, Secret, TAG_BYTES, epoch_of};
+use super::{Chain, Cipher, EpochKey, SEALED_BYTES_MAX, Secret, TAG_BYTES, epoch_of};
+use crate::role::Direction;
 
 /// A datagram could not be sealed. All are the caller's mistakes; nothing may be sent then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

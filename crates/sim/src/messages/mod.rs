@@ -20,12 +20,13 @@ pub use self::bound::{Bound, Least, Losses};
 pub use self::model::{ModelConfig, ModelEnd, Recovery};
 pub(crate) use self::schedule::{Schedule, Sent};
 pub(crate) use self::tally::{Received, Tally};
-use crate::end::SCRATCH_BYTES;
 
 /// UDP and IPv4 below a model's datagram, and a header as long as SRT's.
 pub const MODEL_HEADER_BYTES: u32 = 28 + 16;
 /// The longest message which a model's datagram has room for, in an IP packet of 1500 bytes.
 pub const MODEL_BYTES_MAX: u32 = 1_500 - MODEL_HEADER_BYTES;
+/// The longest message of DFCP's here.
+pub(crate) const DFCP_BYTES_MAX: u32 = 1 << 16;
 /// A message says when it was handed over.
 const BYTES_MIN: u32 = 8;
 const EVERY_MIN: Duration = Duration::from_micros(10);
@@ -114,7 +115,7 @@ impl Messages {
 
     /// Checks the settings for DFCP.
     pub(crate) fn validate_dfcp(&self) -> Result<(), MessagesError> {
-        self.validate(SCRATCH_BYTES as u32)
+        self.validate(DFCP_BYTES_MAX)
     }
 
     /// Time at which message `number` is handed over, if the first is at `began`.

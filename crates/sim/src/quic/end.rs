@@ -13,10 +13,7 @@ use super::clock::{instant, time};
 use super::identity::NAME;
 use super::settings::Settings;
 use super::{OVERHEAD_BYTES, QuicConfig, QuicError};
-use crate::dfcp::numbered;
-
-const SENDER: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
-const RECEIVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);
+use crate::endpoint::{RECEIVER, SENDER, numbered};
 
 /// Bytes written at once. Quinn walks through its data piece by piece, so pieces are large; all are the same memory.
 static PIECE: [u8; 1 << 20] = [0; 1 << 20];

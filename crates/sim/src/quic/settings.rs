@@ -17,7 +17,7 @@ use rustls::time_provider::TimeProvider;
 
 use super::identity::{SeededIds, certificate};
 use super::{QuicConfig, QuicCongestion, QuicError, UDP_PAYLOAD_BYTES_MAX};
-use crate::dfcp::seed32;
+use crate::endpoint::seed32;
 
 /// Flow control's window of a stream: more than a path holds. The connection's is larger still.
 const STREAM_WINDOW_BYTES: VarInt = VarInt::from_u32(u32::MAX);

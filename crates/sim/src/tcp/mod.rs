@@ -44,5 +44,6 @@ mod window;
 
 pub use config::{AckPolicy, Config, ConfigError, Congestion, LossDetection, Reduction, RtoFloor};
 pub use receiver::{RECEIVE_BUFFER_BYTES_MAX, Receiver, ReceiverStats};
+pub use recovery::Phase;
 pub use segment::{Flags, SACK_BLOCKS_MAX, SackBlocks, Segment};
-pub use sender::{Phase, Sender, SenderStats};
+pub use sender::{Sender, SenderStats};

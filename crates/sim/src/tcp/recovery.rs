@@ -1,7 +1,32 @@
-//! Reduction of the window to the slow-start threshold while losses are repaired.
+//! Phases of loss recovery, and the reduction of the window to the slow-start threshold while losses are repaired.
 
 use super::config::Reduction;
 use super::window::Window;
+
+/// State of the sender's loss recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing is known to be missing.
+    Open,
+    /// The window comes down for a mark (RFC 3168); nothing is missing for sure.
+    Cwr,
+    /// Fast recovery: losses were found by acknowledgements and are being repaired.
+    Recovery,
+    /// The timer fired (or Tahoe found a loss): everything outstanding is sent again.
+    Loss,
+}
+
+impl Phase {
+    /// Losses are being repaired.
+    pub(crate) fn is_repairing(self) -> bool {
+        matches!(self, Self::Recovery | Self::Loss)
+    }
+
+    /// The window comes down step by step (`tcp_in_cwnd_reduction`).
+    pub(crate) fn is_reducing(self) -> bool {
+        matches!(self, Self::Cwr | Self::Recovery)
+    }
+}
 
 /// Content of an acknowledgement in a recovery.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use dfcp_time::Time;
 
 use super::config::{Config, ConfigError, Congestion};
 use super::congestion::Controller;
-use super::recovery::RecoveryWindow;
+use super::recovery::{Phase, RecoveryWindow};
 use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
 use super::segment::{Flags, SackBlocks, Segment};
@@ -20,31 +20,6 @@ use super::window::Window;
 use ecn::SenderEcn;
 use linux::Linux;
 use pacing::Pacer;
-
-/// State of the sender's loss recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Nothing is known to be missing.
-    Open,
-    /// The window comes down for a mark (RFC 3168); nothing is missing for sure.
-    Cwr,
-    /// Fast recovery: losses were found by acknowledgements and are being repaired.
-    Recovery,
-    /// The timer fired (or Tahoe found a loss): everything outstanding is sent again.
-    Loss,
-}
-
-impl Phase {
-    /// Losses are being repaired.
-    fn is_repairing(self) -> bool {
-        matches!(self, Self::Recovery | Self::Loss)
-    }
-
-    /// The window comes down step by step (`tcp_in_cwnd_reduction`).
-    fn is_reducing(self) -> bool {
-        matches!(self, Self::Cwr | Self::Recovery)
-    }
-}
 
 /// The sender's counters. All since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,11 +1,12 @@
 //! Arrived symbols of messages: a list of messages from a first one on, in the order of their ids.
 
-use super::record::{MESSAGES, MESSAGES_HEAD_BYTES, RECORD_HEADER_BYTES};
-use super::runs::{COMPLETE, EMPTY, RUN_BITS, RunWriter};
+use super::runs::{COMPLETE, EMPTY, RUN_BITS};
 use crate::DecodeError;
 use crate::bytes::Reader;
 use crate::sizes::MESSAGE_SYMBOLS_MAX;
 
+/// Bytes of a [`MessagesState`]; the list follows.
+pub(super) const MESSAGES_HEAD_BYTES: usize = 8;
 /// The most bytes of a [`SymbolSet`].
 const SYMBOL_SET_BYTES_MAX: usize = MESSAGE_SYMBOLS_MAX as usize / 8;
 
@@ -67,8 +68,8 @@ pub struct MessageRuns<'a>(Reader<'a>);
 
 impl<'a> MessageRuns<'a> {
     /// Validates all of them.
-    pub(super) fn read(list: &'a [u8], first_id: u32) -> Result<Self, DecodeError> {
-        let refused = |what| Err(DecodeError::RecordValue { kind: MESSAGES, what });
+    pub(super) fn read(kind: u8, list: &'a [u8], first_id: u32) -> Result<Self, DecodeError> {
+        let refused = |what| Err(DecodeError::RecordValue { kind, what });
         let mut reader = Reader::new(list);
         // A list has at most 64 messages for each byte, so that this does not overflow.
         let mut end = u64::from(first_id);
@@ -107,38 +108,6 @@ fn next<'a>(entries: &mut Reader<'a>) -> Option<MessageRun<'a>> {
             let bits = entries.take(usize::from(bytes_minus_1) + 1)?;
             SymbolSet::new(bits).map(MessageRun::Partial)
         }
-    }
-}
-
-/// Writes the record of messages in place. It is in the report only when it is [finished](Self::finish).
-#[derive(Debug)]
-#[must_use = "a record counts when it is finished"]
-pub struct MessagesRecordWriter<'a> {
-    pub(super) head: &'a mut [u8; RECORD_HEADER_BYTES + MESSAGES_HEAD_BYTES],
-    pub(super) list: RunWriter<'a>,
-    pub(super) report_len: &'a mut usize,
-}
-
-impl MessagesRecordWriter<'_> {
-    /// Appends the state of the next message or messages; a run that continues the last one is merged into it. `false` means
-    /// that the buffer is full: nothing more will be written, and of a long run the list holds the part which fitted.
-    #[must_use = "after false nothing more is written"]
-    pub fn push(&mut self, run: MessageRun<'_>) -> bool {
-        self.list.push_messages(run)
-    }
-
-    /// Makes the record part of the report, with the proof of what has been pushed. Without a message it would say nothing, and
-    /// is left out, as one that is dropped is.
-    pub fn finish(self, proof: u32) {
-        let bytes = self.list.len();
-        if bytes == 0 {
-            return;
-        }
-        let [_, high, low, _, _, _, _, proof_place @ ..] = self.head;
-        *proof_place = proof.to_be_bytes();
-        // The list was given no more room than fits into the field.
-        [*high, *low] = ((MESSAGES_HEAD_BYTES + bytes) as u16).to_be_bytes();
-        *self.report_len += RECORD_HEADER_BYTES + MESSAGES_HEAD_BYTES + bytes;
     }
 }
 

@@ -7,18 +7,16 @@ mod record;
 mod runs;
 mod write;
 
+pub use crate::sizes::REPORT_BYTES;
 pub use arrivals::{EcnCounts, LossRun, LossRuns, Mark, Marks};
-pub use messages::{MessageRun, MessageRuns, MessagesRecordWriter, MessagesState, SymbolSet};
+pub use messages::{MessageRun, MessageRuns, MessagesState, SymbolSet};
 pub use record::{Record, Records, STREAM_RECORD_BYTES_MIN, StreamState};
 pub use runs::{MISSING_MAX, Run, Runs};
-pub use write::{ReportWriter, StreamRecordWriter};
+pub use write::{MessagesRecordWriter, ReportWriter, StreamRecordWriter};
 
 use crate::bytes::{Reader, Writer};
 use crate::{DecodeError, EncodeError, StreamLimits};
 use record::{limits_to_bytes, read_limits};
-
-/// Bytes of the report's fixed part.
-pub const REPORT_BYTES: usize = 52;
 
 /// The fixed part of a feedback payload. Every number counts the direction which the report is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

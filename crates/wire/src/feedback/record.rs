@@ -22,8 +22,6 @@ pub(super) const RECORD_HEADER_BYTES: usize = 3;
 pub(super) const STREAM_STATE_BYTES: usize = 24;
 /// Bytes of [`StreamLimits`].
 pub(super) const LIMITS_BYTES: usize = 8;
-/// Bytes of a [`MessagesState`]; the list follows.
-pub(super) const MESSAGES_HEAD_BYTES: usize = 8;
 
 /// Bytes of a stream's record with the shortest list that says anything.
 pub const STREAM_RECORD_BYTES_MIN: usize = RECORD_HEADER_BYTES + STREAM_STATE_BYTES + 1;
@@ -190,7 +188,7 @@ fn feature_record(kind: u8, value: &[u8]) -> Result<Option<Record<'_>>, DecodeEr
         MESSAGES => {
             let mut reader = Reader::new(value);
             let state = MessagesState::read(&mut reader).ok_or(wrong_length)?;
-            Record::Messages(state, MessageRuns::read(reader.rest(), state.first_id)?)
+            Record::Messages(state, MessageRuns::read(kind, reader.rest(), state.first_id)?)
         }
         _ => return Ok(None),
     }))

@@ -1,7 +1,6 @@
 //! The state of a stream's blocks from the next one needed on, oldest first and run-length coded, so that a list which is cut
 //! at a datagram's end keeps what matters most. Blocks behind the list's end are not reported, which says nothing about them.
 
-use super::messages::MessageRun;
 use crate::bytes::{Reader, Writer};
 
 /// The most symbols that an open block can miss.
@@ -64,24 +63,14 @@ impl<'a> RunWriter<'a> {
         complete
     }
 
-    /// As [`MessagesRecordWriter::push`](super::MessagesRecordWriter::push) says.
-    pub(super) fn push_messages(&mut self, run: MessageRun<'_>) -> bool {
-        let complete = !self.cut
-            && match run {
-                MessageRun::Complete(messages) => self.push_run(COMPLETE, messages),
-                MessageRun::Empty(messages) => self.push_run(EMPTY, messages),
-                MessageRun::Partial(symbols) => self.push_symbols(symbols.bytes()),
-            };
+    /// Writes an entry of some bytes behind one byte that counts them: the symbols of a message. False as for [`push`](Self::push).
+    pub(super) fn push_bytes(&mut self, bytes: &[u8]) -> bool {
+        let complete = !self.cut && self.writer.left() > bytes.len() && {
+            self.last_run = None;
+            self.writer.put(&[(bytes.len() - 1) as u8]).is_ok() && self.writer.put(bytes).is_ok()
+        };
         self.cut = !complete;
         complete
-    }
-
-    fn push_symbols(&mut self, bits: &[u8]) -> bool {
-        if self.writer.left() <= bits.len() {
-            return false;
-        }
-        self.last_run = None;
-        self.writer.put(&[(bits.len() - 1) as u8]).is_ok() && self.writer.put(bits).is_ok()
     }
 
     fn push_open(&mut self, missing: u16) -> bool {

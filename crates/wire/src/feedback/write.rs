@@ -1,9 +1,11 @@
 //! Writing a feedback payload in place.
 
 use super::arrivals::{EcnCounts, LossRun, MARK_BYTES, Mark, Marks};
-use super::messages::MessagesRecordWriter;
-use super::record::{ARRIVAL_CLOCK, ECN, LOSS_RUNS, MARKS, MESSAGES, MESSAGES_HEAD_BYTES, UNSEEN};
-use super::record::{RECORD_HEADER_BYTES, STREAM, STREAM_STATE_BYTES, limits_to_bytes};
+use super::messages::{MESSAGES_HEAD_BYTES, MessageRun};
+use super::record::{
+    ARRIVAL_CLOCK, ECN, LOSS_RUNS, MARKS, MESSAGES, RECORD_HEADER_BYTES, STREAM, STREAM_STATE_BYTES, UNSEEN,
+    limits_to_bytes,
+};
 use super::runs::{Run, RunWriter};
 use super::{REPORT_BYTES, Report, STREAM_RECORD_BYTES_MIN, StreamState};
 use crate::bytes::Writer;
@@ -25,6 +27,15 @@ pub struct ReportWriter<'a> {
 #[must_use = "a record counts when it is finished"]
 pub struct StreamRecordWriter<'a> {
     head: &'a mut [u8; STREAM_HEAD_BYTES],
+    list: RunWriter<'a>,
+    report_len: &'a mut usize,
+}
+
+/// Writes the record of messages in place. It is in the report only when it is [finished](Self::finish).
+#[derive(Debug)]
+#[must_use = "a record counts when it is finished"]
+pub struct MessagesRecordWriter<'a> {
+    head: &'a mut [u8; RECORD_HEADER_BYTES + MESSAGES_HEAD_BYTES],
     list: RunWriter<'a>,
     report_len: &'a mut usize,
 }
@@ -178,5 +189,32 @@ impl StreamRecordWriter<'_> {
         // The list was given no more room than fits into the field.
         [*high, *low] = ((STREAM_STATE_BYTES + bytes) as u16).to_be_bytes();
         *self.report_len += STREAM_HEAD_BYTES + bytes;
+    }
+}
+
+impl MessagesRecordWriter<'_> {
+    /// Appends the state of the next message or messages; a run that continues the last one is merged into it. `false` means
+    /// that the buffer is full: nothing more will be written, and of a long run the list holds the part which fitted.
+    #[must_use = "after false nothing more is written"]
+    pub fn push(&mut self, run: MessageRun<'_>) -> bool {
+        match run {
+            MessageRun::Complete(messages) => self.list.push(Run::Complete(messages)),
+            MessageRun::Empty(messages) => self.list.push(Run::Empty(messages)),
+            MessageRun::Partial(symbols) => self.list.push_bytes(symbols.bytes()),
+        }
+    }
+
+    /// Makes the record part of the report, with the proof of what has been pushed. Without a message it would say nothing, and
+    /// is left out, as one that is dropped is.
+    pub fn finish(self, proof: u32) {
+        let bytes = self.list.len();
+        if bytes == 0 {
+            return;
+        }
+        let [_, high, low, _, _, _, _, proof_place @ ..] = self.head;
+        *proof_place = proof.to_be_bytes();
+        // The list was given no more room than fits into the field.
+        [*high, *low] = ((MESSAGES_HEAD_BYTES + bytes) as u16).to_be_bytes();
+        *self.report_len += RECORD_HEADER_BYTES + MESSAGES_HEAD_BYTES + bytes;
     }
 }

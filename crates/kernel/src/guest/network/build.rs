@@ -8,7 +8,7 @@ use dfcp_lab::scenario::Layout;
 use dfcp_sim::Node;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use super::device::{End, LOOPBACK, Mac, Route, RouteMetrics};
+use super::device::{End, LOOPBACK, Route, RouteMetrics};
 use super::error::{Asked, NetworkError};
 use super::ethtool::Ethtool;
 use super::namespace::{self, Namespace};
@@ -52,12 +52,6 @@ pub(super) fn build(layout: &Layout, seed: u64) -> Result<Network, NetworkError>
 /// 10.0.0.1 and so on.
 pub(super) fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a00_0001 + node as u32)
-}
-
-/// Address of an edge's device at its first node.
-pub(super) fn mac(edge: usize) -> Mac {
-    let [_, a, b, c] = (edge as u32).to_be_bytes();
-    [0x02, 0, 0, a, b, c] // locally administered
 }
 
 fn wires(layout: &Layout) -> Result<Vec<Wire>, NetworkError> {
@@ -131,8 +125,8 @@ impl Network {
             let Wire { from, to, .. } = self.wires[edge];
             let back = wire::back(edge);
             // In the ether the device towards A is the one by which A's packets come in, and those of the way back leave.
-            let inner = End { name: format!("w{back}"), index: wire::device(back), mac: mac(back) };
-            let outer = End { name: format!("e{edge}"), index: wire::device(edge), mac: mac(edge) };
+            let inner = End { name: format!("w{back}"), index: wire::device(back), mac: wire::mac(back) };
+            let outer = End { name: format!("e{edge}"), index: wire::device(edge), mac: wire::mac(edge) };
             let node = &self.nodes[from];
             let added = self.ether.netlink.add_pair(&inner, &outer, node);
             added.asked(|| format!("cannot make device {} of node {from}", outer.name))?;
@@ -140,7 +134,7 @@ impl Network {
             for (netlink, end) in up {
                 netlink.set_up(end.index).asked(|| format!("cannot bring up device {}", end.name))?;
             }
-            let added = self.nodes[from].netlink.add_neighbour(outer.index, address(to), mac(back));
+            let added = self.nodes[from].netlink.add_neighbour(outer.index, address(to), wire::mac(back));
             added.asked(|| format!("cannot add node {from}'s neighbour {to} at device {}", outer.name))?;
         }
         for edge in [edge, wire::back(edge)] {
@@ -185,6 +179,5 @@ mod tests {
         assert_eq!(address(0), Ipv4Addr::new(10, 0, 0, 1));
         assert_eq!(address(255), Ipv4Addr::new(10, 0, 1, 0));
         assert_eq!(address(NODES_MAX - 1).to_bits() & 0xffff, 0xfffe);
-        assert_eq!(mac(0x0102_0304), [2, 0, 0, 2, 3, 4]);
     }
 }

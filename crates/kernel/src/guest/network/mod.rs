@@ -32,6 +32,7 @@ use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
 
+use dfcp_flows::Hosts;
 use dfcp_lab::scenario::Layout;
 use dfcp_netem::LinkChange;
 use dfcp_sim::{Edge, Node};
@@ -197,6 +198,17 @@ impl Network {
     fn wire(&mut self, edge: Edge) -> Result<&mut Wire, NetworkError> {
         let none = || NetworkError::layout(format!("the network has no edge {}", edge.index()));
         self.wires.get_mut(edge.index()).ok_or_else(none)
+    }
+}
+
+/// Its nodes, as flows see them.
+impl Hosts for Network {
+    fn enter<T>(&self, host: Node, f: impl FnOnce() -> T) -> Result<T, String> {
+        Self::enter(self, host, f).map_err(|error| error.to_string())
+    }
+
+    fn address(&self, host: Node) -> Ipv4Addr {
+        Self::address(self, host)
     }
 }
 

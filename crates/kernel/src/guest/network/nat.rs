@@ -27,7 +27,7 @@ use super::error::{Asked, NetworkError};
 use super::namespace::Namespace;
 use super::netlink::Refusal;
 use super::qdisc::ETHERNET_BYTES;
-use super::{Network, build, wire};
+use super::{Network, wire};
 use crate::limits::{NAT_FRAME_BYTES_MAX, NAT_QUEUE_PACKETS};
 
 /// The NATs of a network.
@@ -107,7 +107,7 @@ impl Network {
         let what = || format!("cannot put a NAT in front of edge {edge}");
         let namespace: &mut Namespace = &mut self.nodes[self.wires[edge].from];
         // Frames are addressed to the device of the edge.
-        let tap = namespace.enter(&self.home, || open(&format!("n{edge}"), Some(build::mac(edge))));
+        let tap = namespace.enter(&self.home, || open(&format!("n{edge}"), Some(wire::mac(edge))));
         let (tap, index) = tap.and_then(|opened| opened).map_err(|error| NetworkError::system(what(), error))?;
         let netlink = &mut namespace.netlink;
         let mut join = || -> Result<(), Refusal> {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use dfcp_netem::{Discipline, LinkConfig, Loss, Policer};
 use dfcp_sim::Node;
 
-use super::device::{Counters, ip_bytes};
+use super::device::{Counters, Mac, ip_bytes};
 use super::error::{Asked, NetworkError};
 use super::netlink::{Netlink, Refusal};
 use super::qdisc::netem::{Netem, TCA_NETEM_PRNG_SEED};
-use super::qdisc::{drr, fifo, fq_codel, police, red, sfq, tbf};
+use super::qdisc::{self, fq_codel, police, red, sfq, tbf};
 use super::tc::{self, Qdisc, handle};
 use super::{EdgeSample, Network, attributes};
 
@@ -32,6 +32,12 @@ const NETEM_QOPT_BYTES: usize = 24;
 /// The device by which an edge's packets leave: of its first node, and of the ether behind it.
 pub(super) fn device(edge: usize) -> u32 {
     (FIRST_DEVICE + edge) as u32
+}
+
+/// Address of an edge's device at its first node.
+pub(super) fn mac(edge: usize) -> Mac {
+    let [_, a, b, c] = (edge as u32).to_be_bytes();
+    [0x02, 0, 0, a, b, c] // locally administered
 }
 
 /// The edge of the same link in the other direction.
@@ -131,7 +137,7 @@ impl Wire {
 
     /// The one queue below tbf, or below RED.
     fn fifo(&self, device: u32, parent: u32, handle: u32) -> Qdisc<'static> {
-        let options = fifo::options(self.limit_packets);
+        let options = qdisc::fifo_options(self.limit_packets);
         Qdisc { device, parent, handle, kind: "pfifo", options, counts_ip: false }
     }
 }
@@ -200,7 +206,7 @@ impl Network {
         let wire = &self.wires[edge];
         let (device, limit) = (device(edge), wire.limit_packets);
         let (kind, options) = match &wire.discipline {
-            Discipline::DropTail => ("pfifo", fifo::options(limit)),
+            Discipline::DropTail => ("pfifo", qdisc::fifo_options(limit)),
             Discipline::Drr(_) => ("drr", Vec::new()),
             Discipline::Sfq(sfq) => ("sfq", sfq::options(sfq, limit)),
             Discipline::FqCodel(fq_codel) => ("fq_codel", fq_codel::options(fq_codel, limit)),
@@ -214,11 +220,11 @@ impl Network {
         match &wire.discipline {
             Discipline::Red(_) => netlink.set_qdisc(&wire.fifo(device, QUEUE_HANDLE | 1, 0)).asked(what),
             Discipline::Drr(drr) => {
-                let limit = fifo::options(wire.class_limit_packets());
+                let limit = qdisc::fifo_options(wire.class_limit_packets());
                 for &source in &wire.sources {
                     // Classes are numbered as the lower halves of addresses are.
                     let class = QUEUE_HANDLE | (source as u32 + 1);
-                    let options = drr::class_options(drr.quantum_bytes);
+                    let options = qdisc::drr_class_options(drr.quantum_bytes);
                     netlink.add_class(device, class, "drr", &options).asked(what)?;
                     let options = limit.clone();
                     let queue = Qdisc { device, parent: class, handle: 0, kind: "pfifo", options, counts_ip: false };
@@ -336,6 +342,11 @@ mod tests {
         ] {
             assert!(unsupported(&link).is_some(), "{link:?}");
         }
+    }
+
+    #[test]
+    fn an_address_has_the_number_of_its_edge() {
+        assert_eq!(mac(0x0102_0304), [2, 0, 0, 2, 3, 4]);
     }
 
     #[test]

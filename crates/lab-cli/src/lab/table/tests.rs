@@ -1,5 +1,6 @@
 use dfcp_lab::Level;
 use dfcp_lab::plan::Source;
+use dfcp_lab::reading::parse;
 
 use super::*;
 
@@ -15,7 +16,7 @@ fn plan() -> Source {
         sweep = [{ parameter = "loss", values = [0, 0.01, 0.02] }]
         metrics = { plot = ["goodput_mbps"] }
     "#;
-    Source::parse("small.toml", text).unwrap()
+    parse("small.toml", text).unwrap()
 }
 
 fn summary(mean: f64, sd: Option<f64>, random_losses: Option<u64>) -> Option<Summary> {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::Source;
+use crate::reading::parse;
 use crate::scenario::resolve;
 
 /// 12 Mbit/s, on which a full packet lasts 1 ms, and a round trip of 40 ms.
@@ -9,7 +9,7 @@ fn scenario(rest: &str) -> Scenario {
          [topology]\nrate_mbps = 12\nrtt_ms = 40\n{rest}[[series]]\nlabel = \"CUBIC\"\ntransport = \"cubic\"\n\
          [metrics]\nplot = [\"jain\"]\n"
     );
-    let source = Source::parse("t.toml", &text).unwrap();
+    let source = parse("t.toml", &text).unwrap();
     resolve(&source.plan, &source.plan.series[0].get_ref().transport).unwrap()
 }
 

@@ -4,10 +4,10 @@ use dfcp_time::Time;
 
 use super::super::config::{Congestion, LossDetection};
 use super::super::congestion::{Ack, Controller};
-use super::super::recovery::{RecoveryAck, RecoveryWindow};
+use super::super::recovery::{Phase, RecoveryAck, RecoveryWindow};
 use super::super::scoreboard::{Advance, DUP_THRESH};
 use super::super::segment::Segment;
-use super::{Phase, Sender, State};
+use super::{Sender, State};
 
 /// Changes by one acknowledgement.
 #[derive(Clone, Copy, Debug)]

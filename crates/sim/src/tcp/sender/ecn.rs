@@ -4,10 +4,10 @@
 use dfcp_netem::Ecn;
 
 use super::super::congestion::Controller;
-use super::super::recovery::RecoveryWindow;
+use super::super::recovery::{Phase, RecoveryWindow};
 use super::super::segment::{Flags, Segment};
+use super::Sender;
 use super::ack::Change;
-use super::{Phase, Sender};
 
 /// The state of it.
 #[derive(Clone, Copy, Debug, Default)]

@@ -11,11 +11,11 @@ use dfcp_time::Time;
 
 use super::super::config::Reduction;
 use super::super::congestion::{Ack, BbrAck, Controller};
-use super::super::recovery::{RecoveryAck, RecoveryWindow};
+use super::super::recovery::{Phase, RecoveryAck, RecoveryWindow};
 use super::super::scoreboard::{Advance, Report};
 use super::super::segment::Segment;
+use super::Sender;
 use super::ack::Change;
-use super::{Phase, Sender};
 
 /// Timestamps on the wire count milliseconds.
 const TIMESTAMP_NS: u64 = 1_000_000;

@@ -4,8 +4,9 @@ use dfcp_time::Time;
 
 use super::super::congestion::{BbrAck, Controller};
 use super::super::delivery_rate::RateSample;
+use super::super::recovery::Phase;
+use super::Sender;
 use super::ack::Change;
-use super::{Phase, Sender};
 
 /// Lets bursts go at the pacing rate. Without BBR it never waits.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,7 +1,5 @@
 //! The options of the kernel's queue disciplines in bytes, as `include/uapi/linux/pkt_sched.h` lays them out.
 
-pub(super) mod drr;
-pub(super) mod fifo;
 pub(super) mod fq_codel;
 pub(super) mod netem;
 pub(super) mod police;
@@ -9,8 +7,22 @@ pub(super) mod red;
 pub(super) mod sfq;
 pub(super) mod tbf;
 
+use super::attributes::Attributes;
+
+const TCA_DRR_QUANTUM: u16 = 1;
+
 /// The Ethernet header which the kernel counts as a part of every packet, bytes.
 pub(super) const ETHERNET_BYTES: u32 = 14;
+
+/// pfifo (drop-tail): `struct tc_fifo_qopt`. The limit is in packets.
+pub(super) fn fifo_options(limit_packets: u32) -> Vec<u8> {
+    structure(&[limit_packets])
+}
+
+/// drr: options of a class. The discipline itself has none.
+pub(super) fn drr_class_options(quantum_bytes: u32) -> Vec<u8> {
+    Attributes::new().u32(TCA_DRR_QUANTUM, quantum_bytes).into_bytes()
+}
 
 /// A probability as the kernel has it: a share of 2³² − 1.
 fn probability(p: f64) -> u32 {

@@ -9,7 +9,7 @@ use dfcp_time::Time;
 
 use self::policer::{Policer, Verdict};
 use super::super::delivery_rate::RateSample;
-use super::super::sender::Phase;
+use super::super::recovery::Phase;
 use super::super::window::Window;
 
 /// 2/ln 2: the smallest gain with which the rate doubles in a round trip.

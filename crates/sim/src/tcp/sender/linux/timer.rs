@@ -6,7 +6,8 @@ use std::time::Duration;
 use dfcp_time::{Time, duration_ns};
 
 use super::super::super::congestion::Controller;
-use super::super::{Phase, Sender};
+use super::super::super::recovery::Phase;
+use super::super::Sender;
 use super::{Pending, Resend};
 
 /// Added to timers that wait for about a round trip (`TCP_TIMEOUT_MIN_US`).

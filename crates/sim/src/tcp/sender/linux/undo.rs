@@ -4,7 +4,8 @@
 use dfcp_time::Time;
 
 use super::super::super::congestion::Controller;
-use super::super::{Phase, Sender};
+use super::super::super::recovery::Phase;
+use super::super::Sender;
 use super::{Finding, TIMESTAMP_NS};
 
 impl Sender {

@@ -1,6 +1,7 @@
 //! The project's own plans, which the program carries with it.
 
-use super::{PlanError, Source};
+use super::parse_with;
+use crate::plan::{PlanError, Source};
 
 /// Name and text of every plan in `plans/`, in the order of the report.
 const TEXTS: &[(&str, &str)] = &[
@@ -96,5 +97,5 @@ const TRACES: &[(&str, &str)] = &[("mobile.trace", include_str!("../../plans/mob
 /// # Errors
 /// None in a program whose tests pass.
 pub fn builtin() -> Result<Vec<Source>, PlanError> {
-    TEXTS.iter().map(|(file, text)| Source::parse_with(file, text, TRACES)).collect()
+    TEXTS.iter().map(|(file, text)| parse_with(file, text, TRACES)).collect()
 }

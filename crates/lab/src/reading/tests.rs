@@ -1,17 +1,18 @@
 use super::*;
-use crate::expand::{Choice, Form, expand};
+use crate::expand::Run;
+use crate::plan::{Carrier, Discipline};
 
 /// A plan which is right.
 const SMALL: &str = include_str!("../testdata/small.toml");
 
 fn complaint(from: &str, to: &str) -> String {
     assert!(SMALL.contains(from), "{from}");
-    Source::parse("small.toml", &SMALL.replacen(from, to, 1)).unwrap_err().to_string()
+    parse("small.toml", &SMALL.replacen(from, to, 1)).unwrap_err().to_string()
 }
 
 #[test]
 fn the_small_plan_is_right() {
-    let source = Source::parse("small.toml", SMALL).unwrap();
+    let source = parse("small.toml", SMALL).unwrap();
     assert_eq!((source.plan.series.len(), source.plan.flows.len()), (2, 1));
 }
 
@@ -176,7 +177,7 @@ fn every_plan_of_the_project_is_right_and_has_a_quick_form() {
         );
         let full = expand(source, Choice::default()).unwrap();
         let quick = expand(source, Choice { form: Form::Quick, seeds: None }).unwrap();
-        let cost = |runs: &[crate::expand::Run]| runs.iter().map(|run| run.scenario.cost()).sum::<f64>();
+        let cost = |runs: &[Run]| runs.iter().map(|run| run.scenario.cost()).sum::<f64>();
         assert!(!quick.is_empty() && cost(&quick) <= cost(&full), "{}", source.file);
     }
 }
@@ -205,20 +206,6 @@ fn a_directory_of_plans_is_read_in_order_and_each_id_once() {
     write("c.toml", SMALL);
     assert!(read_directory(directory.path()).unwrap_err().to_string().contains("both have the id small; rename one"));
     assert!(read_directory(&directory.path().join("none")).unwrap_err().to_string().contains("--plans"));
-}
-
-#[test]
-fn a_transport_which_this_program_was_built_without_is_named() {
-    for (name, is_quic) in [("quic-cubic", true), ("quic-newreno", true), ("quic-bbr", true), ("cubic", false)] {
-        let kind: Kind = serde_json::from_value(serde_json::json!(name)).unwrap();
-        let carrier = Carrier::from(kind);
-        assert_eq!(carrier.check_built(true), Ok(()));
-        let outcome = carrier.check_built(false);
-        assert_eq!(outcome.is_err(), is_quic, "{name}");
-        if let Err(sentence) = outcome {
-            assert!(sentence.contains(name) && sentence.contains("feature `quic`"), "{sentence}");
-        }
-    }
 }
 
 #[test]

@@ -1,0 +1,36 @@
+//! States derived from a connection's initial one.
+
+use super::state::State;
+use super::taus88::Taus88;
+
+/// Purpose of a derived state; keeps the precode's and the segments' states apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Purpose {
+    /// The LDPC precode of the block with that ID.
+    Precode,
+    /// The nth of the sender's reusable segment states.
+    Segment,
+}
+
+/// The state which both ends derive from an initial state for `number` (spec: "Derived states").
+///
+/// Each word is hashed with the number, not added to it: neighbouring numbers must not give generators whose
+/// outputs are correlated, and the generator itself is linear.
+pub(super) fn derived(initial: State, purpose: Purpose, number: u32) -> State {
+    let salts: [u32; 3] = match purpose {
+        Purpose::Precode => [0x9e37_79b9, 0x3c6e_f372, 0xdaa6_6d2b],
+        Purpose::Segment => [0x78dd_e6e4, 0x1715_609d, 0xb54c_da56],
+    };
+    let words = initial.words();
+    let mixed = core::array::from_fn(|word| mix(words[word] ^ mix(number ^ salts[word])));
+    State::of_running(Taus88::warmed_up(mixed).state())
+}
+
+/// The 32-bit finaliser of `MurmurHash3`: a bijection in which each input bit changes each output bit half the time.
+fn mix(mut word: u32) -> u32 {
+    word ^= word >> 16;
+    word = word.wrapping_mul(0x85eb_ca6b);
+    word ^= word >> 13;
+    word = word.wrapping_mul(0xc2b2_ae35);
+    word ^ (word >> 16)
+}

@@ -1,0 +1,82 @@
+//! Plans as text: read, and checked down to every run.
+
+mod builtin;
+
+use std::fs;
+use std::path::Path;
+
+pub use self::builtin::builtin;
+use crate::expand::{Choice, Form, expand};
+use crate::plan::{PlanError, Source};
+
+/// Plans could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// A file or directory.
+    #[error("cannot read {path}: {error}; check the path given with --plans")]
+    Io {
+        /// Path of the file or directory.
+        path: String,
+        /// Reason.
+        error: std::io::Error,
+    },
+    /// Its content.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// Two plans cannot be told apart.
+    #[error("{first} and {second} both have the id {id}; rename one")]
+    Twice {
+        /// The id.
+        id: String,
+        /// A file.
+        first: String,
+        /// Another.
+        second: String,
+    },
+}
+
+/// Reads and checks the text of a plan; `file` is its name in messages, and traces that it names are looked for beside it.
+///
+/// # Errors
+/// The first thing which makes no sense, with its line.
+pub fn parse(file: &str, text: &str) -> Result<Source, PlanError> {
+    parse_with(file, text, &[])
+}
+
+/// Parses a plan that brings traces along, by name and text: those are not read from files.
+fn parse_with(file: &str, text: &str, traces: &[(&str, &str)]) -> Result<Source, PlanError> {
+    let source = Source::read(file, text, traces)?;
+    for form in [Form::Full, Form::Quick, Form::Small] {
+        expand(&source, Choice { form, seeds: Some(1) })?;
+    }
+    Ok(source)
+}
+
+/// All plans of a directory, in order of their names.
+///
+/// # Errors
+/// A file cannot be read, or makes no sense.
+pub fn read_directory(directory: &Path) -> Result<Vec<Source>, ReadError> {
+    let io = |path: &Path| {
+        let path = path.display().to_string();
+        move |error| ReadError::Io { path, error }
+    };
+    let entries = fs::read_dir(directory).map_err(io(directory))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>().map_err(io(directory))?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+    let mut sources: Vec<Source> = Vec::new();
+    for path in paths {
+        let text = fs::read_to_string(&path).map_err(io(&path))?;
+        let source = parse(&path.display().to_string(), &text)?;
+        if let Some(first) = sources.iter().find(|other| other.plan.id == source.plan.id) {
+            let (first, second) = (first.file.clone(), source.file);
+            return Err(ReadError::Twice { id: source.plan.id, first, second });
+        }
+        sources.push(source);
+    }
+    Ok(sources)
+}
+
+#[cfg(test)]
+mod tests;

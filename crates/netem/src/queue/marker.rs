@@ -1,0 +1,50 @@
+//! Marks of packets instead of drops.
+
+use crate::ecn::Ecn;
+use crate::packet::Packet;
+use crate::stats::Count;
+
+/// Marks of one queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Marker {
+    marked: Count,
+}
+
+impl Marker {
+    /// Tells `packet` of congestion by a mark. False where its ends would not see one. A packet which another queue has
+    /// marked counts like any other: this queue has told it too (`INET_ECN_set_ce` of Linux).
+    pub(super) fn mark<P: Packet>(&mut self, packet: &mut P) -> bool {
+        match packet.ecn() {
+            Ecn::NotEct => return false,
+            Ecn::Ect0 | Ecn::Ect1 => packet.mark_ce(),
+            Ecn::Ce => {}
+        }
+        self.marked.add(packet.size_bytes());
+        true
+    }
+
+    /// Packets and bytes marked up to now.
+    pub(super) fn marked(&self) -> Count {
+        self.marked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Datagram;
+
+    #[test]
+    fn only_packets_whose_ends_see_it_are_marked() {
+        let mut marker = Marker::default();
+        let mut packet = |ecn| {
+            let mut datagram = Datagram { bytes: vec![0; 100], ecn, ..Datagram::<()>::default() };
+            (marker.mark(&mut datagram), datagram.ecn)
+        };
+        assert_eq!(packet(Ecn::NotEct), (false, Ecn::NotEct));
+        for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+            assert_eq!(packet(ecn), (true, Ecn::Ce));
+        }
+        assert_eq!(marker.marked(), Count { packets: 3, bytes: 300 });
+    }
+}
