@@ -1,5 +1,8 @@
 //! Settings of a connection, as far as a caller may choose them.
 
+#[cfg(feature = "classic")]
+mod classic_settings;
+mod path_hint;
 mod setters;
 
 use std::time::Duration;
@@ -9,37 +12,17 @@ pub use dfcp_wire::Profile;
 use dfcp_wire::StreamLimits;
 use dfcp_wire::handshake::Offer;
 
+#[cfg(feature = "classic")]
+pub use self::classic_settings::ClassicSettings;
+pub use self::path_hint::PathHint;
 use crate::dscp::Dscp;
 use crate::error::ConfigError;
 use crate::key_log::KeyLog;
 use crate::limits;
 use crate::observe::Observer;
-use crate::path::hint::PathHint;
+pub use crate::schedule::Schedule;
 use crate::security::{Credentials, PeerKey, Security};
-use crate::session::handshake::{SYMBOL_SIZE_MIN, symbol_size_max};
-#[cfg(feature = "classic")]
-use crate::shared::parameters::ClassicSettings;
-
-/// The sender's choice of what to send next.
-///
-/// Classic's exist with the feature `classic` only.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
-pub enum Schedule {
-    /// Classic: round robin over all unacknowledged blocks, without end (thesis §3.8.2).
-    #[cfg(feature = "classic")]
-    Flood,
-    /// Classic: `(1 + ε)·k` encoded bytes of every block, then the next one. ε is relative to k = 63 536. A block which
-    /// has not been acknowledged after that gets ε·k more after every acknowledgement timeout, because a block that
-    /// does not decode is never given up.
-    #[cfg(feature = "classic")]
-    OpenLoop {
-        /// The redundancy ε, 0 to 16.
-        redundancy: f64,
-    },
-    /// Modern: as many symbols as feedback says each block still needs (`spec/protocol.md`, "Adaptive").
-    Adaptive,
-}
+use crate::symbol_size::{SYMBOL_SIZE_MIN, symbol_size_max};
 
 /// The rate at which a sender may send.
 ///

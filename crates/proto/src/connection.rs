@@ -1,6 +1,7 @@
 //! One connection of either profile, as its driver sees it.
 
 mod streams;
+mod watch;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,29 +12,30 @@ use dfcp_wire::classic::StateWords;
 use dfcp_wire::{Outline, Profile, StreamId};
 
 pub use self::streams::Streams;
+use self::watch::Watch;
 #[cfg(feature = "classic")]
 use crate::classic::ClassicConnection;
+use crate::config::PathHint;
 use crate::config::{Config, Rate, SendBuffering, Traffic};
 #[cfg(feature = "classic")]
 use crate::error::ParameterError;
 use crate::error::{ConfigError, ConnectionError};
-use crate::observe::Watch;
+use crate::identity::Identity;
 use crate::path::ecn::Origin;
-use crate::path::hint::PathHint;
 use crate::session::Session;
 use crate::session::closed::LastWords;
 use crate::session::handshake::Opener;
 use crate::session::message_calls::Messages;
-use crate::session::protection::Identity;
-use crate::session::sharing::{Sending, WriteAllowance};
+use crate::session::sharing::Sending;
 use crate::shared::events::Event;
 use crate::shared::memory::MemoryReservation;
 #[cfg(feature = "classic")]
 use crate::shared::parameters::Parameter;
-use crate::shared::state::State;
 use crate::shared::{Ports, Timer, Transmit};
 use crate::spare::SpareBlocks;
+use crate::state::State;
 use crate::stats::Stats;
+use crate::stream::send::write_allowance::WriteAllowance;
 
 /// One end of a connection.
 ///

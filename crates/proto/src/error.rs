@@ -5,7 +5,7 @@ use std::time::Duration;
 use dfcp_secure::Fingerprint;
 use dfcp_wire::{DecodeError, EncodeError, Profile};
 
-use crate::config::Schedule;
+use crate::schedule::Schedule;
 
 /// A configuration which cannot work.
 ///

@@ -18,6 +18,7 @@ mod connection;
 mod dscp;
 mod endpoint;
 pub mod error;
+mod identity;
 mod key_log;
 pub mod limits;
 mod message;
@@ -25,18 +26,23 @@ mod observe;
 mod path;
 mod proof;
 mod random;
+mod schedule;
 mod security;
 #[cfg(feature = "serde")]
 mod serde_with;
 mod session;
 mod shared;
 mod spare;
+mod state;
 mod stats;
 mod stream;
+mod symbol_size;
 
 #[cfg(feature = "classic")]
 pub use classic::inctokens;
-pub use config::{Config, Content, Policy, Profile, Rate, Schedule, SendBuffering, Traffic};
+#[cfg(feature = "classic")]
+pub use config::ClassicSettings;
+pub use config::{Config, Content, PathHint, Policy, Profile, Rate, Schedule, SendBuffering, Traffic};
 #[cfg(feature = "classic")]
 pub use connection::Parameters;
 pub use connection::{Connection, Streams};
@@ -49,27 +55,27 @@ pub use endpoint::{Accept, ConnectError, Cookies, Endpoint, EndpointStats, Handl
 #[cfg(feature = "classic")]
 pub use error::ParameterError;
 pub use error::{ConfigError, ConnectionError, Dropped, PeerMisbehaved, StreamError};
+pub use identity::Identity;
 pub use key_log::{ConnectionSecrets, KeyLog};
 pub use message::{Deadline, MessageError, ReceivedMessage};
 pub use observe::{Beginning, ConnectionObserver, DatagramInfo, Observed, Observer};
-pub use path::ecn::{Ecn, EcnStats, Origin};
-pub use path::hint::PathHint;
+pub use path::ecn::{Ecn, Origin};
 pub use path::windowed::{WindowedExtremum, WindowedMax, WindowedMin};
 pub use security::{Ciphers, Credentials, PeerKey, Security, Verifier};
 pub use session::closed::LastWords;
 pub use session::message_calls::Messages;
-pub use session::protection::Identity;
 pub use session::send_side::Priority;
-pub use session::sharing::{Sending, WriteAllowance};
+pub use session::sharing::Sending;
 pub use shared::events::{Event, StreamEvent};
 #[cfg(feature = "classic")]
-pub use shared::parameters::{Access, ClassicSettings, Parameter};
-pub use shared::state::State;
+pub use shared::parameters::{Access, Parameter};
 pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Timer, Transmit};
+pub use state::State;
 pub use stats::{
-    BreakerState, RateControlStats, RatePhase, ReceivedMessages, ReceivedSymbols, SentMessages, SentSymbols, Stats,
-    StreamStats, WastedSymbols,
+    BreakerState, EcnStats, RateControlStats, RatePhase, ReceivedMessages, ReceivedSymbols, SentMessages, SentSymbols,
+    Stats, StreamStats, WastedSymbols,
 };
+pub use stream::send::write_allowance::WriteAllowance;
 
 #[cfg(test)]
 mod limits_tests;

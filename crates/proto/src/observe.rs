@@ -4,8 +4,6 @@
 //! datagram. Events are told where they happen, in the call which made them, and none is kept: so they
 //! need no queue and no bound.
 
-mod watch;
-
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,11 +12,9 @@ use std::time::Duration;
 use dfcp_wire::{Outline, Profile, SegmentKind, StreamId};
 
 use crate::error::{ConnectionError, Dropped};
-use crate::session::protection::Identity;
-use crate::shared::state::State;
+use crate::identity::Identity;
+use crate::state::State;
 use crate::stats::Stats;
-
-pub(crate) use watch::Watch;
 
 /// Is asked, for each connection that begins, which observer it gets.
 ///

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::path::ecn::EcnStats;
-
 /// Figures of a connection so far. Counters are exact; estimates say so. With the feature `serde` it can be written, the round-trip time as
 /// `rtt_ms`.
 ///
@@ -298,6 +296,16 @@ pub enum BreakerState {
     LossAccepted,
     /// The path was found to be full: the rate follows what the path delivers.
     Limiting,
+}
+
+/// Distinct datagrams by their marks on arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct EcnStats {
+    /// Came with CE.
+    pub ce: u64,
+    /// Came with ECT(0) or ECT(1).
+    pub ect: u64,
 }
 
 /// Data datagrams sent, by reason.

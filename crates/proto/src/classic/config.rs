@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use dfcp_wire::Profile;
 
-use crate::config::{Config, Rate, Schedule, in_range};
+use crate::config::{ClassicSettings, Config, Rate, Schedule, in_range};
 use crate::error::{ConfigError, ParameterError};
 use crate::limits;
 use crate::security::Security;
-use crate::shared::parameters::{ClassicSettings, Parameter};
+use crate::shared::parameters::Parameter;
 
 impl Config {
     /// The default configuration of the classic profile: what the documents describe. **It has no security whatever**,

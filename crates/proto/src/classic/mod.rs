@@ -37,8 +37,8 @@ use crate::shared::counters::Counters;
 use crate::shared::events::{Event, EventKind, Events, StreamEvent};
 use crate::shared::memory::MemoryReservation;
 use crate::shared::retransmit::RetransmitSchedule;
-use crate::shared::state::State;
 use crate::shared::{Ports, Role};
+use crate::state::State;
 
 pub(crate) use receiver::reserve_bytes;
 pub use token_bucket::inctokens;

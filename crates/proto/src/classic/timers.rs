@@ -6,8 +6,8 @@ use dfcp_time::Time;
 use crate::classic::{ClassicConnection, Phase, Reset};
 use crate::error::ConnectionError;
 use crate::limits::KEEP_ALIVE_REPEAT;
-use crate::shared::state::State;
 use crate::shared::{Timer, earliest};
+use crate::state::State;
 
 impl ClassicConnection {
     /// Latest time for the next call of [`handle_timeout`](Self::handle_timeout) and

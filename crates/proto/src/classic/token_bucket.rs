@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
-use crate::shared::parameters::ClassicSettings;
+use crate::config::ClassicSettings;
 
 /// The rate limiter of thesis §3.12.2: tokens are encoded bytes, added once per `inttokens` ticks of 4 ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

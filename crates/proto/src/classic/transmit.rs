@@ -9,8 +9,8 @@ use crate::classic::sender::ClassicSegment;
 use crate::classic::{ClassicConnection, Phase};
 use crate::config::Content;
 use crate::path::ecn::Ecn;
-use crate::shared::state::State;
 use crate::shared::{Data, Role, Transmit};
+use crate::state::State;
 
 /// Echo of an RST to a peer that has announced no state: zeros, which are none.
 const NO_STATE: StateWords = [0; 3];

@@ -5,11 +5,11 @@ use std::time::Duration;
 use dfcp_secure::StaticKey;
 use dfcp_wire::StreamLimits;
 
+use crate::config::PathHint;
 use crate::config::{Config, Content, Rate, Schedule, Traffic};
 use crate::dscp::Dscp;
 use crate::key_log::KeyLog;
 use crate::observe::Observer;
-use crate::path::hint::PathHint;
 use crate::security::{Ciphers, Credentials, PeerKey, Security};
 
 macro_rules! setters {

@@ -4,9 +4,9 @@ use dfcp_secure::ResetKey;
 use dfcp_wire::Profile;
 
 use crate::config::Config;
+use crate::endpoint::reserve::reserve_bytes;
 use crate::error::ConfigError;
 use crate::limits;
-use crate::shared::reserve_bytes;
 
 /// Use of cookies, by which an initiator must prove its address before anything is kept for it, at the price of one round trip.
 ///

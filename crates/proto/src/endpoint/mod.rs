@@ -6,6 +6,7 @@ mod half_open;
 mod last_words;
 mod rate_limit;
 mod refused;
+mod reserve;
 mod sealed;
 mod stateless_reset;
 mod stats;
@@ -24,17 +25,18 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use slab::Slab;
 
 use crate::config::Config;
+use crate::config::PathHint;
 use crate::connection::{Connection, UnsealedSyn};
 use crate::endpoint::half_open::{HalfOpens, Syn};
 use crate::endpoint::last_words::KeptWords;
+use crate::endpoint::reserve::reserve_bytes;
 use crate::endpoint::stateless_reset::StatelessResets;
 use crate::limits;
-use crate::path::hint::{PathHint, PathMemory};
+use crate::path::hint::PathMemory;
 use crate::session::closed::LastWords;
 use crate::session::handshake::Opener;
 use crate::shared::Ports;
 use crate::shared::memory::{MemoryBudget, MemoryReservation};
-use crate::shared::reserve_bytes;
 use crate::spare::SpareBlocks;
 
 pub use accept::{Accept, Cookies};

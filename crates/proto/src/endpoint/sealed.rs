@@ -10,10 +10,10 @@ use dfcp_wire::segment::ResetReason;
 
 use crate::connection::Connection;
 use crate::endpoint::half_open::{Syn, Verdict};
+use crate::endpoint::reserve::reserve_bytes;
 use crate::endpoint::{Endpoint, Entered, Routed};
 use crate::session::handshake::offered_symbol_size;
 use crate::shared::memory::MemoryReservation;
-use crate::shared::reserve_bytes;
 
 impl Endpoint {
     /// A datagram for no connection: the proof of an initiator, from a peer that has missed the end of its session, a question about one

@@ -3,7 +3,7 @@
 use super::*;
 use crate::security::PeerKey;
 use crate::shared::DATAGRAM_BUFFER_BYTES;
-use crate::shared::state::State;
+use crate::state::State;
 
 const HOST: [u8; 4] = [127, 0, 0, 1];
 const STEPS_MAX: usize = 10_000;

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use dfcp_wire::feedback::{self, Record, Records};
 
+use crate::stats::EcnStats;
+
 /// The ECN field of a datagram's IP packet (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ecn {
@@ -29,16 +31,6 @@ impl From<SocketAddr> for Origin {
     fn from(remote: SocketAddr) -> Self {
         Self { remote, ecn: Ecn::NotCapable }
     }
-}
-
-/// Distinct datagrams by their marks on arrival.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct EcnStats {
-    /// Came with CE.
-    pub ce: u64,
-    /// Came with ECT(0) or ECT(1).
-    pub ect: u64,
 }
 
 /// The marks of both directions. Most sessions never see one.

@@ -1,42 +1,11 @@
 //! Rate and round trip that one connection has found on a path, for the next one there (\[auto-12\]).
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use dfcp_time::Time;
 
+use crate::config::PathHint;
 use crate::limits::{PATH_MEMORY_TIME, PATHS_REMEMBERED_MAX, PROVEN_RATE_INTERVAL};
-
-/// Result of an automatic rate on a path. The next connection there starts at half of it for one round trip, if its
-/// handshake takes as long, and at its usual start as soon as its own first train shows less.
-///
-/// ```
-/// # use dfcp_proto as dfcp;
-/// use std::time::Duration;
-///
-/// use dfcp::{Config, PathHint};
-///
-/// let hint = PathHint { rate_bps: 80_000_000, rtt: Duration::from_millis(40) };
-/// assert!(Config::modern().with_path_hint(Some(hint)).validate().is_ok());
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PathHint {
-    /// Bits of IP packets per second: no more than was proven to be decoded in a second.
-    pub rate_bps: u64,
-    /// The least round trip.
-    pub rtt: Duration,
-}
-
-/// By this part, and this time, the round trip of the handshake may differ from the one remembered.
-const RTT_PART: f64 = 0.25;
-const RTT_SLACK: Duration = Duration::from_millis(1);
-
-impl PathHint {
-    /// True if a path with this round trip may be the same.
-    pub(crate) fn matches(&self, rtt: Duration) -> bool {
-        rtt.abs_diff(self.rtt) <= self.rtt.mul_f64(RTT_PART) + RTT_SLACK
-    }
-}
 
 /// The best rate that a peer has proven to decode over a second.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +57,8 @@ impl PathMemory {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const HINT: PathHint = PathHint { rate_bps: 1_000_000, rtt: Duration::from_millis(40) };
@@ -108,13 +79,6 @@ mod tests {
         memory.remember(now + Duration::from_secs(60), peer(1), newer);
         let late = now + PATH_MEMORY_TIME;
         assert_eq!((memory.hint(late, peer(2)), memory.hint(late, peer(1))), (None, Some(newer)));
-    }
-
-    #[test]
-    fn another_round_trip_is_another_path() {
-        for (ms, expected) in [(20, false), (31, true), (40, true), (50, true), (60, false), (400, false)] {
-            assert_eq!(HINT.matches(Duration::from_millis(ms)), expected, "{ms}");
-        }
     }
 
     /// All at once, after a long wait, is no rate.

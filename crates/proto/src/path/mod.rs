@@ -31,7 +31,6 @@ use dfcp_wire::feedback::{Records, Report};
 use self::breaker::Snapshot;
 use self::credit::{Credit, Spending};
 use self::flight::{Flight, Named, ReportedMarks};
-use self::hint::PathHint;
 use self::in_flight::Sent;
 use self::loss::LossEstimator;
 use self::numbers::DatagramNumbers;
@@ -43,6 +42,7 @@ use self::receiver_flow_control::{QUEUE_UNIT_BYTES, QueueReport};
 use self::rtt::RttEstimator;
 use self::unjudged::Judgement;
 use crate::config::Config;
+use crate::config::PathHint;
 use crate::error::PeerMisbehaved;
 use crate::stats::Stats;
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
+use crate::config::PathHint;
 use crate::config::{Config, Rate};
 use crate::limits;
 use crate::path::breaker::watched::Watched;
 use crate::path::breaker::{Breaker, Snapshot};
-use crate::path::hint::PathHint;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::pacing::Pacer;
 use crate::path::rate_control::RateControl;

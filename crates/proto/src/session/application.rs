@@ -6,14 +6,14 @@ use dfcp_time::Time;
 use dfcp_wire::Profile;
 use dfcp_wire::segment::ResetReason;
 
+use crate::config::PathHint;
 use crate::config::{Rate, Traffic};
 #[cfg(feature = "classic")]
 use crate::error::ParameterError;
 use crate::error::{ConfigError, ConnectionError};
-use crate::path::hint::PathHint;
+use crate::identity::Identity;
 use crate::session::common::Common;
 use crate::session::open::Open;
-use crate::session::protection::Identity;
 use crate::session::{Phase, Session};
 #[cfg(feature = "classic")]
 use crate::shared::parameters::Parameter;

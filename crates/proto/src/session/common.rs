@@ -10,10 +10,10 @@ use dfcp_wire::{Features, STREAM_ID_BYTES};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
+use crate::config::PathHint;
 use crate::config::{Config, Content};
 use crate::path::credit::Spending;
 use crate::path::ecn::Ecn;
-use crate::path::hint::PathHint;
 use crate::path::paths::Paths;
 use crate::path::rate::RateBounds;
 use crate::path::{Path, PathId};

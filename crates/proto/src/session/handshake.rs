@@ -10,21 +10,11 @@ use dfcp_wire::{Features, StreamLimits, SymbolSize, VERSION};
 
 use crate::config::Config;
 use crate::limits;
-use crate::proof::SECRET_BYTES;
 use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
+use crate::symbol_size::{SYMBOL_SIZE_MIN, symbol_size_max};
 
 /// The code id of the systematic random linear fountain over GF(256).
 pub(crate) const CODE_RANDOM_LINEAR: u8 = 1;
-
-/// The least size of a symbol, in bytes.
-pub(crate) const SYMBOL_SIZE_MIN: u16 = 64;
-
-/// The largest symbol, in bytes: the datagram must hold the rest of a data segment, too, and if it is sealed the secret
-/// which proves decoding.
-pub(crate) const fn symbol_size_max(sealed: bool) -> u16 {
-    let payload_bytes = dfcp_wire::payload_bytes_max(sealed);
-    (if sealed { payload_bytes - SECRET_BYTES } else { payload_bytes }) as u16
-}
 
 /// Features for packet size discovery: probes, and parts of symbols where the path becomes narrower.
 pub(crate) const DISCOVERY: Features = Features::PATH_PROBES.union(Features::FRAGMENTS);

@@ -47,8 +47,8 @@ use crate::session::link::EmitError;
 use crate::session::open::Open;
 use crate::session::opening::{Agreed, Opening};
 use crate::shared::events::{Event, EventKind};
-use crate::shared::state::State;
 use crate::shared::{Ports, Timer, Transmit};
+use crate::state::State;
 
 /// One end of a session.
 #[derive(Debug)]

@@ -18,10 +18,11 @@ use crate::limits;
 use crate::random::SeekableRng;
 use crate::security::{Credentials, PeerKey};
 use crate::session::common::Common;
-use crate::session::handshake::{PeerLimits, SYMBOL_SIZE_MIN, are_offered, features, symbol_size_max, syn_options};
+use crate::session::handshake::{PeerLimits, are_offered, features, syn_options};
 use crate::session::opening::{Agreed, Opening, Stage};
 use crate::session::protection::Protection;
 use crate::session::{End, Stop};
+use crate::symbol_size::{SYMBOL_SIZE_MIN, symbol_size_max};
 
 const PROLOGUE: &[u8; 6] = b"DFCP 2";
 

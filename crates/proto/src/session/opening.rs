@@ -17,8 +17,8 @@ use crate::session::handshake::{
 use crate::session::link::EmitError;
 use crate::session::noise::Call;
 use crate::session::{End, Stop};
-use crate::shared::state::State;
 use crate::shared::{Role, Timer, Transmit, earliest};
+use crate::state::State;
 
 /// State that exists only while a session opens.
 #[derive(Debug)]

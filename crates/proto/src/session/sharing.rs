@@ -6,6 +6,7 @@ use crate::path::receiver_flow_control::QUEUE_UNIT_BYTES;
 use crate::session::{Phase, Session};
 use crate::shared::memory::MemoryReservation;
 use crate::spare::SpareBlocks;
+use crate::stream::send::write_allowance::WriteAllowance;
 
 /// The data that a connection has to send: its driver lets those with one peer take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,16 +21,6 @@ pub struct Sending {
     pub takes_turns: bool,
     /// All that [`Connection::allow_writing`](crate::Connection::allow_writing) allowed has been written, or all that there was.
     pub has_used_allowance: bool,
-}
-
-/// Bytes that the application may still write.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WriteAllowance {
-    /// As much as there is room for.
-    #[default]
-    Any,
-    /// This many bytes, and what is then missing of a block.
-    Bytes(u64),
 }
 
 impl Session {

@@ -6,7 +6,7 @@ use dfcp_time::Time;
 use crate::limits;
 use crate::shared::earlier;
 use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
-use crate::shared::state::State;
+use crate::state::State;
 
 #[derive(Debug, Default)]
 pub(crate) struct Closing {

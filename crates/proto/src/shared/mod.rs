@@ -10,19 +10,14 @@ pub(crate) mod parameters;
 pub(crate) mod retransmit;
 pub(crate) mod room;
 pub(crate) mod source;
-pub(crate) mod state;
 
 use std::net::SocketAddr;
 
 use dfcp_time::Time;
 use dfcp_wire::Opener;
 
-#[cfg(feature = "classic")]
-use crate::classic;
-use crate::config::Config;
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::path::ecn::Ecn;
-use crate::{message, stream::recv};
 
 /// Room that a datagram buffer must have.
 pub const DATAGRAM_BUFFER_BYTES: usize = dfcp_wire::DATAGRAM_BYTES_MAX;
@@ -153,15 +148,4 @@ pub(crate) fn earliest(timers: impl IntoIterator<Item = (Option<Time>, Timer)>) 
 /// The earlier of two times, if there is one.
 pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     a.into_iter().chain(b).min()
-}
-
-/// Memory that a connection of this configuration needs to receive any one block, and to know of messages which of them have come: what it
-/// reserves of its endpoint's.
-pub(crate) fn reserve_bytes(config: &Config) -> u64 {
-    #[cfg(feature = "classic")]
-    if config.profile == dfcp_wire::Profile::Classic {
-        return classic::reserve_bytes(config);
-    }
-    let ids = if config.messages { message::recv::reserve_bytes(config.credentials().is_some()) } else { 0 };
-    recv::slot::reserve_bytes(config) + ids as u64
 }

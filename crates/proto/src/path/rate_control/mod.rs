@@ -50,8 +50,9 @@ use self::question::Question;
 use self::rivals::Rivals;
 use self::target::Target;
 use self::upper_bound::UpperBound;
+use crate::config::PathHint;
 use crate::config::Policy;
-use crate::path::hint::{PathHint, ProvenRate};
+use crate::path::hint::ProvenRate;
 
 /// The least window, in datagrams, and the least rate.
 const WINDOW_MIN: f64 = 1.0;

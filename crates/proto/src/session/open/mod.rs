@@ -36,8 +36,8 @@ use crate::session::{End, Stop};
 use crate::shared::closing::Closing;
 use crate::shared::events::EventKind;
 use crate::shared::retransmit::RetransmitSchedule;
-use crate::shared::state::State;
 use crate::shared::{Timer, earlier, earliest};
+use crate::state::State;
 
 /// State that exists only while a session is open.
 #[derive(Debug)]

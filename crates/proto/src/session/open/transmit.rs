@@ -18,8 +18,8 @@ use crate::session::handshake::syn_options;
 use crate::session::link::EmitError;
 use crate::session::open::Open;
 use crate::session::open::messages::Messages;
-use crate::shared::state::State;
 use crate::shared::{Data, Role, Transmit};
+use crate::state::State;
 
 /// A segment of an owner other than the sender.
 #[derive(Debug)]

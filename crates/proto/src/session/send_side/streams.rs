@@ -8,11 +8,11 @@ use crate::config::{SendBuffering, Traffic};
 use crate::error::PeerMisbehaved;
 use crate::limits::{self, PEER_QUEUE_DATAGRAMS_MIN};
 use crate::path::Path;
-use crate::session::sharing::WriteAllowance;
 use crate::shared::room::Room;
 use crate::spare::SpareBlocks;
 use crate::stats::StreamStats;
 use crate::stream::send::counters::SendCounters;
+use crate::stream::send::write_allowance::WriteAllowance;
 use crate::stream::send::{Due, SendStream};
 
 /// An event of a stream that the application sends (\[end-8\]).

@@ -11,9 +11,9 @@ use crate::path::in_flight::Carried;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::rate::RateBounds;
 use crate::path::receiver_flow_control::QueueReport;
-use crate::session::sharing::WriteAllowance;
 use crate::stream::send::plan;
 use crate::stream::send::symbol::Reason;
+use crate::stream::send::write_allowance::WriteAllowance;
 
 const NOW: Time = Time::from_s(1);
 

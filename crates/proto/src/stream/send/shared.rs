@@ -10,12 +10,12 @@ use crate::config::{Config, Content, SendBuffering};
 use crate::limits;
 use crate::path::packet_size::NEARLY_FULL_BYTES;
 use crate::proof;
-use crate::session::sharing::WriteAllowance;
 use crate::spare::SpareBlocks;
 use crate::stream::send::counters::SendCounters;
 use crate::stream::send::parts;
 use crate::stream::send::proofs::Secrets;
 use crate::stream::send::repair_targets::RepairTargets;
+use crate::stream::send::write_allowance::WriteAllowance;
 use crate::stream::send::write_turns::WriteTurns;
 use crate::stream::window::GrowingWindow;
 

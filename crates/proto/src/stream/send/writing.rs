@@ -7,8 +7,8 @@ use super::{BLOCKS_PER_WINDOW_MIN, LOW_LATENCY_BLOCK_SYMBOLS, SendStream};
 use crate::config::{SendBuffering, Traffic};
 use crate::limits;
 use crate::path::flight::Flight;
-use crate::session::sharing::WriteAllowance;
 use crate::stream::send::plan;
+use crate::stream::send::write_allowance::WriteAllowance;
 
 impl SendStream {
     /// Takes as much of `data` as there is room for; returns how much.

@@ -7,12 +7,12 @@ use std::time::Duration;
 use dfcp_time::Time;
 use dfcp_wire::Outline;
 
-use super::{Beginning, ConnectionObserver, DatagramInfo, Observed};
 use crate::config::Config;
 use crate::connection::Inner;
 use crate::error::Dropped;
+use crate::observe::{Beginning, ConnectionObserver, DatagramInfo, Observed};
 use crate::shared::Transmit;
-use crate::shared::state::State;
+use crate::state::State;
 use crate::stats::{BreakerState, RatePhase, Stats};
 
 /// Observer of a connection, with the state that it was told last.
