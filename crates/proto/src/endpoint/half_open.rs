@@ -14,9 +14,7 @@ use dfcp_secure::{
 };
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, Payload};
-use dfcp_wire::segment::{
-    Ack, Address as Destination, Clear, KeyEpoch, ResetReason, Sealed, Segment, SynAck, SynOptions,
-};
+use dfcp_wire::segment::{Ack, Address as Destination, Clear, KeyEpoch, Sealed, Segment, SynAck, SynOptions};
 use dfcp_wire::{DatagramBuffer, EncodeError, Features, Unverified};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
@@ -26,6 +24,7 @@ use crate::endpoint::accept::Cookies;
 use crate::endpoint::address::Address;
 use crate::endpoint::rate_limit::RateLimit;
 use crate::endpoint::refused::RefusedMessages;
+use crate::endpoint::verdict::Verdict;
 use crate::limits;
 use crate::security::{Credentials, PeerKey};
 use crate::session::handshake::is_permitted;
@@ -47,17 +46,6 @@ pub(super) struct Syn<'a> {
     pub(super) pattern: u8,
     pub(super) message: &'a [u8],
     pub(super) cookie: Option<&'a [u8]>,
-}
-
-/// The decision about a SYN.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// The answer has been written; its length.
-    Answer(usize),
-    /// It is to be refused for this reason.
-    Refuse(ResetReason),
-    /// There is no room, or it is not worth an answer.
-    Drop,
 }
 
 /// An initiator which has proven itself.

@@ -10,6 +10,7 @@ mod reserve;
 mod sealed;
 mod stateless_reset;
 mod stats;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 
 use dfcp_wire::segment::ResetReason;
 
-use crate::endpoint::half_open::Verdict;
+use crate::endpoint::verdict::Verdict;
 use crate::limits;
 
 /// The answer to a copy: the reason for the refusal, or nothing.

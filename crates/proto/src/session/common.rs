@@ -20,7 +20,7 @@ use crate::path::{Path, PathId};
 use crate::proof;
 use crate::random::SeekableRng;
 use crate::session::link::Link;
-use crate::session::open::messages::Messages;
+use crate::session::messages::Messages;
 use crate::session::stream_set::StreamSet;
 use crate::shared::counters::Counters;
 use crate::shared::events::Events;

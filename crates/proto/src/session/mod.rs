@@ -18,6 +18,7 @@ mod common;
 pub(crate) mod handshake;
 mod link;
 pub(crate) mod message_calls;
+mod messages;
 pub(crate) mod noise;
 mod open;
 mod opening;

@@ -4,24 +4,20 @@
 //! is only an entry in the endpoint's table of half-open connections.
 
 use dfcp_secure::{
-    Cipher, HandshakeError, Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, Pattern, ResetTicket, StaticKey,
+    Cipher, Established, HandshakeError, Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, Pattern, ResetTicket, StaticKey,
 };
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, Payload};
-use dfcp_wire::segment::{Clear, Received, ResetReason, Segment, SynOptions};
+use dfcp_wire::segment::SynOptions;
 use dfcp_wire::{EncodeError, Features, overhead_bytes};
 use rand_chacha::ChaCha20Rng;
 
 use crate::config::Config;
-use crate::error::{ConfigError, ConnectionError, Dropped};
+use crate::error::{ConfigError, ConnectionError};
 use crate::limits;
 use crate::random::SeekableRng;
 use crate::security::{Credentials, PeerKey};
-use crate::session::common::Common;
-use crate::session::handshake::{PeerLimits, are_offered, features, syn_options};
-use crate::session::opening::{Agreed, Opening, Stage};
-use crate::session::protection::Protection;
-use crate::session::{End, Stop};
+use crate::session::handshake::{are_offered, features, syn_options};
 use crate::symbol_size::{SYMBOL_SIZE_MIN, symbol_size_max};
 
 const PROLOGUE: &[u8; 6] = b"DFCP 2";
@@ -45,14 +41,14 @@ pub(super) struct Call {
 }
 
 /// The contents of the second message.
-struct Answer {
-    third: Option<Box<[u8]>>,
-    cipher: Cipher,
-    peer_id: u32,
-    offer: Offer,
-    symbol_size: u16,
-    features: Features,
-    echo: u32,
+pub(super) struct Answer {
+    pub(super) third: Option<Box<[u8]>>,
+    pub(super) cipher: Cipher,
+    pub(super) peer_id: u32,
+    pub(super) offer: Offer,
+    pub(super) symbol_size: u16,
+    pub(super) features: Features,
+    pub(super) echo: u32,
 }
 
 impl Call {
@@ -83,6 +79,21 @@ impl Call {
         self.doubt.as_ref().map(|(until, why)| (*until, why))
     }
 
+    /// Somebody says that the attempt is in vain. The first word counts.
+    pub(super) fn begin_doubt(&mut self, now: Time, why: ConnectionError) {
+        self.doubt.get_or_insert((now + limits::DOUBT, why));
+    }
+
+    /// The acceptor wants this cookie with the next SYN.
+    pub(super) fn set_cookie(&mut self, cookie: &[u8]) {
+        self.cookie = Some(cookie.into());
+    }
+
+    /// Keys of the session, and our own ticket, after an answer.
+    pub(super) fn finish(self) -> Result<(Established, Option<Box<ResetTicket>>), HandshakeError> {
+        Ok((self.noise.finish()?, self.ticket))
+    }
+
     /// Writes the payload of a SYN, padded so that its datagram is never shorter than an answer; returns its length
     /// (\[noise-2\], \[open-30\]).
     pub(super) fn write_syn(&self, local_id: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
@@ -99,7 +110,7 @@ impl Call {
     }
 
     /// Reads the second message, the answer to a SYN which offered symbols of this size.
-    fn answer(
+    pub(super) fn answer(
         &mut self,
         (config, credentials): (&Config, &Credentials),
         symbol_size: u16,
@@ -162,98 +173,11 @@ fn accepted((config, credentials): (&Config, &Credentials), offered_size: u16, p
 }
 
 /// Why a second message was not taken.
-enum AnswerError {
+pub(super) enum AnswerError {
     /// It is none, or not for us.
     Ignored,
     /// Somebody says that the attempt is in vain.
     Doubtful(ConnectionError),
     /// The peer itself does.
     Final(ConnectionError),
-}
-
-impl Opening {
-    /// A datagram in the clear on a session that will be sealed: an answer to our SYN, or nothing (\[trust-6\]).
-    pub(super) fn take_clear(
-        &mut self,
-        now: Time,
-        common: &mut Common,
-        header: &Clear,
-        datagram: &[u8],
-    ) -> Result<Option<Agreed>, Stop> {
-        let Received { segment, payload, .. } = header.verify(datagram)?;
-        let Stage::Sealed(call) = &mut self.stage else { return Err(Dropped::Unexpected.into()) };
-        if header.connection_id() != common.link.local_id {
-            return Err(Dropped::Unexpected.into());
-        }
-        match segment {
-            Segment::Reset(reset) => {
-                let why = match reset.reason {
-                    ResetReason::NotAdmitted => ConnectionError::NotAdmitted,
-                    ResetReason::CannotRead => ConnectionError::PinnedKeyRefused,
-                    ResetReason::Unspecified
-                    | ResetReason::Application { .. }
-                    | ResetReason::PathTooNarrow
-                    | ResetReason::SessionUnknown => ConnectionError::Refused,
-                };
-                call.doubt.get_or_insert((now + limits::DOUBT, why));
-                Ok(None)
-            }
-            Segment::SynAck(_) => self.take_noise_answer(now, common, payload),
-            _ => Err(Dropped::Unexpected.into()),
-        }
-    }
-
-    fn take_noise_answer(&mut self, now: Time, common: &mut Common, payload: &[u8]) -> Result<Option<Agreed>, Stop> {
-        let Stage::Sealed(call) = &mut self.stage else { return Err(Dropped::Unexpected.into()) };
-        let payload = Payload::decode(payload)?;
-        if let (Some(cookie), None) = (payload.cookie, payload.noise) {
-            // Nobody vouches for this: it makes us send no more often than we have sent by ourselves ([cookie-1]).
-            if common.counters.cookies_received >= self.handshake.timed_copies() {
-                return Err(Dropped::Unexpected.into());
-            }
-            // Each makes us send one SYN more.
-            common.counters.cookies_received += 1;
-            call.cookie = Some(cookie.into());
-            self.handshake.owe(0);
-            return Ok(None);
-        }
-        let Some(credentials) = common.config.credentials() else { return Err(Dropped::Unexpected.into()) };
-        match call.answer((&common.config, credentials), common.symbol_size, &payload) {
-            Ok(answer) => self.agree(now, common, answer).map(Some),
-            Err(AnswerError::Ignored) => Err(Dropped::Forged.into()),
-            Err(AnswerError::Doubtful(why)) => {
-                call.doubt.get_or_insert((now + limits::DOUBT, why));
-                Err(Dropped::Forged.into())
-            }
-            Err(AnswerError::Final(why)) => Err(End::because(why).into()),
-        }
-    }
-
-    /// The handshake is done: keys take the place of the call.
-    fn agree(&mut self, now: Time, common: &mut Common, answer: Answer) -> Result<Agreed, Stop> {
-        let Stage::Sealed(call) = std::mem::replace(&mut self.stage, Stage::Called) else {
-            return Err(Dropped::Unexpected.into());
-        };
-        let established = call.noise.finish().map_err(|_| End::because(ConnectionError::Incompatible))?;
-        common.last_heard = now;
-        common.link.peer_id = Some(answer.peer_id);
-        if let Some(sample) = self.handshake.rtt(now, answer.echo) {
-            common.paths.active_mut().guess_rtt(sample);
-        }
-        common.symbol_size = answer.symbol_size;
-        common.features = answer.features;
-        if let Some(key_log) = &common.config.danger_key_log {
-            key_log.give((common.link.local_id, answer.peer_id), &established, answer.cipher);
-        }
-        common.link.keys = Some(Box::new(Protection::new(established, answer.cipher)));
-        // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
-        self.handshake.start_timer(now);
-        self.handshake.clear_owed();
-        if answer.third.is_some() {
-            // Nothing sealed can be opened before it has come, so its loss would be that of all data behind it.
-            self.handshake.owe(0);
-            self.handshake.owe(0);
-        }
-        Ok(Agreed { peer: PeerLimits::from(&answer.offer), third: answer.third, ticket: call.ticket })
-    }
 }

@@ -1,6 +1,8 @@
 //! A session before it is open: SYN_SENT and SYN_RECV (thesis §3.6; `spec/protocol.md` §2). It sends no data before the peer's
 //! address is proven (\[open-2\]).
 
+mod sealed;
+
 use std::time::Duration;
 
 use dfcp_secure::ResetTicket;

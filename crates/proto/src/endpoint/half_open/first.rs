@@ -10,10 +10,11 @@ use dfcp_wire::{DatagramBuffer, Features, overhead_bytes};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
-use super::{HalfOpen, HalfOpens, Syn, Verdict, Waits, write_synack};
+use super::{HalfOpen, HalfOpens, Syn, Waits, write_synack};
 use crate::config::Config;
 use crate::endpoint::accept::Cookies;
 use crate::endpoint::rate_limit::share_of;
+use crate::endpoint::verdict::Verdict;
 use crate::limits;
 use crate::session::handshake::features;
 use crate::session::noise::prologue;

@@ -14,7 +14,6 @@ use dfcp_wire::segment::{Coverage, Message, MessageGroup};
 use super::outgoing::Outgoing;
 use super::rank::suffice;
 use super::timing::{FINE, Timing, spread_gap};
-use super::units::Place;
 use super::window::Window;
 use crate::message::plan::Policy;
 use crate::message::plan::rounds::ROUNDS_MAX;
@@ -60,6 +59,13 @@ impl Progress {
             self.arrived = k - 1;
         }
     }
+}
+
+/// Place of a unit that owes symbols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Owing(Time),
+    Due(Time),
 }
 
 /// Messages that are planned together.

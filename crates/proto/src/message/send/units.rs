@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dfcp_time::Time;
 
-use super::unit::Unit;
+use super::unit::{Place, Unit};
 
 /// Units by the id of their first message, which is the number of a unit.
 #[derive(Debug, Default)]
@@ -20,13 +20,6 @@ pub(super) struct Units {
     /// Units that were looked at.
     #[cfg(test)]
     pub(super) looked_at: std::cell::Cell<u64>,
-}
-
-/// Place of a unit that owes symbols.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    Owing(Time),
-    Due(Time),
 }
 
 impl Units {

@@ -7,64 +7,16 @@ use dfcp_wire::DatagramBuffer;
 use dfcp_wire::feedback::{LossRuns, MessageRuns, MessagesState, Record, Records, Report, ReportWriter};
 use dfcp_wire::segment::{Coverage, Message, Segment};
 
-use crate::message::recv::RecvMessages;
 use crate::message::rows;
-use crate::message::send::{PathView, Proven, SendMessages};
+use crate::message::send::PathView;
 use crate::path::arrivals::expand;
 use crate::path::credit::Spending;
 use crate::path::in_flight::{Carried, Sent};
 use crate::session::common::Common;
 use crate::session::link::EmitError;
+use crate::session::messages::Messages;
 use crate::shared::events::EventKind;
 use crate::shared::{Data, PushError};
-
-/// The part of their share of the rate that messages may save up: their next datagram may leave this much early.
-const SAVED: Duration = Duration::from_millis(10);
-
-/// Both directions' messages.
-#[derive(Debug)]
-pub(in crate::session) struct Messages {
-    pub(in crate::session) send: SendMessages,
-    pub(in crate::session) recv: RecvMessages,
-    share: Share,
-    /// Datagrams of messages may be in flight.
-    are_in_flight: bool,
-    /// Symbols and messages that the peer has proven to have.
-    pub(in crate::session) proven: Proven,
-}
-
-impl Messages {
-    pub(in crate::session) fn new(common: &Common) -> Self {
-        let (kernel, proofs) = (dfcp_fountain::kernel::Kernel::detect(), common.link.is_sealed);
-        Self {
-            send: SendMessages::new(kernel, proofs),
-            recv: RecvMessages::new(kernel, proofs, common.symbol_size.into()),
-            share: Share::default(),
-            are_in_flight: false,
-            proven: Proven::default(),
-        }
-    }
-}
-
-/// The messages' share of the session's rate.
-#[derive(Clone, Copy, Debug, Default)]
-struct Share {
-    /// Until then they have used up what they may.
-    used_until: Time,
-}
-
-impl Share {
-    /// Time from which the next datagram may leave.
-    fn ready_at(self) -> Time {
-        self.used_until - SAVED
-    }
-
-    /// A datagram of as many bits leaves now, and messages may take `bps`.
-    fn on_sent(&mut self, now: Time, bits: u64, bps: u64) {
-        let took = Duration::from_nanos(bits.saturating_mul(1_000_000_000) / bps.max(1));
-        self.used_until = self.used_until.max(now) + took;
-    }
-}
 
 /// The path, as the planning of messages needs to know it.
 pub(in crate::session) fn path_view(common: &Common) -> PathView {

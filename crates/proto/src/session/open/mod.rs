@@ -23,9 +23,9 @@ use crate::path::rate::RateBounds;
 use crate::proof;
 use crate::session::common::Common;
 use crate::session::handshake::{DISCOVERY, Handshake, MESSAGES};
+use crate::session::messages::Messages;
 use crate::session::open::asked::Asked;
 use crate::session::open::keep_alive::KeepAlive;
-use crate::session::open::messages::Messages;
 use crate::session::open::own_ticket::OwnTicket;
 use crate::session::open::reading::ReadingTime;
 use crate::session::open::session_query::SessionQuery;
@@ -71,7 +71,7 @@ impl Open {
         common.link.numbers.skip_some(common.random.bytes());
         common.streams.recv.set_symbol_size(common.symbol_size);
         if common.features.contains(MESSAGES) {
-            common.messages = Some(Box::new(Messages::new(common)));
+            common.messages = Some(Box::new(Messages::new(common.symbol_size, common.link.is_sealed)));
         }
         common.events.push(EventKind::Connected);
         Self {

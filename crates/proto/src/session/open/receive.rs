@@ -14,7 +14,7 @@ use crate::path::credit::Spending;
 use crate::path::ecn::Origin;
 use crate::session::common::Common;
 use crate::session::handshake::is_permitted;
-use crate::session::open::messages::Messages;
+use crate::session::messages::Messages;
 use crate::session::open::spending::ProvenSymbols;
 use crate::session::open::{Open, unopened};
 use crate::session::send_side::Heard;

@@ -16,8 +16,8 @@ use crate::path::paths::PathMessage;
 use crate::session::common::Common;
 use crate::session::handshake::syn_options;
 use crate::session::link::EmitError;
+use crate::session::messages::Messages;
 use crate::session::open::Open;
-use crate::session::open::messages::Messages;
 use crate::shared::{Data, Role, Transmit};
 use crate::state::State;
 

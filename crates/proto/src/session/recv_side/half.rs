@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use dfcp_wire::StreamId;
 
-use crate::session::recv_side::naming::Named;
+use crate::session::recv_side::named::{COPIES, Named, Reason};
 use crate::stream::recv::RecvStream;
 
 /// One receiving half, with its place in reports and its events.
@@ -26,5 +26,19 @@ impl Half {
             events.push_back(id);
         }
         self.readable = true;
+    }
+
+    /// True while reports have a reason to name it.
+    pub(super) fn is_worth_naming(&self, reason: Reason) -> bool {
+        match reason {
+            Reason::Fresh => self.named.news == COPIES,
+            Reason::Again => (1..COPIES).contains(&self.named.news),
+            Reason::Open => self.stream.has_open_blocks(),
+        }
+    }
+
+    /// True while reports still owe news of it.
+    pub(super) const fn owes_news(&self) -> bool {
+        self.named.news > 0
     }
 }

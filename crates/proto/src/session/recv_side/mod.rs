@@ -3,6 +3,7 @@
 mod ends;
 mod half;
 mod memory;
+mod named;
 mod naming;
 mod stops;
 mod untold;

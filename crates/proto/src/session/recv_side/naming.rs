@@ -6,25 +6,10 @@ use dfcp_wire::StreamId;
 use dfcp_wire::feedback::{ReportWriter, STREAM_RECORD_BYTES_MIN};
 
 use crate::session::recv_side::half::Half;
+use crate::session::recv_side::named::{COPIES, Reason};
 use crate::session::recv_side::untold::Untold;
 use crate::shared::room::Room;
 use crate::stream::table::StreamTable;
-
-/// Reports which name a stream after each change or question: three copies survive a path that loses many.
-const COPIES: u8 = 3;
-
-/// One stream's place in reports.
-#[derive(Debug, Default)]
-pub(super) struct Named {
-    /// Reports which are still to name it for its news.
-    news: u8,
-    /// Membership in each of the three queues.
-    waits_fresh: bool,
-    waits_again: bool,
-    waits_open: bool,
-    /// The report which has named it last.
-    report: u32,
-}
 
 /// Streams with news, and streams with open blocks, each in its turn: that which has been named longest ago comes first. What is
 /// not worth naming any more leaves its queue when it comes to the front.
@@ -42,13 +27,6 @@ pub(super) struct Naming {
     told: VecDeque<StreamId>,
     /// Counts reports.
     report: u32,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Reason {
-    Fresh,
-    Again,
-    Open,
 }
 
 impl Naming {
@@ -178,20 +156,5 @@ impl Naming {
             Reason::Again => &mut self.again,
             Reason::Open => &mut self.open,
         }
-    }
-}
-
-impl Half {
-    fn is_worth_naming(&self, reason: Reason) -> bool {
-        match reason {
-            Reason::Fresh => self.named.news == COPIES,
-            Reason::Again => (1..COPIES).contains(&self.named.news),
-            Reason::Open => self.stream.has_open_blocks(),
-        }
-    }
-
-    /// True while reports still owe news of it.
-    pub(super) const fn owes_news(&self) -> bool {
-        self.named.news > 0
     }
 }
