@@ -121,6 +121,13 @@ impl SendRate {
         self.update();
     }
 
+    /// The rate of another path: what a controller has found says nothing of it.
+    pub(crate) fn onto_other_path(self) -> Self {
+        let mut rate = Self { control: None, is_limited: false, ..self };
+        rate.update();
+        rate
+    }
+
     // ---- pacing ----
 
     /// The rate of now; `None` is that of the line.
