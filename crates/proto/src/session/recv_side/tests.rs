@@ -56,7 +56,7 @@ fn symbol(stream: StreamId, block_id: u32, esi: u32, k: u16, ends: bool) -> (Dat
 }
 
 fn push(side: &mut RecvSide, (data, payload): (Data, Vec<u8>)) -> Result<bool, PushError> {
-    side.push(&data, &payload).map(|taken| taken.decoded)
+    side.push(&data, &payload)
 }
 
 /// A whole block of one symbol.
