@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 
 use super::{Count, Estimate, Outcome, Pair};
-use crate::claims::{digits, name};
+use crate::claims::digits;
+use crate::plan::name;
 use crate::report::Table;
 
 /// Name of the file, beside the records.
@@ -181,7 +182,7 @@ pub fn table(points: &[Compared]) -> Option<Table> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expand::Level;
+    use crate::plan::Level;
 
     fn pair(outcome: Outcome) -> Pair {
         let estimate =

@@ -343,17 +343,18 @@ impl Path {
     }
 
     /// The path to another host takes the place of this one; its round trip may be `rtt`. It begins with nothing (RFC 9000 §9.4), except what is
-    /// no property of a path: datagrams in flight, which have the session's numbers, what may still be lent to the peer, and the sizes agreed.
+    /// no property of a path: datagrams in flight, which have the session's numbers; what may still be lent to the peer; the sizes agreed; and
+    /// the evidence of the breaker, which moves without end must not blind (\[loss-3\]).
     fn become_other(&mut self, now: Time, id: PathId, rtt: Duration) {
         let fresh = Self::new(self.remote, self.overhead_bytes, self.rate.bounds());
-        let Self { flight, packet_size, credit, .. } = std::mem::replace(self, fresh);
+        let Self { flight, rate, packet_size, credit, sent_bits, .. } = std::mem::replace(self, fresh);
         self.id = id;
         self.rtt.guess(rtt);
         self.flight = flight.onto_other_path();
+        self.rate = rate.onto_other_path();
         self.packet_size = packet_size.of_other_path(now);
         self.credit = credit.onto_other_path();
-        // A sender that was under way gets no burst from a pacer that has not paced yet.
-        self.resume(now);
+        self.sent_bits = sent_bits;
     }
 
     // ---- reports ----

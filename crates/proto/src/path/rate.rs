@@ -14,7 +14,7 @@ use crate::path::pacing::Pacer;
 use crate::path::rate_control::RateControl;
 use crate::path::rate_control::history::Mark;
 use crate::path::unjudged::Judgement;
-use crate::stats::Stats;
+use crate::stats::{BreakerState, Stats};
 
 /// Bounds of the rate on every path of a session: the configuration, and the peer's cap.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +84,13 @@ pub(crate) struct SendRate {
     control: Option<Box<RateControl>>,
     /// The application had nothing to send since the last report.
     is_limited: bool,
+    /// Once there is a rate to guard and a report: an idle session takes no memory for it.
+    guard: Option<Box<Guard>>,
+}
+
+/// The breaker, and its view of the session.
+#[derive(Debug)]
+struct Guard {
     breaker: Breaker,
     watched: Watched,
     /// Bytes of ours that have arrived, by the newest report.
@@ -92,15 +99,7 @@ pub(crate) struct SendRate {
 
 impl SendRate {
     pub(crate) fn new(bounds: RateBounds) -> Self {
-        let mut rate = Self {
-            bounds,
-            pacer: Pacer::new(None),
-            control: None,
-            is_limited: false,
-            breaker: Breaker::new(),
-            watched: Watched::default(),
-            reported_bytes: 0,
-        };
+        let mut rate = Self { bounds, pacer: Pacer::new(None), control: None, is_limited: false, guard: None };
         rate.update();
         rate
     }
@@ -119,6 +118,13 @@ impl SendRate {
             (Rate::Line | Rate::Fixed { .. }, control) => *control = None,
         }
         self.update();
+    }
+
+    /// The rate of another path: what a controller has found says nothing of it.
+    pub(crate) fn onto_other_path(self) -> Self {
+        let mut rate = Self { control: None, is_limited: false, ..self };
+        rate.update();
+        rate
     }
 
     // ---- pacing ----
@@ -232,14 +238,18 @@ impl SendRate {
         let Some(guarded_bps) = self.bounds.guarded_bps() else { return };
         // Traffic above the guarded rate says nothing of that.
         if self.control.as_ref().is_some_and(|control| !control.finds_at_most(guarded_bps)) {
-            self.breaker.pass_over();
+            if let Some(guard) = &mut self.guard {
+                guard.breaker.pass_over();
+            }
             return;
         }
-        self.reported_bytes = self.reported_bytes.max(reported_bytes);
-        let arrived_bits = snapshot.arrived_bits + self.reported_bytes * 8;
+        let new = || Guard { breaker: Breaker::new(), watched: Watched::default(), reported_bytes: 0 };
+        let guard = self.guard.get_or_insert_with(|| Box::new(new()));
+        guard.reported_bytes = guard.reported_bytes.max(reported_bytes);
+        let arrived_bits = snapshot.arrived_bits + guard.reported_bytes * 8;
         let snapshot = Snapshot { arrived_bits, ..snapshot };
-        let Some(snapshot) = self.watched.see(snapshot, judgement) else { return };
-        self.breaker.observe(snapshot, rtt, guarded_bps);
+        let Some(snapshot) = guard.watched.see(snapshot, judgement) else { return };
+        guard.breaker.observe(snapshot, rtt, guarded_bps);
         self.update();
     }
 
@@ -258,23 +268,23 @@ impl SendRate {
         own.into_iter().chain(self.bounds.cap_bps()).min()
     }
 
+    /// This rate, or what the breaker allows of it.
+    fn allowed_bps(&self, bps: u64) -> u64 {
+        self.guard.as_ref().map_or(bps, |guard| guard.breaker.allowed_bps(bps))
+    }
+
     /// The pacer follows the rate's owner, the peer's cap and the breaker.
     fn update(&mut self) {
-        let (kept_bps, has_breaker) = (self.bounds.kept_bps(), self.bounds.has_breaker);
+        let has_breaker = self.bounds.has_breaker;
+        // The breaker stands above the least rate, and above nothing else of an automatic one ([auto-9], [auto-10]).
+        let floor = |least_bps| if has_breaker { self.allowed_bps(least_bps) } else { least_bps };
+        let floor_bps = self.bounds.kept_bps().map_or(0, floor);
         if let Some(control) = &mut self.control {
-            // The breaker stands above the least rate, and above nothing else of an automatic one ([auto-9], [auto-10]).
-            control.set_floor(
-                kept_bps.map_or(
-                    0,
-                    |least_bps| {
-                        if has_breaker { self.breaker.allowed_bps(least_bps) } else { least_bps }
-                    },
-                ),
-            );
+            control.set_floor(floor_bps);
         }
         let mut rate = self.unguarded_bps();
         if let Some(configured) = rate.filter(|_| has_breaker && matches!(self.bounds.configured, Rate::Fixed { .. })) {
-            rate = Some(self.breaker.allowed_bps(configured));
+            rate = Some(self.allowed_bps(configured));
         }
         if rate != self.pacer.rate_bps() {
             self.pacer.set_rate_bps(rate);
@@ -287,13 +297,17 @@ impl SendRate {
             stats.rate_bps = self.bounds.within_cap(control.steady_bps());
             stats.rate_control = Some(control.stats());
         }
+        if self.is_guarded() {
+            stats.breaker = BreakerState::Watching;
+        }
+        let Some(Guard { breaker, .. }) = self.guard.as_deref() else { return };
         if let Some(guarded_bps) = self.bounds.guarded_bps() {
-            stats.breaker = self.breaker.state();
-            if self.breaker.is_limiting() {
-                stats.breaker_rate_bps = self.breaker.allowed_bps(guarded_bps);
-                stats.carried_rate_bps = self.breaker.carried_bps(guarded_bps).unwrap_or_default();
+            stats.breaker = breaker.state();
+            if breaker.is_limiting() {
+                stats.breaker_rate_bps = breaker.allowed_bps(guarded_bps);
+                stats.carried_rate_bps = breaker.carried_bps(guarded_bps).unwrap_or_default();
             }
         }
-        stats.breaker_tests = self.breaker.tests();
+        stats.breaker_tests = breaker.tests();
     }
 }
