@@ -19,10 +19,12 @@ use crate::connection::send_ends::{SendEnd, Told};
 use crate::connection::session::Usage;
 use crate::connection::story::Story;
 use crate::connection::streams::HeldStreams;
-use crate::endpoint::{Departure, SchedulerState, WakeQueue};
 use crate::error::ConnectError;
 use crate::limits;
+use crate::outbox::Departure;
 use crate::path_watch::{PathPublisher, PathWatch};
+use crate::peer_scheduler::SchedulerState;
+use crate::wake_queue::WakeQueue;
 
 /// A connection's path, as far as it stays the same.
 #[derive(Clone, Copy, Debug)]
