@@ -50,7 +50,7 @@ impl Waiters<'_> {
     pub(crate) fn wake(mut self) -> bool {
         let wakers = self.inner.drain_events();
         drop(self.inner);
-        wakers.wake(self.connection)
+        self.connection.wake(wakers)
     }
 }
 
@@ -117,7 +117,7 @@ impl Shared {
         if newly_connected {
             on_established();
         }
-        wakers.wake(self);
+        self.wake(wakers);
         next
     }
 
@@ -129,7 +129,7 @@ impl Shared {
         inner.set_scheduler_state(state, scheduler.sharers(now, state));
         let wakers = inner.drain_events();
         drop(inner);
-        wakers.wake(self);
+        self.wake(wakers);
         matches!(state, SchedulerState::Turn { .. })
     }
 
@@ -150,7 +150,7 @@ impl Shared {
     /// The endpoint does nothing for it any more.
     pub(crate) fn end(&self) {
         let wakers = self.lock().end();
-        wakers.wake(self);
+        self.wake(wakers);
     }
 }
 
