@@ -13,6 +13,8 @@ use crate::clock::Clock;
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
 use crate::limits;
+use crate::session::Session;
+use crate::stream::Stream;
 
 const NO_ADDRESS: &str = "there is no address to connect to: the name or the list has none";
 
@@ -22,11 +24,101 @@ pub(crate) fn any_port_towards(remote: SocketAddr) -> SocketAddr {
     SocketAddr::new(any, 0)
 }
 
+impl Stream {
+    /// Connects to `remote` from a socket of its own, and adapts the configuration to the path's IP version as
+    /// [`Endpoint::connect`] does. It waits for the peer at most for [`Config::connect_timeout`]. Dropping the future aborts
+    /// the attempt.
+    ///
+    /// `remote` is an address, a name with a port, or a list of addresses:
+    ///
+    /// ```no_run
+    /// # use std::net::{IpAddr, SocketAddr};
+    /// # use dfcp::{Config, ConnectError, Stream};
+    /// # async fn example(config: Config, addresses: Vec<SocketAddr>, host: IpAddr) -> Result<(), ConnectError> {
+    /// let by_name = Stream::connect("there.example:4433", config.clone()).await?;
+    /// let by_list = Stream::connect(&addresses[..], config.clone()).await?;
+    /// let by_address = Stream::connect((host, 4433), config).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// **Several addresses** are tried in turn, each from a socket of its own, until one answers. The next one is tried if
+    /// - the peer did not answer in time ([`HandshakeTimeout`](ConnectionError::HandshakeTimeout)), refused, or reset the connection;
+    /// - this machine has no route to the address, cannot make a socket for it, or refuses to send to it.
+    ///
+    /// Any other error ends the call at once. Above all this is a failed authentication
+    /// ([`UnexpectedKey`](ConnectionError::UnexpectedKey), [`PinnedKeyRefused`](ConnectionError::PinnedKeyRefused),
+    /// [`NotAdmitted`](ConnectionError::NotAdmitted)): all addresses belong to one peer, and a wrong key at one of them may be an
+    /// attack.
+    ///
+    /// The connect timeout covers all attempts together, but not the lookup of a name, for which the system's resolver has its own
+    /// limits. Each attempt gets an equal part of the time that is left, or 7 s if that is more, but at most half while other addresses
+    /// wait. An address that does not answer takes its whole part, unless its machine refuses, as a closed port does, or there is no way to it.
+    /// A wrong key is certain after 6 s at most; an attempt with less time counts as unanswered, and the next address must show the
+    /// expected key just the same.
+    ///
+    /// # Errors
+    /// As [`Endpoint::bind`] and [`Endpoint::connect`], for the address tried last; the lookup's error, or `InvalidInput` if
+    /// there is no address at all.
+    ///
+    /// # Panics
+    /// As [`Endpoint::bind`]; or if `remote` is a name to look up and this is not within a tokio runtime.
+    pub async fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
+        Self::connect_over(Carrier::Udp, remote, config).await
+    }
+
+    /// As [`connect`](Self::connect), over the carrier of one's choice.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect) and [`Endpoint::bind_over`].
+    ///
+    /// # Panics
+    /// As [`connect`](Self::connect).
+    pub async fn connect_over(
+        carrier: Carrier,
+        remote: impl ToSocketAddrs,
+        config: Config,
+    ) -> Result<Self, ConnectError> {
+        let call = |endpoint: Endpoint, remote, config| async move { endpoint.connect(remote, config).await };
+        over(carrier, remote, config, call).await
+    }
+}
+
+impl Session {
+    /// Connects to `remote` from a socket of its own, as [`Stream::connect`] does: to an address, a name with a port, or a list of
+    /// addresses, which are tried in turn. No stream is opened yet.
+    ///
+    /// # Errors
+    /// As [`Stream::connect`] and [`Endpoint::connect_session`].
+    ///
+    /// # Panics
+    /// As [`Stream::connect`].
+    pub async fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
+        Self::connect_over(Carrier::Udp, remote, config).await
+    }
+
+    /// As [`connect`](Self::connect), over the carrier of one's choice.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect) and [`Endpoint::bind_over`].
+    ///
+    /// # Panics
+    /// As [`Stream::connect`].
+    pub async fn connect_over(
+        carrier: Carrier,
+        remote: impl ToSocketAddrs,
+        config: Config,
+    ) -> Result<Self, ConnectError> {
+        let call = |endpoint: Endpoint, remote, config| async move { endpoint.connect_session(remote, config).await };
+        over(carrier, remote, config, call).await
+    }
+}
+
 /// Lets `call` connect an endpoint of its own to each address of `remote` in turn; see [`in_turn`].
 ///
 /// # Errors
 /// The lookup's, or the last attempt's, to which making the endpoint belongs.
-pub(crate) async fn over<T, F>(
+async fn over<T, F>(
     carrier: Carrier,
     remote: impl ToSocketAddrs,
     config: Config,

@@ -79,6 +79,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod activity;
 pub mod blocking;
 mod buffers;
 mod carrier;
@@ -94,10 +95,14 @@ mod keys;
 mod limits;
 mod listener;
 mod memory;
+mod outbox;
 mod path_watch;
+mod peer_scheduler;
 mod session;
 mod socket;
 mod stream;
+mod waiting;
+mod wake_queue;
 
 pub use carrier::Carrier;
 pub use dfcp_proto::{

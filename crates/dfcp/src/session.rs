@@ -3,14 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use dfcp_proto::{Config, ConnectionError, Deadline, MessageError, ReceivedMessage, StreamKind};
-use tokio::net::ToSocketAddrs;
+use dfcp_proto::{ConnectionError, Deadline, MessageError, ReceivedMessage, StreamKind};
 
-use crate::carrier::Carrier;
-use crate::connect;
 use crate::connection::{Shared, StreamHandle};
-use crate::endpoint::Endpoint;
-use crate::error::ConnectError;
 use crate::path_watch::PathWatch;
 use crate::stream::{ReadHalf, Stream, WriteHalf};
 
@@ -75,34 +70,6 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects to `remote` from a socket of its own, as [`Stream::connect`] does: to an address, a name with a port, or a list of
-    /// addresses, which are tried in turn. No stream is opened yet.
-    ///
-    /// # Errors
-    /// As [`Stream::connect`] and [`Endpoint::connect_session`].
-    ///
-    /// # Panics
-    /// As [`Stream::connect`].
-    pub async fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
-        Self::connect_over(Carrier::Udp, remote, config).await
-    }
-
-    /// As [`connect`](Self::connect), over the carrier of one's choice.
-    ///
-    /// # Errors
-    /// As [`connect`](Self::connect) and [`Endpoint::bind_over`].
-    ///
-    /// # Panics
-    /// As [`Stream::connect`].
-    pub async fn connect_over(
-        carrier: Carrier,
-        remote: impl ToSocketAddrs,
-        config: Config,
-    ) -> Result<Self, ConnectError> {
-        let call = |endpoint: Endpoint, remote, config| async move { endpoint.connect_session(remote, config).await };
-        connect::over(carrier, remote, config, call).await
-    }
-
     pub(crate) fn new(handle: StreamHandle) -> Self {
         Self { handle: Arc::new(handle) }
     }
@@ -217,5 +184,46 @@ impl Session {
     #[must_use]
     pub fn watch_path(&self) -> PathWatch {
         self.shared().watch_path()
+    }
+}
+
+impl Stream {
+    /// The session of which this is a stream, to open and accept others beside it; `None` for a classic connection, which has one
+    /// stream. If this is the whole connection until now, it stays the first stream: its [`shutdown`](AsyncWrite) is
+    /// complete when all other streams of this side have ended, too, and [`Session::close`] shuts it down. Streams which the peer opened
+    /// before this call were refused.
+    ///
+    /// ```
+    /// # use dfcp::{Config, Listener, Stream, StreamLimits};
+    /// # use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let key = dfcp::generate_key()?;
+    /// # let client = Config::client(key.public());
+    /// # let server = Config::server(key).with_streams(StreamLimits { bidirectional: 0, one_way: 10 });
+    /// # let listener = Listener::bind(([127, 0, 0, 1], 0).into(), server)?;
+    /// # let address = listener.local_addr()?;
+    /// // A protocol which talks on its first stream, and sends the bulk on others:
+    /// # tokio::spawn(async move {
+    /// let mut control = listener.accept().await?;
+    /// let session = control.session().expect("a modern connection");
+    /// control.write_all(b"ready").await?;
+    /// control.flush().await?;
+    /// let mut bulk = Vec::new();
+    /// session.accept_one_way().await.expect("a stream").read_to_end(&mut bulk).await?;
+    /// session.close().await?; // the first stream with it
+    /// # std::io::Result::Ok(())
+    /// # });
+    /// # let mut control = Stream::connect(address, client).await?;
+    /// # control.read_exact(&mut [0; 5]).await?;
+    /// # let mut bulk = control.session().expect("a modern connection").open_one_way().await?;
+    /// # bulk.write_all(&[0; 1000]).await?;
+    /// # bulk.shutdown().await?;
+    /// # control.shutdown().await
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn session(&self) -> Option<Session> {
+        self.session_handle().map(Session::new)
     }
 }

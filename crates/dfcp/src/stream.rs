@@ -5,21 +5,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use dfcp_proto::{Config, ConnectionError, Priority, StreamId, StreamStats};
+use dfcp_proto::{ConnectionError, Priority, StreamId, StreamStats};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::ToSocketAddrs;
 
-use crate::carrier::Carrier;
 #[cfg(feature = "classic")]
 use crate::classic::Parameters;
-use crate::connect;
 use crate::connection::{Half, Shared, StreamHandle};
-use crate::endpoint::Endpoint;
-use crate::error::ConnectError;
 use crate::path_watch::PathWatch;
-use crate::session::Session;
 
-/// A connection, like `tokio::net::TcpStream`, or one stream of a [`Session`].
+/// A connection, like `tokio::net::TcpStream`, or one stream of a [`Session`](crate::Session).
 ///
 /// ```
 /// use dfcp::{Config, Listener, Stream};
@@ -60,10 +54,10 @@ use crate::session::Session;
 ///
 /// # Ends
 ///
-/// No future of this crate outlasts its connection. Once that is over, `read`, `write`, `flush`, `shutdown` and [`Session::open_stream`] give
-/// the error that ended it, and [`Session::accept_stream`], [`Session::receive_message`] and [`PathWatch::changed`] give `None`. It is over
+/// No future of this crate outlasts its connection. Once that is over, `read`, `write`, `flush`, `shutdown` and [`Session::open_stream`](crate::Session::open_stream) give
+/// the error that ended it, and [`Session::accept_stream`](crate::Session::accept_stream), [`Session::receive_message`](crate::Session::receive_message) and [`PathWatch::changed`] give `None`. It is over
 /// when both sides have closed it, at once after [`abort`](Self::abort), when the peer has aborted or dropped it, after
-/// [`Config::idle_timeout`] without a word from the peer, and when the runtime has ended that drove it
+/// [`Config::idle_timeout`](crate::Config::idle_timeout) without a word from the peer, and when the runtime has ended that drove it
 /// ([`Aborted`](ConnectionError::Aborted)). Before that they wait as long as the peer's application likes.
 ///
 /// # Cancel safety
@@ -74,8 +68,8 @@ use crate::session::Session;
 ///   several of these: what they had done is done, and they do not tell how much that was.)
 /// - `shutdown` has begun: the stream's end goes its way, and a further call waits for it.
 /// - [`connect`](Self::connect) has called: that is aborted, and nothing of it is left.
-/// - [`Session::open_stream`], [`Session::accept_stream`] and [`Session::receive_message`] have opened, accepted and taken nothing.
-/// - [`Session::close`] has begun: the session's end goes its way, and a further call waits for it.
+/// - [`Session::open_stream`](crate::Session::open_stream), [`Session::accept_stream`](crate::Session::accept_stream) and [`Session::receive_message`](crate::Session::receive_message) have opened, accepted and taken nothing.
+/// - [`Session::close`](crate::Session::close) has begun: the session's end goes its way, and a further call waits for it.
 /// - [`stopped`](Self::stopped) only waits, and holds nothing: neither it nor its drop keeps or ends the stream.
 /// - [`closed`](Self::closed), [`PathWatch::changed`], [`Listener::accept`](crate::Listener::accept) and
 ///   [`Endpoint::wait_idle`](crate::Endpoint::wait_idle) only wait. No connection and no news are lost.
@@ -85,7 +79,7 @@ pub struct Stream {
 }
 
 /// The reading half of a [`Stream`], from [`Stream::into_split`], where an example is; or a stream on which only the peer sends, from
-/// [`Session::accept_one_way`](Session::accept_one_way).
+/// [`Session::accept_one_way`](crate::Session::accept_one_way).
 ///
 /// **Dropping** it before the end was read asks the peer to send no more, as [`stop_sending`](Self::stop_sending) with code 0 does, whether
 /// the other half lives or not. Of a connection's first stream it has no effect until the other half is dropped, too.
@@ -115,7 +109,7 @@ pub struct ReadHalf {
 }
 
 /// The writing half of a [`Stream`], from [`Stream::into_split`], where an example is; or a stream on which only this side sends, from
-/// [`Session::open_one_way`](Session::open_one_way).
+/// [`Session::open_one_way`](crate::Session::open_one_way).
 ///
 /// **Dropping** it before `shutdown` or `finish` was called gives it up, as [`reset`](Self::reset) with code 0 does, whether the other half
 /// lives or not. Of a connection's first stream it has no effect until the other half is dropped, too.
@@ -138,64 +132,6 @@ pub struct WriteHalf {
 }
 
 impl Stream {
-    /// Connects to `remote` from a socket of its own, and adapts the configuration to the path's IP version as
-    /// [`Endpoint::connect`] does. It waits for the peer at most for [`Config::connect_timeout`]. Dropping the future aborts
-    /// the attempt.
-    ///
-    /// `remote` is an address, a name with a port, or a list of addresses:
-    ///
-    /// ```no_run
-    /// # use std::net::{IpAddr, SocketAddr};
-    /// # use dfcp::{Config, ConnectError, Stream};
-    /// # async fn example(config: Config, addresses: Vec<SocketAddr>, host: IpAddr) -> Result<(), ConnectError> {
-    /// let by_name = Stream::connect("there.example:4433", config.clone()).await?;
-    /// let by_list = Stream::connect(&addresses[..], config.clone()).await?;
-    /// let by_address = Stream::connect((host, 4433), config).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// **Several addresses** are tried in turn, each from a socket of its own, until one answers. The next one is tried if
-    /// - the peer did not answer in time ([`HandshakeTimeout`](ConnectionError::HandshakeTimeout)), refused, or reset the connection;
-    /// - this machine has no route to the address, cannot make a socket for it, or refuses to send to it.
-    ///
-    /// Any other error ends the call at once. Above all this is a failed authentication
-    /// ([`UnexpectedKey`](ConnectionError::UnexpectedKey), [`PinnedKeyRefused`](ConnectionError::PinnedKeyRefused),
-    /// [`NotAdmitted`](ConnectionError::NotAdmitted)): all addresses belong to one peer, and a wrong key at one of them may be an
-    /// attack.
-    ///
-    /// The connect timeout covers all attempts together, but not the lookup of a name, for which the system's resolver has its own
-    /// limits. Each attempt gets an equal part of the time that is left, or 7 s if that is more, but at most half while other addresses
-    /// wait. An address that does not answer takes its whole part, unless its machine refuses, as a closed port does, or there is no way to it.
-    /// A wrong key is certain after 6 s at most; an attempt with less time counts as unanswered, and the next address must show the
-    /// expected key just the same.
-    ///
-    /// # Errors
-    /// As [`Endpoint::bind`] and [`Endpoint::connect`], for the address tried last; the lookup's error, or `InvalidInput` if
-    /// there is no address at all.
-    ///
-    /// # Panics
-    /// As [`Endpoint::bind`]; or if `remote` is a name to look up and this is not within a tokio runtime.
-    pub async fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
-        Self::connect_over(Carrier::Udp, remote, config).await
-    }
-
-    /// As [`connect`](Self::connect), over the carrier of one's choice.
-    ///
-    /// # Errors
-    /// As [`connect`](Self::connect) and [`Endpoint::bind_over`].
-    ///
-    /// # Panics
-    /// As [`connect`](Self::connect).
-    pub async fn connect_over(
-        carrier: Carrier,
-        remote: impl ToSocketAddrs,
-        config: Config,
-    ) -> Result<Self, ConnectError> {
-        let call = |endpoint: Endpoint, remote, config| async move { endpoint.connect(remote, config).await };
-        connect::over(carrier, remote, config, call).await
-    }
-
     pub(crate) fn new(handle: StreamHandle) -> Self {
         Self { handle: Arc::new(handle) }
     }
@@ -256,11 +192,11 @@ impl Stream {
     /// round trip is spent on waiting. Calling it again, or after `shutdown`, changes nothing. Writing afterwards is an error
     /// (`BrokenPipe`).
     ///
-    /// That it returns says nothing of delivery. [`stopped`](Self::stopped) and [`Session::close`] wait for that, and so does a later
+    /// That it returns says nothing of delivery. [`stopped`](Self::stopped) and [`Session::close`](crate::Session::close) wait for that, and so does a later
     /// `shutdown`. A program that drops the last handle of a session without `close`, or ends, cuts off what is under way.
     ///
     /// That the peer has stopped the stream is no error, as it may have all that it wants. A stream both ways which is dropped unread asks
-    /// the peer to stop, and peers let a session open 250 such streams a second; [`Session::open_one_way`] is for data one way.
+    /// the peer to stop, and peers let a session open 250 such streams a second; [`Session::open_one_way`](crate::Session::open_one_way) is for data one way.
     ///
     /// # Errors
     /// Why the connection has ended, or [`StreamError::EndedHere`](crate::StreamError::EndedHere) after a [`reset`](Self::reset).
@@ -332,43 +268,9 @@ impl Stream {
         self.shared().closed().await
     }
 
-    /// The session of which this is a stream, to open and accept others beside it; `None` for a classic connection, which has one
-    /// stream. If this is the whole connection until now, it stays the first stream: its [`shutdown`](AsyncWrite) is
-    /// complete when all other streams of this side have ended, too, and [`Session::close`] shuts it down. Streams which the peer opened
-    /// before this call were refused.
-    ///
-    /// ```
-    /// # use dfcp::{Config, Listener, Stream, StreamLimits};
-    /// # use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// # let key = dfcp::generate_key()?;
-    /// # let client = Config::client(key.public());
-    /// # let server = Config::server(key).with_streams(StreamLimits { bidirectional: 0, one_way: 10 });
-    /// # let listener = Listener::bind(([127, 0, 0, 1], 0).into(), server)?;
-    /// # let address = listener.local_addr()?;
-    /// // A protocol which talks on its first stream, and sends the bulk on others:
-    /// # tokio::spawn(async move {
-    /// let mut control = listener.accept().await?;
-    /// let session = control.session().expect("a modern connection");
-    /// control.write_all(b"ready").await?;
-    /// control.flush().await?;
-    /// let mut bulk = Vec::new();
-    /// session.accept_one_way().await.expect("a stream").read_to_end(&mut bulk).await?;
-    /// session.close().await?; // the first stream with it
-    /// # std::io::Result::Ok(())
-    /// # });
-    /// # let mut control = Stream::connect(address, client).await?;
-    /// # control.read_exact(&mut [0; 5]).await?;
-    /// # let mut bulk = control.session().expect("a modern connection").open_one_way().await?;
-    /// # bulk.write_all(&[0; 1000]).await?;
-    /// # bulk.shutdown().await?;
-    /// # control.shutdown().await
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn session(&self) -> Option<Session> {
-        self.shared().begin_session().then(|| Session::new(self.handle.beside()))
+    /// A handle for a session with this stream among its own; `None` if the connection cannot be one.
+    pub(crate) fn session_handle(&self) -> Option<StreamHandle> {
+        self.shared().begin_session().then(|| self.handle.beside())
     }
 
     /// Two halves which may live in different tasks, without a lock between them. Dropping both is dropping the stream. Dropping one ends

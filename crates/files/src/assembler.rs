@@ -21,12 +21,12 @@ use dfcp_framing::{printable, printable_bytes};
 
 use self::allowance::Allowance;
 use self::bases::{Bases, Offer, Older};
-use self::current::{Current, Receiving};
+use self::current::{Current, Receiving, Storing};
 use self::links::Links;
 use self::listings::Deletions;
 pub(super) use self::listings::staying;
 pub(crate) use self::prefix::{Poke, Ready};
-use self::storing::{Checkpoints, Storing};
+use self::storing::Checkpoints;
 use self::tree::{OpenDirectory, Tree};
 use super::basis::Alive;
 use super::error::TransferError;

@@ -4,6 +4,7 @@
 mod beside;
 mod delta;
 mod encoder;
+mod job;
 mod jobs;
 mod links;
 mod listings;

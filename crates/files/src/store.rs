@@ -7,10 +7,13 @@
 //! others, unless the user asks for the sender's modes.
 
 mod abandoned;
+mod active;
 mod batch;
 mod changed;
 mod conflict;
 mod existing;
+mod finished;
+mod flush;
 mod linkable;
 mod links;
 mod listed_names;
@@ -34,13 +37,16 @@ use dfcp_framing::files::{Entry, HASH_BYTES};
 use dfcp_framing::names::RelativeName;
 use filetime::FileTime;
 
-use self::batch::Together;
-pub(crate) use self::batch::{Finished, Unpublished};
+use self::active::ActiveFiles;
+pub(crate) use self::active::Slot;
+pub(crate) use self::batch::Unpublished;
 pub(crate) use self::changed::{Changed, Place};
 pub(crate) use self::existing::{Completed, Existing};
+pub(crate) use self::finished::Finished;
+use self::flush::Together;
 pub(crate) use self::links::LinkDirectory;
 use self::open_directories::{OpenDirectories, OpenDirectory};
-pub(crate) use self::partial::{Checkpoint, Slot};
+pub(crate) use self::partial::Checkpoint;
 pub use self::partial::{Found, Partials, UnfinishedFile};
 #[cfg(test)]
 pub(crate) use self::readings::READ_BYTES;
@@ -94,6 +100,7 @@ pub struct Store {
     held_max: usize,
     together: Together,
     partials: Arc<Partials>,
+    active: ActiveFiles,
     open_directories: Arc<OpenDirectories>,
 }
 
@@ -132,9 +139,9 @@ impl Store {
         let mode_mask = if options.preserve_modes { MODE_MASK } else { granted };
         let held_max = UNPUBLISHED_DESCRIPTORS_MAX.min(descriptors::allowed() / 4);
         let partials = Arc::new(Partials::new(root.directory(Path::new(""))?, options.sync, options.session_bytes_max));
-        let (together, open_directories) = (Together::default(), Arc::default());
+        let (together, open_directories, active) = (Together::default(), Arc::default(), ActiveFiles::default());
         let root = Arc::new(root);
-        Ok(Self { path, root, options, mode_mask, held, held_max, together, partials, open_directories })
+        Ok(Self { path, root, options, mode_mask, held, held_max, together, partials, active, open_directories })
     }
 
     /// The permission bits of the output directory itself.

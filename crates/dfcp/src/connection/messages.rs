@@ -43,7 +43,7 @@ impl Shared {
     /// Waits for a message; `None` if none will come. Nothing is taken when the future is dropped before.
     pub(crate) async fn receive_message(&self) -> Option<ReceivedMessage> {
         loop {
-            let came = self.opened.notified();
+            let came = self.notifies.opened.notified();
             let next = self.lock().next_message();
             match next {
                 NextMessage::Here(message) => return Some(message),

@@ -1,6 +1,8 @@
 //! One connection of an endpoint: what its handles and the endpoint's thread share.
 
+mod ended;
 mod handle;
+mod held_streams;
 mod messages;
 mod send_ends;
 mod serve;
@@ -8,9 +10,11 @@ mod session;
 mod shared;
 mod story;
 mod streams;
+mod usage;
+mod wakers;
 
 pub(crate) use handle::StreamHandle;
+pub(crate) use held_streams::Half;
 pub(crate) use send_ends::SendEndWatch;
 pub(crate) use serve::{Next, Waiters};
 pub(crate) use shared::{Local, Path, Shared};
-pub(crate) use streams::Half;

@@ -8,8 +8,9 @@ use dfcp_proto::{Connection, Origin, Read, State, StreamId};
 use dfcp_time::Time;
 
 use crate::connection::shared::{Inner, Local, Shared};
-use crate::endpoint::{Departure, EndpointShared, Filled, Outbox, PeerScheduler, SchedulerState};
 use crate::limits;
+use crate::outbox::{Departure, Filled, Outbox, Sender};
+use crate::peer_scheduler::{PeerScheduler, SchedulerState};
 
 /// Next step for the connection.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Waiters<'_> {
     pub(crate) fn wake(mut self) -> bool {
         let wakers = self.inner.drain_events();
         drop(self.inner);
-        wakers.wake(self.connection)
+        self.connection.wake(wakers)
     }
 }
 
@@ -77,13 +78,14 @@ impl Shared {
     }
 
     /// Does what is due `now`, and fills `outbox`, which is `None` while the socket has no room, of which one call takes `segments_max`
-    /// datagrams. `scheduler` is its peer's.
+    /// datagrams. `scheduler` is its peer's. `on_established` is called once, when the handshake is done.
     pub(crate) fn serve(
         self: &Arc<Self>,
-        (endpoint, segments_max): (&EndpointShared, usize),
+        segments_max: usize,
         now: Time,
-        outbox: Option<&mut Outbox>,
+        outbox: Option<&mut Outbox<Arc<Self>>>,
         scheduler: &mut PeerScheduler<Arc<Self>>,
+        on_established: impl FnOnce(),
     ) -> Next {
         let mut inner = self.lock();
         let now = inner.tick(now);
@@ -95,7 +97,7 @@ impl Shared {
         let filled = outbox.map_or_else(Filled::default, |outbox| {
             let filled = outbox.fill(segments_max, departure, |out| inner.connection.poll_transmit(now, out));
             if filled.something {
-                outbox.record_sender(self);
+                outbox.record_sender(Arc::clone(self));
             }
             filled
         });
@@ -113,9 +115,9 @@ impl Shared {
         }
         drop(inner);
         if newly_connected {
-            endpoint.established(self);
+            on_established();
         }
-        wakers.wake(self);
+        self.wake(wakers);
         next
     }
 
@@ -127,7 +129,7 @@ impl Shared {
         inner.set_scheduler_state(state, scheduler.sharers(now, state));
         let wakers = inner.drain_events();
         drop(inner);
-        wakers.wake(self);
+        self.wake(wakers);
         matches!(state, SchedulerState::Turn { .. })
     }
 
@@ -145,16 +147,17 @@ impl Shared {
         inner.sleeps_until = Time::ZERO;
     }
 
-    /// The system has refused to send something of it.
-    pub(crate) fn refused(&self, error: &io::Error) {
-        let again = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
-        self.lock().send_error = Some(again);
-    }
-
     /// The endpoint does nothing for it any more.
     pub(crate) fn end(&self) {
         let wakers = self.lock().end();
-        wakers.wake(self);
+        self.wake(wakers);
+    }
+}
+
+impl Sender for Arc<Shared> {
+    fn refused(&self, error: &io::Error) {
+        let again = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+        self.lock().send_error = Some(again);
     }
 }
 

@@ -5,25 +5,14 @@ use std::io;
 use dfcp_proto::{ConnectionError, Profile, State, StreamId, StreamKind};
 use dfcp_time::Time;
 
+use crate::connection::ended::Ended;
+use crate::connection::held_streams::OpenedBy;
 use crate::connection::serve::has_unread;
-use crate::connection::shared::{Ended, Inner, Shared, Wakers};
+use crate::connection::shared::{Inner, Shared};
 use crate::connection::story::StreamNews;
-use crate::connection::streams::OpenedBy;
+use crate::connection::usage::Usage;
+use crate::connection::wakers::Wakers;
 use crate::error::{StreamError, connection_error};
-
-/// The application's use of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Usage {
-    /// It waits to be accepted.
-    #[default]
-    Undecided,
-    /// Its first stream is all.
-    Stream,
-    /// The first stream only says when all others have ended.
-    Session,
-    /// Others are opened beside its first stream.
-    StreamInSession,
-}
 
 /// Result of an attempt to accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +150,7 @@ impl Shared {
     /// Opens a stream, as soon as the peer permits one. Nothing is opened when the future is dropped before.
     pub(super) async fn open(&self, kind: StreamKind) -> io::Result<StreamId> {
         loop {
-            let available = self.available.notified();
+            let available = self.notifies.available.notified();
             {
                 let mut inner = self.lock();
                 if let Some(opened) = inner.try_open(kind) {
@@ -178,14 +167,14 @@ impl Shared {
     /// Waits for a stream of the peer's; `None` if none will come. Nothing is taken when the future is dropped before.
     pub(super) async fn accept(&self, kind: StreamKind) -> Option<StreamId> {
         loop {
-            let opened = self.opened.notified();
+            let opened = self.notifies.opened.notified();
             let accepted = {
                 let mut inner = self.lock();
                 // Streams that the peer has opened are known before its end is.
                 let wakers = inner.drain_events();
                 let accepted = inner.try_accept(kind);
                 drop(inner);
-                wakers.wake(self);
+                self.wake(wakers);
                 accepted
             };
             match accepted {
@@ -200,7 +189,7 @@ impl Shared {
     pub(crate) async fn close(&self) -> io::Result<()> {
         self.begin_closing();
         loop {
-            let ended = self.ended.notified();
+            let ended = self.notifies.ended.notified();
             let result = self.lock().closing_result();
             if let Some(result) = result {
                 return result;
@@ -225,13 +214,13 @@ impl Shared {
         // Tasks that wait for a stream get none any more.
         let mut wakers = Wakers::default();
         (wakers.news.opened, wakers.news.available) = (true, true);
-        wakers.wake(self);
+        self.wake(wakers);
     }
 
     /// Waits until the endpoint has forgotten the connection.
     pub(crate) async fn closed(&self) -> Option<ConnectionError> {
         loop {
-            let ended = self.ended.notified();
+            let ended = self.notifies.ended.notified();
             let end = self.lock().end_if_forgotten();
             match end {
                 Some(Ended::InOrder) => return None,

@@ -11,18 +11,21 @@ use dfcp_proto::{
 #[cfg(feature = "classic")]
 use dfcp_proto::{Parameter, ParameterError};
 use dfcp_time::Time;
-use tokio::sync::Notify;
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
-use crate::connection::send_ends::{SendEnd, Told};
-use crate::connection::session::Usage;
+use crate::connection::ended::Ended;
+use crate::connection::held_streams::HeldStreams;
+use crate::connection::send_ends::SendEnd;
 use crate::connection::story::Story;
-use crate::connection::streams::HeldStreams;
-use crate::endpoint::{Departure, SchedulerState, WakeQueue};
+use crate::connection::usage::Usage;
+use crate::connection::wakers::{News, Notifies, Wakers, register};
 use crate::error::ConnectError;
 use crate::limits;
+use crate::outbox::Departure;
 use crate::path_watch::{PathPublisher, PathWatch};
+use crate::peer_scheduler::SchedulerState;
+use crate::wake_queue::WakeQueue;
 
 /// A connection's path, as far as it stays the same.
 #[derive(Clone, Copy, Debug)]
@@ -45,24 +48,12 @@ pub(crate) struct Local {
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
     wake_queue: Arc<WakeQueue>,
-    /// Wake tasks that wait for a stream or a message of the peer's, for the peer to permit one of ours, and for the end.
-    pub(super) opened: Notify,
-    pub(super) available: Notify,
-    pub(super) ended: Notify,
+    pub(super) notifies: Notifies,
     pub(crate) clock: Clock,
     pub(crate) handle: Handle,
     pub(crate) path: Path,
     /// The peer opened it: it waits to be accepted once the handshake is done.
     pub(crate) accepted: bool,
-}
-
-/// End of a connection.
-#[derive(Clone, Debug)]
-pub(super) enum Ended {
-    /// Both sides closed it.
-    InOrder,
-    /// This ended it.
-    By(ConnectionError),
 }
 
 /// State that the lock protects.
@@ -101,66 +92,6 @@ pub(crate) struct Inner {
     pub(super) story: Option<Box<Story>>,
     /// Tells the watches of the path; `None` without any.
     path_publisher: Option<Box<PathPublisher>>,
-}
-
-/// Tasks to wake once the lock is released.
-#[derive(Debug, Default)]
-pub(crate) struct Wakers {
-    /// Two of them, mostly all: more take memory.
-    first: [Option<Waker>; 2],
-    others: Vec<Waker>,
-    /// Ends of halves, for the tasks that wait for them.
-    told: Vec<Told>,
-    pub(super) news: News,
-}
-
-/// Events that any number of tasks may wait for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct News {
-    pub(super) opened: bool,
-    pub(super) available: bool,
-    pub(super) ended: bool,
-}
-
-impl News {
-    /// All that may be waited for: the connection is over.
-    const ALL: Self = Self { opened: true, available: true, ended: true };
-}
-
-impl Wakers {
-    /// Adds one. The memory for those that need some is `spare`.
-    pub(super) fn push(&mut self, waker: Waker, spare: &mut Vec<Waker>) {
-        if let Some(place) = self.first.iter_mut().find(|place| place.is_none()) {
-            *place = Some(waker);
-            return;
-        }
-        if self.others.capacity() == 0 {
-            self.others = std::mem::take(spare);
-        }
-        self.others.push(waker);
-    }
-
-    /// Wakes them. They wait for `connection`, and its lock must be free. Returns whether there was a task to wake.
-    pub(crate) fn wake(mut self, connection: &Shared) -> bool {
-        let News { opened, available, ended } = self.news;
-        let is_news = opened || available || ended;
-        let is_anybody = self.first.iter().any(Option::is_some) || !self.others.is_empty() || is_news;
-        let is_anybody = is_anybody || !self.told.is_empty();
-        self.first.into_iter().flatten().for_each(Waker::wake);
-        self.told.into_iter().for_each(Told::wake);
-        for (is_news, notify) in
-            [(opened, &connection.opened), (available, &connection.available), (ended, &connection.ended)]
-        {
-            if is_news {
-                notify.notify_waiters();
-            }
-        }
-        if self.others.capacity() > 0 {
-            self.others.drain(..).for_each(Waker::wake);
-            connection.lock().streams.give_back(self.others);
-        }
-        is_anybody
-    }
 }
 
 impl Inner {
@@ -269,14 +200,6 @@ impl Inner {
     }
 }
 
-/// Notes the task to wake.
-pub(super) fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
-    match slot {
-        Some(waker) => waker.clone_from(cx.waker()),
-        None => *slot = Some(cx.waker().clone()),
-    }
-}
-
 impl Shared {
     pub(crate) fn new(
         connection: Connection,
@@ -308,13 +231,22 @@ impl Shared {
             story,
             path_publisher: None,
         });
-        let [opened, available, ended] = [(); 3].map(|()| Notify::new());
-        Arc::new(Self { inner, wake_queue, opened, available, ended, clock, handle, path, accepted })
+        let notifies = Notifies::default();
+        Arc::new(Self { inner, wake_queue, notifies, clock, handle, path, accepted })
     }
 
     /// A panic elsewhere while the lock was held leaves a connection that is still sound: every call is its own step.
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes tasks that wait for the connection, whose lock must be free. Returns whether there was one.
+    pub(super) fn wake(&self, wakers: Wakers) -> bool {
+        let (is_anybody, spare) = wakers.wake(&self.notifies);
+        if spare.capacity() > 0 {
+            self.lock().streams.give_back(spare);
+        }
+        is_anybody
     }
 
     /// Has the driver serve the connection, unless it will anyway.
@@ -368,7 +300,7 @@ impl Shared {
         let wakers = inner.drain_events();
         self.wake_driver(&mut inner);
         drop(inner);
-        wakers.wake(self);
+        self.wake(wakers);
     }
 
     pub(crate) fn stats(&self) -> Stats {

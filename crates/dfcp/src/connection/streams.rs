@@ -1,318 +1,20 @@
-//! The streams of a connection that have handles: the tasks that wait for them, how they have ended, and what their handles do.
+//! Operations of a stream's handles on its connection.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::task::{Context, Poll, Waker};
 
-use dfcp_proto::{Connection, ConnectionError, Read, StreamEvent, StreamId, StreamKind, StreamStats, Streams};
+use dfcp_proto::{ConnectionError, Read, StreamId, StreamStats, Streams};
 use dfcp_time::Time;
 use tokio::io::ReadBuf;
 
-use crate::connection::send_ends::{SendEnd, SendEndWatch, SendEnds};
-use crate::connection::shared::{Ended, Inner, Shared, Wakers, register};
-use crate::connection::story::{Story, StreamNews};
-use crate::error::{StreamError, connection_error, shut_down_error};
+use crate::connection::ended::Ended;
+use crate::connection::held_streams::{Half, Held, RecvState, SendState, tell};
+use crate::connection::send_ends::{SendEnd, SendEndWatch};
+use crate::connection::shared::{Inner, Shared};
+use crate::connection::story::StreamNews;
+use crate::connection::wakers::register;
+use crate::error::{StreamError, connection_error};
 use crate::limits;
-
-/// End of the half that we send.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum SendState {
-    #[default]
-    Open,
-    ShutDown,
-    /// The peer has all of it.
-    Finished,
-    /// The peer wanted no more, for this code.
-    Stopped(u32),
-    /// We have reset it.
-    Reset,
-}
-
-/// End of the half that we receive, as far as the application knows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum RecvState {
-    #[default]
-    Open,
-    End,
-    /// The peer has reset it, for this code.
-    Reset(u32),
-    /// We have stopped it.
-    Stopped,
-}
-
-/// A stream that has a handle.
-#[derive(Debug, Default)]
-struct Held {
-    opened_by: OpenedBy,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
-    sends: SendState,
-    receives: RecvState,
-    /// Counts of directions of which nothing is kept any more.
-    gone: StreamStats,
-}
-
-/// A direction of a stream, seen from this side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Half {
-    /// From this side to the peer.
-    Sent,
-    /// From the peer to this side.
-    Received,
-}
-
-/// Side that has opened a stream. The first one, both ends may take for theirs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum OpenedBy {
-    #[default]
-    Us,
-    Peer,
-}
-
-/// Fate of streams which the peer opens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Incoming {
-    /// They wait to be accepted.
-    #[default]
-    Queue,
-    /// Nobody will accept them.
-    Refuse,
-}
-
-/// The streams of a connection that have handles, and those of the peer's that wait for one.
-#[derive(Debug, Default)]
-pub(super) struct HeldStreams {
-    /// Every connection has this one, and most have no other, and take no memory for them.
-    first: Held,
-    others: BTreeMap<StreamId, Held>,
-    incoming: Incoming,
-    /// Streams of the peer's which wait to be accepted. There are at most as many as the configuration permits.
-    bidirectional: VecDeque<StreamId>,
-    one_way: VecDeque<StreamId>,
-    /// Serves again for the wakers of the next turn.
-    spare: Vec<Waker>,
-    /// The halves that this side sends whose end somebody waits for.
-    pub(super) send_ends: SendEnds,
-}
-
-impl HeldStreams {
-    fn get(&self, id: StreamId) -> Option<&Held> {
-        if id == StreamId::FIRST { Some(&self.first) } else { self.others.get(&id) }
-    }
-
-    fn get_mut(&mut self, id: StreamId) -> Option<&mut Held> {
-        if id == StreamId::FIRST { Some(&mut self.first) } else { self.others.get_mut(&id) }
-    }
-
-    /// Takes an event of a stream's.
-    pub(super) fn on_event(
-        &mut self,
-        now: Time,
-        (connection, story): (&mut Connection, &mut Option<Box<Story>>),
-        event: StreamEvent,
-        wakers: &mut Wakers,
-    ) {
-        match event {
-            StreamEvent::Opened(_) => self.take_opened(now, &mut connection.streams(), story, wakers),
-            StreamEvent::Available => wakers.news.available = true,
-            StreamEvent::Readable(id) => self.on_held(id, wakers, |held| held.reader.take()),
-            StreamEvent::Writable(id) => self.on_held(id, wakers, |held| held.writer.take()),
-            StreamEvent::Finished(id) => {
-                tell(story, id, StreamNews::Delivered);
-                self.send_ends.end(id, SendEnd::Delivered);
-                self.on_held(id, wakers, |held| held.end_sending(SendState::Finished));
-            }
-            StreamEvent::Stopped { stream, error } => {
-                tell(story, stream, StreamNews::StoppedByPeer(error));
-                self.send_ends.end(stream, SendEnd::Stopped(error));
-                self.on_held(stream, wakers, |held| held.end_sending(SendState::Stopped(error)));
-            }
-            StreamEvent::Gone { stream, stats } => {
-                if let Some(held) = self.get_mut(stream) {
-                    held.gone = held.gone.and(*stats);
-                }
-            }
-            _ => self.wake_all(wakers),
-        }
-    }
-
-    fn on_held(&mut self, id: StreamId, wakers: &mut Wakers, act: impl FnOnce(&mut Held) -> Option<Waker>) {
-        if let Some(waker) = self.get_mut(id).and_then(act) {
-            self.push_waker(waker, wakers);
-        }
-    }
-
-    pub(super) fn push_waker(&mut self, waker: Waker, wakers: &mut Wakers) {
-        wakers.push(waker, &mut self.spare);
-    }
-
-    fn take_opened(
-        &mut self,
-        now: Time,
-        streams: &mut Streams<'_>,
-        story: &mut Option<Box<Story>>,
-        wakers: &mut Wakers,
-    ) {
-        while let Some(id) = streams.accept() {
-            tell(story, id, StreamNews::OpenedByPeer);
-            match (self.incoming, id.kind()) {
-                (Incoming::Refuse, _) => refuse(now, streams, story, id),
-                (Incoming::Queue, StreamKind::Bidirectional) => self.bidirectional.push_back(id),
-                (Incoming::Queue, StreamKind::OneWay) => self.one_way.push_back(id),
-            }
-            wakers.news.opened = true;
-        }
-    }
-
-    /// The connection is over, or nothing drives it any more.
-    pub(super) fn wake_all(&mut self, wakers: &mut Wakers) {
-        for held in std::iter::once(&mut self.first).chain(self.others.values_mut()) {
-            for waker in [held.reader.take(), held.writer.take()].into_iter().flatten() {
-                wakers.push(waker, &mut self.spare);
-            }
-        }
-    }
-
-    /// Nobody accepts streams from now on: those which wait, and those to come, are refused.
-    pub(super) fn refuse_incoming(&mut self, now: Time, connection: &mut Connection, story: &mut Option<Box<Story>>) {
-        self.incoming = Incoming::Refuse;
-        let mut streams = connection.streams();
-        for id in self.bidirectional.drain(..).chain(self.one_way.drain(..)) {
-            refuse(now, &mut streams, story, id);
-        }
-        while let Some(id) = streams.accept() {
-            tell(story, id, StreamNews::OpenedByPeer);
-            refuse(now, &mut streams, story, id);
-        }
-    }
-
-    /// Streams that the peer opens from now on wait to be accepted.
-    pub(super) fn take_incoming(&mut self) {
-        self.incoming = Incoming::Queue;
-    }
-
-    pub(super) fn refuses_incoming(&self) -> bool {
-        self.incoming == Incoming::Refuse
-    }
-
-    /// Gives the next stream of the peer's to the application.
-    pub(super) fn accept(&mut self, kind: StreamKind) -> Option<StreamId> {
-        let id = match kind {
-            StreamKind::Bidirectional => self.bidirectional.pop_front(),
-            StreamKind::OneWay => self.one_way.pop_front(),
-        }?;
-        self.hold(id, OpenedBy::Peer);
-        Some(id)
-    }
-
-    /// A stream gets a handle.
-    pub(super) fn hold(&mut self, id: StreamId, opened_by: OpenedBy) {
-        self.others.insert(id, Held { opened_by, ..Held::default() });
-    }
-
-    /// The handle is gone. A half that was shut down goes on to be delivered, everything else ends.
-    pub(super) fn let_go(
-        &mut self,
-        now: Time,
-        connection: &mut Connection,
-        story: &mut Option<Box<Story>>,
-        id: StreamId,
-    ) {
-        self.let_go_of_half(now, connection, story, (id, Half::Sent));
-        self.let_go_of_half(now, connection, story, (id, Half::Received));
-        self.others.remove(&id);
-    }
-
-    /// Nobody has one half of the stream any more: unless it was shut down or has ended, it ends now.
-    pub(super) fn let_go_of_half(
-        &mut self,
-        now: Time,
-        connection: &mut Connection,
-        story: &mut Option<Box<Story>>,
-        (id, half): (StreamId, Half),
-    ) {
-        let Some(held) = self.others.get_mut(&id) else { return };
-        let mut streams = connection.streams();
-        let is_one_way = id.kind() == StreamKind::OneWay;
-        match half {
-            Half::Sent if held.sends == SendState::Open && !(is_one_way && held.opened_by == OpenedBy::Peer) => {
-                held.sends = SendState::Reset;
-                streams.reset(now, id, 0);
-                self.send_ends.end(id, SendEnd::Reset);
-                tell(story, id, StreamNews::ResetHere(0));
-            }
-            Half::Received if held.receives == RecvState::Open && !(is_one_way && held.opened_by == OpenedBy::Us) => {
-                held.receives = RecvState::Stopped;
-                streams.stop_sending(now, id, 0);
-                tell(story, id, StreamNews::StoppedHere(0));
-            }
-            Half::Sent | Half::Received => {}
-        }
-    }
-
-    /// Ends what this side sends of a stream, and waits for nothing. `false` if it had ended before, or has no handle.
-    pub(super) fn finish(&mut self, now: Time, connection: &mut Connection, id: StreamId) -> bool {
-        let Some(held) = self.get_mut(id).filter(|held| held.sends == SendState::Open) else { return false };
-        held.sends = SendState::ShutDown;
-        connection.streams().finish(now, id);
-        true
-    }
-
-    /// True if this side has ended what it sends of the first stream.
-    pub(super) fn is_first_ended(&self) -> bool {
-        self.first.sends != SendState::Open
-    }
-
-    /// Keeps memory that has served.
-    pub(super) fn give_back(&mut self, spare: Vec<Waker>) {
-        if self.spare.capacity() == 0 {
-            self.spare = spare;
-        }
-    }
-}
-
-impl Held {
-    /// The first reason for the end of what we send stands.
-    fn end_sending(&mut self, how: SendState) -> Option<Waker> {
-        if matches!(self.sends, SendState::Open | SendState::ShutDown) {
-            self.sends = how;
-        }
-        self.writer.take()
-    }
-
-    /// Error of a write to a half which has ended.
-    fn send_error(&self) -> Option<io::Error> {
-        match self.sends {
-            SendState::Open => None,
-            SendState::ShutDown | SendState::Finished => Some(shut_down_error()),
-            SendState::Stopped(code) => Some(StreamError::Stopped { code }.into()),
-            SendState::Reset => Some(StreamError::EndedHere.into()),
-        }
-    }
-
-    /// Result of a read from a half which has ended.
-    fn read_end(&self) -> Option<io::Result<()>> {
-        match self.receives {
-            RecvState::Open => None,
-            RecvState::End => Some(Ok(())),
-            RecvState::Reset(code) => Some(Err(StreamError::Reset { code }.into())),
-            RecvState::Stopped => Some(Err(StreamError::EndedHere.into())),
-        }
-    }
-}
-
-fn refuse(now: Time, streams: &mut Streams<'_>, story: &mut Option<Box<Story>>, id: StreamId) {
-    streams.reset(now, id, 0);
-    streams.stop_sending(now, id, 0);
-    tell(story, id, StreamNews::Refused);
-}
-
-/// Into the log, if it has a subscriber.
-fn tell(story: &mut Option<Box<Story>>, id: StreamId, news: StreamNews) {
-    if let Some(story) = story {
-        story.on_stream(id, news);
-    }
-}
 
 fn aborted() -> io::Error {
     connection_error(ConnectionError::Aborted)
@@ -396,7 +98,7 @@ impl Shared {
                 let wakers = inner.drain_events();
                 let why = inner.stream(id).and_then(|(held, _)| held.send_error());
                 drop(inner);
-                wakers.wake(self);
+                self.wake(wakers);
                 Poll::Ready(Err(why.unwrap_or_else(|| StreamError::EndedHere.into())))
             }
         }
@@ -480,7 +182,7 @@ impl Shared {
         let wakers = inner.drain_events();
         let stats = inner.stream(id).map(|(held, streams)| held.gone.and(streams.stats(id)));
         drop(inner);
-        wakers.wake(self);
+        self.wake(wakers);
         stats.unwrap_or_default()
     }
 

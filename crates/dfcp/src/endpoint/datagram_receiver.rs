@@ -9,8 +9,8 @@ use dfcp_proto::{DATAGRAM_BUFFER_BYTES, Handle, Origin, Routed};
 use dfcp_time::Time;
 use quinn_udp::Transmit;
 
+use crate::activity::Activity;
 use crate::connection::{Shared, Waiters};
-use crate::endpoint::activity::Activity;
 use crate::endpoint::peers::Peers;
 use crate::endpoint::run_queue::RunQueue;
 use crate::endpoint::{EndpointShared, Entrance, Table};
@@ -246,7 +246,8 @@ mod tests {
     use crate::carrier::Carrier;
     use crate::clock::Clock;
     use crate::connection::{Local, Path};
-    use crate::endpoint::{Departure, WakeQueue};
+    use crate::outbox::Departure;
+    use crate::wake_queue::WakeQueue;
 
     const CLIENT: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
     const SERVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);

@@ -9,20 +9,20 @@ use std::{io, thread};
 use dfcp_proto::Handle;
 use dfcp_time::Time;
 
-use crate::connection::Next;
+use crate::activity::Activity;
+use crate::connection::{Next, Shared};
 use crate::endpoint::EndpointShared;
-use crate::endpoint::activity::Activity;
 use crate::endpoint::call_story::CallStory;
 use crate::endpoint::datagram_receiver::{DatagramReceiver, Recipients};
-use crate::endpoint::outbox::{Outbox, Sent};
 use crate::endpoint::peers::Peers;
 use crate::endpoint::rebind::Previous;
 use crate::endpoint::run_queue::RunQueue;
 #[cfg(unix)]
 use crate::endpoint::tokio_reactor::{Arrivals, TokioReactor};
-use crate::endpoint::waiting::{Interest, Ready, Rest, wait};
 use crate::limits;
+use crate::outbox::{Outbox, Sent};
 use crate::socket::Socket;
+use crate::waiting::{Interest, Ready, Rest, wait};
 
 /// Drives all connections of an endpoint.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(super) struct Driver {
     activity: Activity,
     run_queue: RunQueue,
     peers: Peers,
-    outbox: Outbox,
+    outbox: Outbox<Arc<Shared>>,
     /// Time of the last reading of the clock.
     now: Time,
     /// Empty between two drains, and kept for its capacity.
@@ -266,8 +266,9 @@ impl Driver {
             // For the first it has just been read.
             let now = if place == 0 { self.now } else { self.look_at_clock() };
             let outbox = if self.blocked_until.is_none() { Some(&mut self.outbox) } else { None };
-            let endpoint = (&*self.shared, self.socket.segments_max());
-            match connection.serve(endpoint, now, outbox, &mut self.peers.of(&connection).scheduler) {
+            let scheduler = &mut self.peers.of(&connection).scheduler;
+            let on_established = || self.shared.established(&connection);
+            match connection.serve(self.socket.segments_max(), now, outbox, scheduler, on_established) {
                 Next::Again => self.run_queue.schedule_now(Arc::clone(&connection)),
                 Next::Sleep(until) => self.run_queue.schedule_at(Arc::clone(&connection), until),
                 Next::Send => {

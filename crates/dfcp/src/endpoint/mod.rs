@@ -1,22 +1,16 @@
 //! One socket and all its connections.
 
-mod activity;
-mod batch_limit;
 mod call_story;
 mod closed_port;
 mod datagram_receiver;
 mod driver;
 mod network_namespace;
-mod outbox;
-mod peer_scheduler;
 mod peers;
 mod rebind;
 mod run_queue;
 #[cfg(unix)]
 mod tokio_reactor;
 mod totals;
-mod waiting;
-mod wake_queue;
 
 use std::future::poll_fn;
 use std::io;
@@ -37,19 +31,18 @@ use crate::carrier::Carrier;
 use crate::clock::Clock;
 use crate::connection::{Local, Path, Shared, StreamHandle};
 use crate::error::ConnectError;
+use crate::outbox::Departure;
 use crate::session::Session;
 use crate::socket::canonical;
 use crate::stream::Stream;
+use crate::wake_queue::WakeQueue;
 use crate::{limits, memory};
 use closed_port::Questions;
 use driver::Driver;
-pub(crate) use outbox::{Departure, Filled, Outbox};
-pub(crate) use peer_scheduler::{PeerScheduler, SchedulerState};
 use rebind::Bound;
 #[cfg(unix)]
 use tokio_reactor::TokioReactor;
 pub use totals::Totals;
-pub(crate) use wake_queue::WakeQueue;
 
 /// A socket with any number of connections, opened here or by peers.
 ///
@@ -96,7 +89,7 @@ impl Drop for User {
 
 /// State that the endpoint's thread and its handles share.
 #[derive(Debug)]
-pub(crate) struct EndpointShared {
+struct EndpointShared {
     bound: Mutex<Bound>,
     /// Runtime whose task drives it, if one does.
     runtime: Option<runtime::Handle>,
@@ -438,7 +431,7 @@ impl EndpointShared {
 
     /// A connection's handshake is done; if the peer opened it, it now waits to be accepted, or is reset for want of
     /// room.
-    pub(crate) fn established(&self, connection: &Arc<Shared>) {
+    fn established(&self, connection: &Arc<Shared>) {
         let mut table = self.table();
         table.proto.established(connection.handle);
         table.ended.established += 1;

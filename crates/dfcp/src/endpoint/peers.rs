@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::connection::Shared;
-use crate::endpoint::peer_scheduler::PeerScheduler;
 use crate::endpoint::run_queue::RunQueue;
+use crate::peer_scheduler::PeerScheduler;
 
 /// The peers with which there are connections, by the address at which each was first.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Peers {
 /// A peer: one socket somewhere.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
-    /// The latest period in which something authentic came from there, as [`Activity`](super::activity::Activity) counts them.
+    /// The latest period in which something authentic came from there, as [`Activity`](crate::activity::Activity) counts them.
     pub(super) heard_in: u32,
     pub(super) scheduler: PeerScheduler<Arc<Shared>>,
 }

@@ -94,8 +94,8 @@ mod tests {
     use crate::carrier::Carrier;
     use crate::clock::Clock;
     use crate::connection::{Local, Path};
-    use crate::endpoint::Departure;
-    use crate::endpoint::WakeQueue;
+    use crate::outbox::Departure;
+    use crate::wake_queue::WakeQueue;
     use dfcp_proto::{Config, Endpoint};
 
     fn connections<const N: usize>() -> [Arc<Shared>; N] {

@@ -10,9 +10,9 @@ use tokio::io::Interest as Watch;
 use tokio::io::unix::AsyncFd;
 
 use crate::clock::Clock;
-use crate::endpoint::waiting::{Ready, Rest};
-use crate::endpoint::wake_queue::WakeQueue;
 use crate::socket::Socket;
+use crate::waiting::{Ready, Rest};
+use crate::wake_queue::WakeQueue;
 use timer::Timer;
 
 /// A socket which is registered with the runtime's reactor.

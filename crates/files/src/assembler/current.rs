@@ -1,12 +1,15 @@
 //! State of each stream between frames.
 
+use std::sync::Arc;
+
 use dfcp_framing::files::{Confirmed, Entry};
 use dfcp_framing::names::RelativeName;
 
 use super::allowance::Reserved;
-use super::storing::Storing;
+use super::bases::Older;
+use super::prefix::Prefix;
 use super::{Content, EntryKind, Receipt};
-use crate::store::Existing;
+use crate::store::{Existing, Slot};
 use crate::target::Writing;
 
 /// State of a stream between frames.
@@ -32,6 +35,22 @@ pub(super) enum Current {
 pub(super) struct Receiving {
     pub(super) index: u32,
     pub(super) name: RelativeName,
+}
+
+/// A file that is being stored.
+#[derive(Debug)]
+pub(super) struct Storing {
+    pub(super) file: Receiving,
+    pub(super) entry: Entry,
+    /// Slot from which another session of the sender may take it.
+    pub(super) slot: Arc<Slot>,
+    pub(super) reserved: Reserved,
+    /// Of one that is resumed: its beginning.
+    pub(super) prefix: Option<Box<Prefix>>,
+    /// Of one whose sender knows the older version that is here.
+    pub(super) basis: Option<Older>,
+    /// Bytes copied from that.
+    pub(super) copied_bytes: u64,
 }
 
 impl Current {

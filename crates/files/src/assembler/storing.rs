@@ -1,4 +1,4 @@
-//! A file that is being stored.
+//! The frames of a file that is being stored.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -9,28 +9,12 @@ use dfcp_framing::files::{Confirmed, Entry, ToReceiver};
 use dfcp_framing::names::RelativeName;
 
 use super::allowance::Reserved;
-use super::bases::Older;
+use super::current::{Current, Storing};
 use super::prefix::{Prefix, Ready};
-use super::{Assembler, Content, Current, Receiving, out_of_place, shown};
+use super::{Assembler, Content, out_of_place, shown};
 use crate::error::TransferError;
 use crate::limits::CHECKPOINT_INTERVAL;
-use crate::store::{Beginning, Checkpoint, Completed, Resumed, Slot, Unpublished};
-
-/// A file that is being stored.
-#[derive(Debug)]
-pub(super) struct Storing {
-    pub(super) file: Receiving,
-    pub(super) entry: Entry,
-    /// Slot from which another session of the sender may take it.
-    pub(super) slot: Arc<Slot>,
-    pub(super) reserved: Reserved,
-    /// Of one that is resumed: its beginning.
-    pub(super) prefix: Option<Box<Prefix>>,
-    /// Of one whose sender knows the older version that is here.
-    pub(super) basis: Option<Older>,
-    /// Bytes copied from that.
-    pub(super) copied_bytes: u64,
-}
+use crate::store::{Beginning, Checkpoint, Completed, Resumed, Unpublished};
 
 /// Writes down how far files have come, by a thread of its own, because that waits for the disk.
 #[derive(Debug)]

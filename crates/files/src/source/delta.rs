@@ -7,8 +7,7 @@ use dfcp_framing::frame::{kind, with_header};
 use dfcp_framing::limits::DATA_BYTES_MAX;
 
 use super::Stopped;
-use super::encoder::Encoder;
-use super::resume::NOT_TAKEN;
+use super::encoder::{Encoder, NOT_TAKEN};
 use super::steady::{Bounded, Reading};
 use crate::basis::Known;
 use crate::limits::COPY_BYTES_MAX;

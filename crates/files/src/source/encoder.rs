@@ -1,7 +1,7 @@
 //! Reads files and encodes them for one stream.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Instant, SystemTime};
@@ -11,12 +11,10 @@ use dfcp_framing::frame::{HEADER_BYTES, kind, with_header};
 use dfcp_framing::limits::DATA_BYTES_MAX;
 use tokio::sync::mpsc;
 
-use super::resume::{NOT_TAKEN, Resumed};
+use super::job::{Content, Job, Opened};
 use super::steady::{Bounded, CHANGED, Reading, SENDINGS_MAX, Stamp, Worth};
-use super::tree::Found;
 use super::{Chunk, Event, Feed, Shared, Stopped, entry_of};
 use crate::basis::Known;
-use crate::beneath::{Status, status_of};
 
 /// Shortest read, bytes: what is left of a small file, and the end of any file, are found with one call.
 const READ_BYTES_MIN: usize = 4096;
@@ -27,52 +25,8 @@ const INPUT_READ_BYTES: usize = 64 * 1024;
 /// Encoded bytes after which a chunk goes to the connection.
 const CHUNK_BYTES: usize = DATA_BYTES_MAX;
 
-/// A file to be sent. Its [`Event::Entry`] has gone ahead.
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub(super) entry: Entry,
-    pub(super) content: Content,
-    /// BLAKE3 of its content, if it was read before.
-    pub(super) hash: Option<blake3::Hash>,
-    /// Of what an older version at the receiver consists.
-    pub(super) older: Option<Known>,
-}
-
-/// Source of a file's content.
-#[derive(Debug)]
-pub(super) enum Content {
-    /// An open file, as it was when it was opened.
-    File(File, Status),
-    /// A file that was offered, to be opened now.
-    Offered(Found),
-    /// An open file of which the receiver has the beginning.
-    Resumed(Box<Resumed>),
-    /// Standard input, to its end. Its length is not known before, so what is read counts as found.
-    StandardInput,
-}
-
-/// A file to be sent as a whole.
-#[derive(Debug)]
-pub(super) struct Opened {
-    pub(super) entry: Entry,
-    pub(super) file: File,
-    /// Metadata from which those of the entry were taken.
-    pub(super) status: Status,
-    /// Its part of the total that is to be sent, bytes.
-    pub(super) announced: u64,
-}
-
-impl Opened {
-    /// The file with what has become of it, from its start.
-    pub(super) fn again(&mut self, shared: &Shared) -> io::Result<()> {
-        self.file.seek(SeekFrom::Start(0))?;
-        self.status = status_of(&self.file)?;
-        self.entry = entry_of(&self.entry, &self.status);
-        self.announced = self.entry.size_hint_bytes;
-        shared.found(self.status.len);
-        Ok(())
-    }
-}
+/// Given as the reason when the receiver has said its own.
+pub(super) const NOT_TAKEN: &str = "the receiver does not take it";
 
 /// Fills the chunks of one stream.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Stopped;
-use super::encoder::Job;
+use super::job::Job;
 use crate::basis::Known;
 use crate::limits::FILES_OPENED_AHEAD_MAX;
 

@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use dfcp_framing::files::{Link, LinkKind, ToReceiver};
+use dfcp_framing::files::LinkKind;
 use dfcp_framing::limits::{LINK_TARGET_BYTES_MAX, LINKS_MAX};
 use dfcp_framing::names::RelativeName;
 
-use super::producer::Producer;
-use super::{Event, Stopped, skip};
 use crate::beneath::{Identity, Status};
 use crate::limits::{HARD_LINKED_FILES_MAX, LINK_BYTES_MAX};
-use crate::{EntryKind, Skipped};
 
 /// Files with more than one name, by their numbers, each with the first of its names that was found.
 #[derive(Debug, Default)]
@@ -75,7 +72,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     /// Keeps another one; false if there is no room.
-    fn push(&mut self, link: FoundLink) -> bool {
+    pub(super) fn push(&mut self, link: FoundLink) -> bool {
         let bytes = self.bytes.saturating_add(link.name.as_bytes().len() + link.target.len());
         let has_room = self.links.len() < LINKS_MAX as usize && bytes <= LINK_BYTES_MAX;
         if has_room {
@@ -84,44 +81,13 @@ impl Waiting {
         }
         has_room
     }
-}
 
-impl Producer {
-    /// Keeps a link until all files are sent.
-    pub(super) fn found_link(&mut self, mut link: FoundLink) {
-        // The path is only shown if the link cannot be kept.
-        let path = std::mem::take(&mut link.path);
-        if !self.links.push(link) {
-            skip(&self.shared, &*self.observer, &path, Skipped::LinkBeyond);
-        }
+    pub(super) fn len(&self) -> usize {
+        self.links.len()
     }
 
-    /// Says how many links will follow behind the end frame.
-    pub(super) fn announce_links(&mut self) {
-        // There are no more than this.
-        let count = u32::try_from(self.links.links.len()).unwrap_or(LINKS_MAX);
-        if count > 0 {
-            ToReceiver::Links { count }.encode(&mut self.first.chunk.bytes);
-        }
-    }
-
-    /// Sends the links, those of a directory together. Their ordinals are behind those of all other entries.
-    pub(super) fn send_links(&mut self) -> Result<(), Stopped> {
-        let mut links = std::mem::take(&mut self.links).links;
-        // The receiver opens a directory once for all of its links.
-        links.sort_by(|a, b| a.name.path().parent().cmp(&b.name.path().parent()));
-        for link in links {
-            let FoundLink { name, kind, target, mtime: (mtime_s, mtime_ns), .. } = link;
-            let index = self.entries;
-            self.entries = index.checked_add(1).ok_or(Stopped)?;
-            self.await_answers()?;
-            self.first.event(Event::Entry { index, name: name.to_string(), kind: EntryKind::Link })?;
-            let (asks_only, name) = (self.options.dry_run, name.as_bytes().to_vec());
-            ToReceiver::Link(Link { index, kind, asks_only, mtime_s, mtime_ns, target, name })
-                .encode(&mut self.first.chunk.bytes);
-            self.first.flush_if_full()?;
-        }
-        self.first.flush()
+    pub(super) fn into_links(self) -> Vec<FoundLink> {
+        self.links
     }
 }
 

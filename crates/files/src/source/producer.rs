@@ -7,27 +7,28 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use dfcp_framing::files::{Delete, Entry, HAS_MORE_NAMES, ToReceiver};
+use dfcp_framing::files::{Delete, Entry, HAS_MORE_NAMES, Link, ToReceiver};
 use dfcp_framing::frame::kind;
+use dfcp_framing::limits::LINKS_MAX;
 use dfcp_framing::names::RelativeName;
 use tokio::sync::{TryAcquireError, mpsc, oneshot};
 
 use super::beside::{self, Beside, Known, Opener};
-use super::encoder::{Content, Encoder, Job};
-use super::links::{FirstNames, Waiting};
+use super::encoder::Encoder;
+use super::job::{Content, Job, Resumed};
+use super::links::{FirstNames, FoundLink, Waiting};
 use super::listings::{Lister, which};
-use super::resume::Resumed;
 use super::root::Root;
 use super::search::{Finder, Found, Place};
 use super::steady::{CHANGED, Reading, SENDINGS_MAX, Stamp, Worth};
 use super::tree::Tree;
-use super::{Event, Feed, Shared, Stopped, entry_of, fail};
+use super::{Event, Feed, Shared, Stopped, entry_of, fail, skip};
 use crate::beneath::{Identity, Status, status_of};
 use crate::hash_tree::Shape;
 use crate::known_directories::KnownDirectories;
 use crate::limits::{CHUNKS_WAITING_MAX, DIRECTORIES_WAIT, WALK_AHEAD_MAX};
 use crate::skipped::SKIPPED_BEYOND;
-use crate::{EntryKind, EntryOutcome, Observer, SendOptions};
+use crate::{EntryKind, EntryOutcome, Observer, SendOptions, Skipped};
 
 /// State that deleting needs.
 #[derive(Debug)]
@@ -354,7 +355,7 @@ impl Producer {
     }
 
     /// Waits while as many entries as may be are without a verdict.
-    pub(super) fn await_answers(&mut self) -> Result<(), Stopped> {
+    fn await_answers(&mut self) -> Result<(), Stopped> {
         let permit = match self.shared.unanswered.try_acquire() {
             Ok(permit) => permit,
             Err(TryAcquireError::Closed) => return Err(Stopped),
@@ -372,6 +373,43 @@ impl Producer {
 
     fn flush(&mut self) -> Result<(), Stopped> {
         self.waits_since = None;
+        self.first.flush()
+    }
+
+    /// Keeps a link until all files are sent.
+    fn found_link(&mut self, mut link: FoundLink) {
+        // The path is only shown if the link cannot be kept.
+        let path = std::mem::take(&mut link.path);
+        if !self.links.push(link) {
+            skip(&self.shared, &*self.observer, &path, Skipped::LinkBeyond);
+        }
+    }
+
+    /// Says how many links will follow behind the end frame.
+    fn announce_links(&mut self) {
+        // There are no more than this.
+        let count = u32::try_from(self.links.len()).unwrap_or(LINKS_MAX);
+        if count > 0 {
+            ToReceiver::Links { count }.encode(&mut self.first.chunk.bytes);
+        }
+    }
+
+    /// Sends the links, those of a directory together. Their ordinals are behind those of all other entries.
+    fn send_links(&mut self) -> Result<(), Stopped> {
+        let mut links = std::mem::take(&mut self.links).into_links();
+        // The receiver opens a directory once for all of its links.
+        links.sort_by(|a, b| a.name.path().parent().cmp(&b.name.path().parent()));
+        for link in links {
+            let FoundLink { name, kind, target, mtime: (mtime_s, mtime_ns), .. } = link;
+            let index = self.entries;
+            self.entries = index.checked_add(1).ok_or(Stopped)?;
+            self.await_answers()?;
+            self.first.event(Event::Entry { index, name: name.to_string(), kind: EntryKind::Link })?;
+            let (asks_only, name) = (self.options.dry_run, name.as_bytes().to_vec());
+            ToReceiver::Link(Link { index, kind, asks_only, mtime_s, mtime_ns, target, name })
+                .encode(&mut self.first.chunk.bytes);
+            self.first.flush_if_full()?;
+        }
         self.first.flush()
     }
 }

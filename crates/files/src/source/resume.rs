@@ -10,10 +10,10 @@ use dfcp_framing::files::{Entry, ToReceiver};
 use dfcp_framing::limits::{CONTROL_BYTES_MAX, DATA_BYTES_MAX};
 
 use super::Stopped;
-use super::encoder::{Encoder, Opened, read_data_frame};
+use super::encoder::{Encoder, NOT_TAKEN, read_data_frame};
+use super::job::{Opened, Resumed};
 use super::reading::Next;
 use super::steady::{Reading, SENDINGS_MAX, Stamp};
-use crate::beneath::Status;
 use crate::hash_tree::{ChainingValue, Part, Shape, TreeHasher};
 
 /// Hashes that fit into a frame.
@@ -21,20 +21,6 @@ const TREE_VALUES_MAX: usize = CONTROL_BYTES_MAX / 32;
 
 /// Parts hashed ahead of being sent.
 const HASHED_AHEAD_MAX: usize = 1024;
-
-/// A file of which the receiver has the beginning.
-#[derive(Debug)]
-pub(super) struct Resumed {
-    /// To read the beginning.
-    pub(super) beginning: File,
-    /// To read the rest.
-    pub(super) rest: File,
-    /// Metadata from which those of the entry were taken.
-    pub(super) status: Status,
-    pub(super) shape: Shape,
-    /// Position at which the rest begins, bytes.
-    pub(super) offset: u64,
-}
 
 /// Outcome of sending the rest.
 enum Outcome {
@@ -204,9 +190,6 @@ impl Encoder {
         read_data_frame(file, read_bytes, &mut self.chunk.bytes, hear)
     }
 }
-
-/// Given as the reason when the receiver has said its own.
-pub(super) const NOT_TAKEN: &str = "the receiver does not take it";
 
 /// Parts come in order, so the file's own position is where they begin.
 fn hash_part(mut file: &File, part: Part) -> io::Result<ChainingValue> {

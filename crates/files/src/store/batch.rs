@@ -1,17 +1,9 @@
 //! Files and directories that become durable together.
-//!
-//! Flushing a file costs the disk one or two writes of its own, however small the file is; files that are flushed together
-//! share them. With several files, the whole file system is flushed (`syncfs`), which also waits for what other programs have
-//! written there. If that fails, or is not known to reach the disk and to tell of errors, or took longer lately than it is
-//! worth, each is flushed by itself, several at the same time.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::Entry;
@@ -19,23 +11,15 @@ use dfcp_framing::names::RelativeName;
 
 use super::changed::{Changed, Place};
 use super::existing::Existing;
+use super::finished::Finished;
+use super::flush::flush_all;
 use super::spellings::Spelling;
-use super::staged::Staged;
 use super::{Made, Store};
-use crate::beneath::{Identity, flush_file_system, status_of};
-use crate::limits::{FLUSH_PAUSE, FLUSH_WORTH_PER_FILE, FLUSHED_TOGETHER_MIN, FLUSHES_AT_ONCE_MAX};
+use crate::beneath::{Identity, status_of};
 
 /// Told of a file that would replace another one of its own session.
 const SAME_NAME: &str = "the receiver's file system does not tell its name from that of another file of this transfer (or there are too many \
                          to tell): send it by itself under another name";
-
-/// A file that is whole and verified and only lacks its name. Dropping it removes it.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    pub(super) staged: Staged,
-    /// So that the store knows how many there are, of all sessions.
-    pub(super) _counted: Arc<()>,
-}
 
 /// Something that is confirmed once it is durable.
 #[derive(Debug)]
@@ -220,129 +204,6 @@ impl Store {
         match there.map(|there| Spelling::of(&path, there.identity)) {
             Some(there) if changed.spellings.may_have(there) => Err(Failure::new(FailureCode::Exists, SAME_NAME)),
             _ => Ok(Some(Spelling::of(&path, identity))),
-        }
-    }
-}
-
-/// Decides if file systems are flushed as a whole. A flush that took longer than those of its files would have (other
-/// programs write much to the file system) stops that for a number of flushes, which doubles each time.
-#[derive(Debug, Default)]
-pub(super) struct Together {
-    /// Flushes until it is tried again.
-    left: AtomicUsize,
-    /// Number of flushes without it after the next slow one.
-    pause: AtomicUsize,
-}
-
-impl Together {
-    fn is_due(&self) -> bool {
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
-    }
-
-    fn measure<T>(&self, files: usize, flush: impl FnOnce() -> T) -> T {
-        let started = Instant::now();
-        let result = flush();
-        self.note(files, started.elapsed());
-        result
-    }
-
-    fn note(&self, files: usize, elapsed: Duration) {
-        let worth = FLUSH_WORTH_PER_FILE.saturating_mul(u32::try_from(files).unwrap_or(u32::MAX));
-        if elapsed <= worth {
-            self.pause.store(0, Ordering::Relaxed);
-            return;
-        }
-        let pause = self.pause.load(Ordering::Relaxed).clamp(*FLUSH_PAUSE.start(), *FLUSH_PAUSE.end());
-        self.left.store(pause, Ordering::Relaxed);
-        self.pause.store(pause * 2, Ordering::Relaxed);
-    }
-}
-
-/// Flushes all `files`, and returns the results in their order.
-pub(super) fn flush_all(files: &[&File], together: &Together) -> Vec<io::Result<()>> {
-    let mut file_systems: BTreeMap<Option<u64>, Vec<usize>> = BTreeMap::new();
-    for (place, file) in files.iter().enumerate() {
-        let device = status_of(file).ok().map(|status| status.identity.device());
-        file_systems.entry(device).or_default().push(place);
-    }
-    let mut results = BTreeMap::new();
-    for (device, places) in file_systems {
-        // The first was opened first, and so is told of errors of all.
-        let is_flushed = device.is_some()
-            && places.len() >= FLUSHED_TOGETHER_MIN
-            && together.is_due()
-            && together.measure(places.len(), || flush_file_system(files[places[0]])).is_ok();
-        let one_by_one = if is_flushed { Vec::new() } else { flush_each(&places, files) };
-        results.extend(places.into_iter().zip(one_by_one.into_iter().chain(std::iter::repeat_with(|| Ok(())))));
-    }
-    results.into_values().collect()
-}
-
-/// Flushes the files at `places`, each by itself and several at the same time; returns the results in the order of `places`.
-fn flush_each(places: &[usize], files: &[&File]) -> Vec<io::Result<()>> {
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(BTreeMap::new());
-    let work = || {
-        loop {
-            let turn = next.fetch_add(1, Ordering::Relaxed);
-            let Some(file) = places.get(turn).and_then(|place| files.get(*place)) else { return };
-            let result = file.sync_all();
-            results.lock().unwrap_or_else(PoisonError::into_inner).insert(turn, result);
-        }
-    };
-    let helpers = places.len().min(FLUSHES_AT_ONCE_MAX).saturating_sub(1);
-    std::thread::scope(|scope| {
-        for _ in 0..helpers {
-            // Without more threads this one does it all.
-            if std::thread::Builder::new().name("flush files".to_owned()).spawn_scoped(scope, work).is_err() {
-                break;
-            }
-        }
-        work();
-    });
-    results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_slow_file_system_is_flushed_as_a_whole_ever_more_rarely() {
-        let together = Together::default();
-        let (slow, fast) = (FLUSH_WORTH_PER_FILE * 9, FLUSH_WORTH_PER_FILE * 8);
-        let pauses = || (0..).find(|_| together.is_due()).unwrap();
-        assert_eq!(pauses(), 0);
-        for expected in [1, 2, 4] {
-            together.note(8, slow);
-            assert_eq!(pauses(), expected * FLUSH_PAUSE.start());
-        }
-        for _ in 0..64 {
-            together.note(8, slow);
-        }
-        assert_eq!(pauses(), *FLUSH_PAUSE.end());
-        together.note(8, fast);
-        assert_eq!(pauses(), 0);
-        together.note(8, slow);
-        assert_eq!(pauses(), *FLUSH_PAUSE.start());
-    }
-
-    /// One file that cannot be flushed is among many that can: each has its own result, in order.
-    #[cfg(unix)]
-    #[test]
-    fn results_are_those_of_each_file_however_many() {
-        let here = tempfile::tempdir().unwrap();
-        for count in [1, FLUSHED_TOGETHER_MIN, 100] {
-            let files: Vec<File> = (0..count)
-                .map(|number| match number {
-                    // A device takes bytes, and is not flushed.
-                    2 => File::options().write(true).open("/dev/null").unwrap(),
-                    _ => File::create(here.path().join(number.to_string())).unwrap(),
-                })
-                .collect();
-            let results = flush_all(&files.iter().collect::<Vec<_>>(), &Together::default());
-            let expected: Vec<_> = (0..count).map(|number| number != 2).collect();
-            assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), expected);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use dfcp_framing::error::Failure;
 
 use super::Store;
-use super::batch::flush_all;
+use super::flush::flush_all;
 use super::linkable::Linkable;
 use super::spellings::{Spellings, folds};
 use crate::beneath::{Directory, Identity};

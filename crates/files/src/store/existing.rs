@@ -14,8 +14,8 @@ use dfcp_framing::error::Failure;
 use dfcp_framing::files::{Entry, HASH_BYTES};
 use dfcp_framing::names::RelativeName;
 
-use super::batch::Finished;
 use super::changed::{Changed, Place};
+use super::finished::Finished;
 use super::readings::{FileKey, Over, hash, key};
 use super::staged::Staged;
 use super::{Store, mtime};

@@ -14,7 +14,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use dfcp_framing::error::Failure;
@@ -25,7 +25,6 @@ pub use self::journal::UnfinishedFile;
 use self::journal::{Journal, State};
 use self::table::Table;
 use super::changed::Place;
-use super::staged::Staged;
 use crate::beneath::{Directory, Resolution, Status, status_of};
 use crate::hash_tree::{ChainingValue, HashTree, Shape};
 use crate::limits::{
@@ -39,31 +38,16 @@ const JOURNAL_SUFFIX: &str = ".journal";
 /// Digits of an [`Id`] which stand for the sender, and for the file.
 const SENDER_DIGITS: usize = 16;
 const FILE_DIGITS: usize = 32;
-/// The fewest active files of which those that are over are looked for.
-const ACTIVE_SWEPT_MIN: usize = 64;
-
 /// The unfinished files of an output directory.
 #[derive(Debug)]
 pub struct Partials {
     root: Directory,
     sync: bool,
-    /// Those which some session of this program is writing to.
-    active: Mutex<Active>,
     claims: Claims,
     table: Table,
     /// Journals that were opened.
     #[cfg(test)]
     visited: std::sync::atomic::AtomicU64,
-}
-
-/// Those which some session of this program is writing to, and some which none is any more.
-#[derive(Debug, Default)]
-struct Active {
-    slots: BTreeMap<Id, Weak<Slot>>,
-    /// Those which are over are looked for when there are as many: twice what there were, so that each costs the same.
-    swept_at: usize,
-    #[cfg(test)]
-    passed_through: u64,
 }
 
 /// Identifier of an unfinished file, part of its names: digits that follow from its sender, and those which follow from its name, too.
@@ -87,23 +71,12 @@ pub struct Found {
     pub changed: SystemTime,
 }
 
-/// A file that is being received. Another session of its sender may take it.
-#[derive(Debug)]
-pub(crate) struct Slot(Mutex<Option<Staged>>);
-
-impl Slot {
-    /// The file, as long as nobody has taken it.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Staged>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// State that makes an unfinished file resumable. Dropping it removes its journal, unless it was kept.
 #[derive(Debug)]
 pub(super) struct Keep {
     partials: Arc<Partials>,
     pub(super) id: Id,
-    file: UnfinishedFile,
+    pub(super) file: UnfinishedFile,
     journal: Arc<Mutex<Recorder>>,
     has_lost: Arc<AtomicBool>,
     /// The first part whose chaining value is not written down.
@@ -188,6 +161,11 @@ impl Id {
         &self.0[..SENDER_DIGITS]
     }
 
+    /// True if the other one's sender is its own.
+    pub(super) fn is_of_sender_of(&self, other: &Self) -> bool {
+        self.sender() == other.sender()
+    }
+
     /// The name of the file, in its directory.
     pub(super) fn file_name(&self) -> OsString {
         format!("{TEMPORARY_PREFIX}{}{TEMPORARY_SUFFIX}", &self.0[SENDER_DIGITS..]).into()
@@ -212,7 +190,6 @@ impl Partials {
         Self {
             root,
             sync,
-            active: Mutex::default(),
             claims: Claims::new(bytes_max),
             table: Table::new(),
             #[cfg(test)]
@@ -233,35 +210,25 @@ impl Partials {
         self.claims.restore(id, before);
     }
 
-    /// Makes a file one that others of its sender's sessions find, if it can be resumed.
-    pub(super) fn register(&self, staged: Staged) -> Arc<Slot> {
-        let id = staged.keep.as_ref().map(|keep| keep.id.clone());
-        let slot = Arc::new(Slot(Mutex::new(Some(staged))));
-        if let Some(id) = id {
-            self.active().insert(id, &slot);
-        }
-        slot
-    }
-
-    /// Takes a file from the session that writes to it. A sender which was killed is back before its receiver knows that it is gone.
-    pub(super) fn take_over(&self, id: &Id) -> Option<Staged> {
-        let slot = self.active().slots.get(id).and_then(Weak::upgrade)?;
-        slot.lock().take()
-    }
-
-    fn active(&self) -> MutexGuard<'_, Active> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The unfinished files of `owner`, or of all. Journals of these that say nothing, or whose files are gone, and all those which nothing
     /// has changed for [`ABANDONED_AGE`] before `now`, are removed on the way, with their files.
     ///
     /// # Errors
     /// Those of the file system.
     pub fn list(&self, owner: Option<&Owner>, now: SystemTime) -> io::Result<Vec<Found>> {
+        self.list_beside(BTreeMap::new(), owner, now)
+    }
+
+    /// As [`Partials::list`], beside those which sessions of this program are writing to, and which may have no journals yet.
+    pub(super) fn list_beside(
+        &self,
+        active: BTreeMap<Id, Found>,
+        owner: Option<&Owner>,
+        now: SystemTime,
+    ) -> io::Result<Vec<Found>> {
         let wanted = owner.map(|owner| Id::of(owner, b""));
-        let is_wanted = |id: &Id| wanted.as_ref().is_none_or(|wanted| id.sender() == wanted.sender());
-        let mut found = self.list_active(is_wanted, now);
+        let is_wanted = |id: &Id| wanted.as_ref().is_none_or(|wanted| id.is_of_sender_of(wanted));
+        let mut found = active;
         if let Some(journals) = self.journals()? {
             let (ids, old) = self.read_names(&journals, now)?;
             for id in ids.iter().filter(|id| is_wanted(id) || old.contains(id)) {
@@ -310,20 +277,6 @@ impl Partials {
         {
             tracing::debug!(%error, "a journal that was never finished is left alone");
         }
-    }
-
-    /// Those which sessions of this program are writing to, and which may have no journals yet.
-    fn list_active(&self, is_wanted: impl Fn(&Id) -> bool, now: SystemTime) -> BTreeMap<Id, Found> {
-        let slot = |(id, slot): (&Id, &Weak<Slot>)| Some((id.clone(), slot.upgrade()?));
-        let slots: Vec<_> = self.active().slots.iter().filter(|(id, _)| is_wanted(id)).filter_map(slot).collect();
-        let found = slots.into_iter().filter_map(|(id, slot)| {
-            let slot = slot.lock();
-            let (keep, tree) = slot.as_ref().and_then(|staged| Some((staged.keep.as_ref()?, staged.tree()?)))?;
-            let offset = tree.shape().floor(tree.position());
-            let (file, bytes) = (keep.file.clone(), tree.position());
-            Some((id, Found { file, offset, bytes, is_active: true, is_free: true, changed: now }))
-        });
-        found.collect()
     }
 
     fn look(&self, journals: &Directory, id: &Id, now: SystemTime) -> io::Result<Option<Found>> {
@@ -486,20 +439,6 @@ impl Partials {
             Some(names) => names.sync_all(),
             None => Ok(()),
         }
-    }
-}
-
-impl Active {
-    fn insert(&mut self, id: Id, slot: &Arc<Slot>) {
-        if self.slots.len() >= self.swept_at.max(ACTIVE_SWEPT_MIN) {
-            #[cfg(test)]
-            {
-                self.passed_through += self.slots.len() as u64;
-            }
-            self.slots.retain(|_, slot| slot.strong_count() > 0);
-            self.swept_at = 2 * self.slots.len();
-        }
-        self.slots.insert(id, Arc::downgrade(slot));
     }
 }
 

@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 use dfcp_framing::limits::DATA_BYTES_MAX;
 use dfcp_framing::names::RelativeName;
 
-use super::existing::Existing;
 use crate::beneath::{Identity, Status, status_of};
 use crate::limits::{FILES_READ_REMEMBERED_MAX, READINGS_PER_FILE_MAX};
 
@@ -90,25 +89,25 @@ impl Readings {
     ///
     /// # Errors
     /// Those of the file system; it changes while it is read; the session is over.
-    pub(super) fn hash(&mut self, existing: &Existing) -> io::Result<Option<blake3::Hash>> {
-        self.hash_at(existing, SystemTime::now())
+    pub(super) fn hash(&mut self, file: &File, key: &FileKey) -> io::Result<Option<blake3::Hash>> {
+        self.hash_at(file, key, SystemTime::now())
     }
 
-    fn hash_at(&mut self, existing: &Existing, now: SystemTime) -> io::Result<Option<blake3::Hash>> {
-        let before = status_of(existing.file())?;
-        let known = self.files.get(&existing.key).and_then(|reading| reading.known);
+    fn hash_at(&mut self, file: &File, key: &FileKey, now: SystemTime) -> io::Result<Option<blake3::Hash>> {
+        let before = status_of(file)?;
+        let known = self.files.get(key).and_then(|reading| reading.known);
         if let Some((_, hash)) = known.filter(|(state, _)| *state == State::of(&before)) {
             return Ok(Some(hash));
         }
-        if !self.may_read(&existing.key) {
+        if !self.may_read(key) {
             return Ok(None);
         }
-        let hash = hash(existing.file(), before.len, &self.over)?;
-        let after = status_of(existing.file())?;
+        let hash = hash(file, before.len, &self.over)?;
+        let after = status_of(file)?;
         let hash = hash.filter(|_| State::of(&before) == State::of(&after));
         let hash = hash.ok_or_else(|| io::Error::other("it changes while it is read"))?;
         let age = now.duration_since(before.changed).unwrap_or_default();
-        if let Some(reading) = self.files.get_mut(&existing.key) {
+        if let Some(reading) = self.files.get_mut(key) {
             reading.known = Some((State::of(&before), hash)).filter(|_| age >= TIMES_RESOLUTION);
         }
         Ok(Some(hash))
@@ -131,9 +130,9 @@ impl Readings {
     }
 
     /// This receiver has set the time or mode of a file, whose content stays what it was.
-    pub(super) fn renew(&mut self, existing: &Existing) -> io::Result<()> {
-        if let Some((state, _)) = self.files.get_mut(&existing.key).and_then(|reading| reading.known.as_mut()) {
-            *state = State::of(&status_of(existing.file())?);
+    pub(super) fn renew(&mut self, file: &File, key: &FileKey) -> io::Result<()> {
+        if let Some((state, _)) = self.files.get_mut(key).and_then(|reading| reading.known.as_mut()) {
+            *state = State::of(&status_of(file)?);
         }
         Ok(())
     }
@@ -174,7 +173,7 @@ pub(super) fn hash(mut file: &File, len: u64, over: &Over) -> io::Result<Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Changed, Store, StoreOptions};
+    use crate::store::{Changed, Existing, Store, StoreOptions};
 
     fn existing(output: &tempfile::TempDir, name: &str) -> Existing {
         let store = Store::open(output.path(), StoreOptions::default()).unwrap();
@@ -191,21 +190,27 @@ mod tests {
         let later = SystemTime::now() + TIMES_RESOLUTION * 2;
         READ_BYTES.set(0);
         for _ in 0..10 {
-            assert_eq!(readings.hash_at(&existing, later).unwrap(), Some(blake3::hash(b"content")));
+            assert_eq!(
+                readings.hash_at(existing.file(), existing.key(), later).unwrap(),
+                Some(blake3::hash(b"content"))
+            );
         }
         assert_eq!(READ_BYTES.get(), 7);
         // Its time is set by this receiver, and its content by somebody else.
         filetime::set_file_mtime(&path, filetime::FileTime::from_unix_time(9, 9)).unwrap();
-        readings.renew(&existing).unwrap();
-        assert_eq!(readings.hash_at(&existing, later).unwrap(), Some(blake3::hash(b"content")));
+        readings.renew(existing.file(), existing.key()).unwrap();
+        assert_eq!(readings.hash_at(existing.file(), existing.key(), later).unwrap(), Some(blake3::hash(b"content")));
         assert_eq!(READ_BYTES.get(), 7);
         for round in 2..=READINGS_PER_FILE_MAX {
             let content = "x".repeat(100 + round as usize);
             std::fs::write(&path, &content).unwrap();
-            assert_eq!(readings.hash_at(&existing, later).unwrap(), Some(blake3::hash(content.as_bytes())));
+            assert_eq!(
+                readings.hash_at(existing.file(), existing.key(), later).unwrap(),
+                Some(blake3::hash(content.as_bytes()))
+            );
         }
         std::fs::write(&path, "and again").unwrap();
-        assert_eq!(readings.hash_at(&existing, later).unwrap(), None);
+        assert_eq!(readings.hash_at(existing.file(), existing.key(), later).unwrap(), None);
     }
 
     /// A change in the same tick of the file system's clock leaves no trace.
@@ -218,7 +223,7 @@ mod tests {
         READ_BYTES.set(0);
         for _ in 0..10 {
             let changed = status_of(existing.file()).unwrap().changed;
-            readings.hash_at(&existing, changed).unwrap();
+            readings.hash_at(existing.file(), existing.key(), changed).unwrap();
         }
         assert_eq!(READ_BYTES.get(), 7 * u64::from(READINGS_PER_FILE_MAX));
     }
@@ -231,7 +236,7 @@ mod tests {
         let mut readings = Readings::default();
         READ_BYTES.set(0);
         drop(readings.over().on_drop());
-        assert!(readings.hash(&existing).is_err());
+        assert!(readings.hash(existing.file(), existing.key()).is_err());
         assert_eq!(READ_BYTES.get(), 0);
     }
 

@@ -68,7 +68,8 @@ impl Store {
         if !self.options.keep_unfinished {
             return Vec::new();
         }
-        let found = self.partials.list(Some(owner), SystemTime::now());
+        let now = SystemTime::now();
+        let found = self.partials.list_beside(self.active.list(owner, now), Some(owner), now);
         found.unwrap_or_else(|error| {
             tracing::warn!(%error, "unfinished files cannot be found, and are sent again");
             Vec::new()
@@ -127,7 +128,7 @@ impl Store {
         let begun_bytes = if let Beginning::At(offset) = beginning { offset } else { 0 };
         let (place, destination) = self.check(name, entry.size_hint_bytes.saturating_sub(begun_bytes), changed)?;
         let id = Id::of(owner, name.as_bytes());
-        if let Some(earlier) = self.partials.take_over(&id)
+        if let Some(earlier) = self.active.take_over(&id)
             && beginning != Beginning::New
         {
             earlier.leave();
@@ -159,7 +160,7 @@ impl Store {
         };
         let mut staged = staged;
         staged.sender = Some(owner.clone());
-        Ok((self.partials.register(staged), resumed))
+        Ok((self.active.register(staged), resumed))
     }
 
     /// As [`Store::begin`], for a sender that cannot be known again.
@@ -176,7 +177,7 @@ impl Store {
         if beginning != Beginning::New {
             return Err(not_there());
         }
-        Ok(self.partials.register(self.begin(name, entry.size_hint_bytes, changed)?))
+        Ok(self.active.register(self.begin(name, entry.size_hint_bytes, changed)?))
     }
 
     fn unkept(&self, place: &Arc<super::Place>, destination: &std::ffi::OsStr) -> Result<Staged, Failure> {
@@ -242,7 +243,7 @@ impl Store {
         let failed = |error| Failure::from_io("read the file that exists", &error);
         let is_same = match hash {
             _ if existing.len() != len => false,
-            Some(hash) => match readings.hash(&existing).map_err(failed)? {
+            Some(hash) => match readings.hash(existing.file(), existing.key()).map_err(failed)? {
                 Some(found) => found == *hash,
                 None => return Ok(Offered::Wanted),
             },
@@ -254,7 +255,7 @@ impl Store {
         match (is_same, replaces) {
             (true, false) => Ok(Offered::Unchanged(Box::new(existing))),
             (true, true) if asks_only || self.has_metadata_of(&existing, entry)? => {
-                readings.renew(&existing).map_err(failed)?;
+                readings.renew(existing.file(), existing.key()).map_err(failed)?;
                 Ok(Offered::Unchanged(Box::new(existing)))
             }
             (_, true) => Ok(Offered::Replaces(Box::new(existing))),

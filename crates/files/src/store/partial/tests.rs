@@ -8,7 +8,9 @@ use dfcp_framing::files::{Entry, Partial};
 use super::*;
 use crate::hash_tree::LEAF_BYTES;
 use crate::limits::PARTIALS_PER_SENDER_MAX;
-use crate::store::{Beginning, Changed, Completed, Finished, Over, Resumed, Store, StoreOptions, Unpublished};
+use crate::store::{
+    Beginning, Changed, Completed, Finished, Over, Resumed, Slot, Staged, Store, StoreOptions, Unpublished,
+};
 
 const LEN: usize = 3_000_000;
 
@@ -504,7 +506,7 @@ fn fill(store: &Store, here: &Path, owner: &Owner, count: usize) {
 
 /// Journals that were opened, and active files that were passed through.
 fn visited(store: &Store) -> u64 {
-    store.partials.visited.load(Ordering::Relaxed) + store.partials.active().passed_through
+    store.partials.visited.load(Ordering::Relaxed) + store.active.state().passed_through
 }
 
 /// Begins a file, writes three leaves, and writes down twice how far it has come. Returns what that visited.

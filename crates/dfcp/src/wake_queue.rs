@@ -7,7 +7,7 @@ use dfcp_proto::Handle;
 
 use tokio::sync::Notify;
 
-use crate::endpoint::waiting::PollWaker;
+use crate::waiting::PollWaker;
 
 /// Pending wake-ups, and the means to wake the driver. A wake-up costs a system call only if the driver is asleep.
 #[derive(Debug)]
@@ -36,17 +36,17 @@ struct Pending {
 
 impl WakeQueue {
     /// For a driver with a thread of its own.
-    pub(super) fn of_thread() -> io::Result<Self> {
+    pub(crate) fn of_thread() -> io::Result<Self> {
         Ok(Self { pending: Mutex::default(), target: WakeTarget::Thread(PollWaker::new()?) })
     }
 
     /// For a driver which is a task.
-    pub(super) fn of_task() -> Self {
+    pub(crate) fn of_task() -> Self {
         Self { pending: Mutex::default(), target: WakeTarget::Task(Notify::new()) }
     }
 
     /// True if the driver is a task, on the thread of the application.
-    pub(super) fn is_of_task(&self) -> bool {
+    pub(crate) fn is_of_task(&self) -> bool {
         matches!(self.target, WakeTarget::Task(_))
     }
 
@@ -79,7 +79,7 @@ impl WakeQueue {
     }
 
     /// Moves the pending connections to `connections`. Returns whether the endpoint itself was pushed.
-    pub(super) fn drain(&self, connections: &mut Vec<Handle>) -> bool {
+    pub(crate) fn drain(&self, connections: &mut Vec<Handle>) -> bool {
         let mut pending = self.pending();
         connections.append(&mut pending.connections);
         std::mem::take(&mut pending.endpoint)
@@ -87,25 +87,25 @@ impl WakeQueue {
 
     /// True if the driver may wait now, as nothing is pending. Pushes from now on wake it: check and mark are one step under
     /// the lock, so no wake-up is lost between them.
-    pub(super) fn may_sleep(&self) -> bool {
+    pub(crate) fn may_sleep(&self) -> bool {
         let mut pending = self.pending();
         pending.asleep = pending.connections.is_empty() && !pending.endpoint;
         pending.asleep
     }
 
     /// The driver is awake: pushes need not wake it.
-    pub(super) fn awake(&self) {
+    pub(crate) fn awake(&self) {
         self.pending().asleep = false;
     }
 
     /// Waker that a thread polls beside its socket; `None` if the driver is a task.
-    pub(super) fn poll_waker(&self) -> Option<&PollWaker> {
+    pub(crate) fn poll_waker(&self) -> Option<&PollWaker> {
         if let WakeTarget::Thread(waker) = &self.target { Some(waker) } else { None }
     }
 
     /// Wake-up that a task awaits; it never ends if the driver has a thread.
     #[cfg(unix)]
-    pub(super) async fn woken(&self) {
+    pub(crate) async fn woken(&self) {
         match &self.target {
             WakeTarget::Task(notify) => notify.notified().await,
             WakeTarget::Thread(_) => std::future::pending().await,

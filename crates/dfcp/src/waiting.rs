@@ -10,33 +10,33 @@ use crate::socket::Socket;
 
 /// Events that end the waiting, besides time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Interest {
+pub(crate) struct Interest {
     /// There is something to receive.
-    pub(super) receive: bool,
+    pub(crate) receive: bool,
     /// There is room to send. The system says so each time that a datagram has left: it is asked only if there was none.
-    pub(super) send: bool,
+    pub(crate) send: bool,
 }
 
 /// The wait of a driver that has nothing to do.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rest {
-    pub(super) interest: Interest,
+pub(crate) struct Rest {
+    pub(crate) interest: Interest,
     /// Time of the last reading of the clock, in this turn.
     #[cfg_attr(not(unix), expect(dead_code, reason = "only the reactor of tokio's reads it, which needs descriptors"))]
-    pub(super) now: Time,
+    pub(crate) now: Time,
     /// Latest end of the wait, not before `now`.
-    pub(super) until: Time,
+    pub(crate) until: Time,
 }
 
 /// Events that have ended the wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ready {
-    pub(super) receive: bool,
-    pub(super) send: bool,
+pub(crate) struct Ready {
+    pub(crate) receive: bool,
+    pub(crate) send: bool,
 }
 
 /// Waits until something is ready, or for `timeout`. From the socket before there is only something to receive.
-pub(super) fn wait(
+pub(crate) fn wait(
     (socket, previous): (&Socket, Option<&Socket>),
     waker: &PollWaker,
     interest: Interest,
@@ -66,7 +66,7 @@ pub(super) fn wait(
     })
 }
 
-pub(super) use poll_waker::PollWaker;
+pub(crate) use poll_waker::PollWaker;
 
 #[cfg(target_os = "linux")]
 mod poll_waker {
@@ -77,21 +77,21 @@ mod poll_waker {
 
     /// Wakes a thread which waits in `poll`. On Linux it is an eventfd.
     #[derive(Debug)]
-    pub(in crate::endpoint) struct PollWaker(OwnedFd);
+    pub(crate) struct PollWaker(OwnedFd);
 
     impl PollWaker {
-        pub(in crate::endpoint) fn new() -> io::Result<Self> {
+        pub(crate) fn new() -> io::Result<Self> {
             Ok(Self(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
         }
 
-        pub(in crate::endpoint) fn wake(&self) {
+        pub(crate) fn wake(&self) {
             if let Err(error) = rustix::io::write(&self.0, &1_u64.to_ne_bytes()) {
                 tracing::debug!(%error, "no wake-up: the thread wakes later, for a timer");
             }
         }
 
         /// Clears all wake-ups. Returns whether there was one.
-        pub(in crate::endpoint) fn clear(&self) -> bool {
+        pub(crate) fn clear(&self) -> bool {
             rustix::io::read(&self.0, &mut [0; 8]).is_ok()
         }
 
@@ -108,24 +108,24 @@ mod poll_waker {
 
     /// Wakes a thread which waits in `poll`. Without eventfd it is a UDP socket which is connected to itself.
     #[derive(Debug)]
-    pub(in crate::endpoint) struct PollWaker(UdpSocket);
+    pub(crate) struct PollWaker(UdpSocket);
 
     impl PollWaker {
-        pub(in crate::endpoint) fn new() -> io::Result<Self> {
+        pub(crate) fn new() -> io::Result<Self> {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
             socket.connect(socket.local_addr()?)?;
             socket.set_nonblocking(true)?;
             Ok(Self(socket))
         }
 
-        pub(in crate::endpoint) fn wake(&self) {
+        pub(crate) fn wake(&self) {
             if let Err(error) = self.0.send(&[0]) {
                 tracing::debug!(%error, "no wake-up: the socket is full of them, or the thread wakes later, for a timer");
             }
         }
 
         /// Clears all wake-ups. Returns whether there was one.
-        pub(in crate::endpoint) fn clear(&self) -> bool {
+        pub(crate) fn clear(&self) -> bool {
             let mut any = false;
             while self.0.recv(&mut [0]).is_ok() {
                 any = true;

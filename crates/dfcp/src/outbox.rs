@@ -1,22 +1,22 @@
 //! Datagrams which leave with one call: over UDP one of the system's (GSO).
 
+mod batch_limit;
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 
 use dfcp_proto::{Dscp, Ecn, Transmit as Datagram};
 use dfcp_time::Time;
 use quinn_udp::{EcnCodepoint, Transmit};
 
 use crate::buffers::Buffer;
-use crate::connection::Shared;
-use crate::endpoint::batch_limit::BatchLimit;
 use crate::limits;
 use crate::socket::Socket;
+use batch_limit::BatchLimit;
 
 /// Outcome of sending a batch.
 #[derive(Debug)]
-pub(super) enum Sent {
+pub(crate) enum Sent {
     /// All of it was given to the system. Datagrams that it refused for good count as lost on the path.
     All,
     /// The socket is full; the rest is kept.
@@ -24,7 +24,7 @@ pub(super) enum Sent {
 }
 
 /// A socket that takes a batch of datagrams with one call. It is a trait so that tests can script what the system answers.
-pub(super) trait BatchSocket {
+pub(crate) trait BatchSocket {
     /// The most datagrams that one call takes. Over UDP it drops to 1 when the system turns out not to have GSO.
     fn segments_max(&self) -> usize;
 
@@ -43,6 +43,12 @@ impl BatchSocket for Socket {
     fn try_send(&self, transmit: &Transmit<'_>, dscp: Option<Dscp>) -> io::Result<usize> {
         self.try_send(transmit, dscp)
     }
+}
+
+/// A connection that datagrams of a batch are from.
+pub(crate) trait Sender {
+    /// The system has refused to send something of it.
+    fn refused(&self, error: &io::Error);
 }
 
 /// Result of [`Outbox::fill`].
@@ -74,7 +80,7 @@ struct Route {
 /// A batch: consecutive datagrams of equal size on one route, of which the last may be shorter, and one more which did not
 /// fit in. Several connections may share it.
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub(crate) struct Outbox<S> {
     /// While there is anything in it.
     buffer: Option<Buffer>,
     route: Route,
@@ -87,12 +93,12 @@ pub(crate) struct Outbox {
     /// The datagram behind `end` which belongs to the next batch.
     carried: Option<(Route, usize, bool)>,
     /// The connections whose datagrams these are. Each is told if the system refuses the batch.
-    senders: Vec<Arc<Shared>>,
+    senders: Vec<S>,
     limit: BatchLimit,
 }
 
-impl Outbox {
-    pub(super) fn new() -> Self {
+impl<S: Sender> Outbox<S> {
+    pub(crate) fn new() -> Self {
         let route = Route {
             departure: Departure::default(),
             destination: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
@@ -112,7 +118,7 @@ impl Outbox {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end && self.carried.is_none()
     }
 
@@ -155,12 +161,12 @@ impl Outbox {
     }
 
     /// Records that `sender` has added datagrams, so that it learns of a refusal.
-    pub(crate) fn record_sender(&mut self, sender: &Arc<Shared>) {
-        self.senders.push(Arc::clone(sender));
+    pub(crate) fn record_sender(&mut self, sender: S) {
+        self.senders.push(sender);
     }
 
     /// Sends the batch, or until the socket is full; what was carried over begins the next one.
-    pub(super) fn send(&mut self, socket: &impl BatchSocket) -> Sent {
+    pub(crate) fn send(&mut self, socket: &impl BatchSocket) -> Sent {
         let sent = self.send_batch(socket);
         // The datagram carried over is the last recorded sender's, which therefore stays for the next batch.
         let gone = self.senders.len().saturating_sub(usize::from(self.carried.is_some()));
@@ -180,7 +186,7 @@ impl Outbox {
     }
 
     /// Another socket sends what waits, from there: an address of the one before may be none of its own.
-    pub(super) fn on_rebound(&mut self, keeps: impl Fn(IpAddr) -> bool) {
+    pub(crate) fn on_rebound(&mut self, keeps: impl Fn(IpAddr) -> bool) {
         let carried = self.carried.as_mut().map(|(route, ..)| route);
         for route in [&mut self.route].into_iter().chain(carried) {
             route.departure.src_ip = route.departure.src_ip.filter(|&ip| keeps(ip));
@@ -188,12 +194,12 @@ impl Outbox {
     }
 
     /// The socket is full.
-    pub(super) fn on_full(&mut self, now: Time) {
+    pub(crate) fn on_full(&mut self, now: Time) {
         self.limit.on_full(now);
     }
 
     /// It is `now`.
-    pub(super) fn advance(&mut self, now: Time) {
+    pub(crate) fn advance(&mut self, now: Time) {
         self.limit.expire(now);
     }
 
@@ -254,6 +260,12 @@ mod tests {
     use dfcp_proto::DATAGRAM_BUFFER_BYTES;
     use std::cell::RefCell;
     use std::collections::VecDeque;
+
+    type Outbox = super::Outbox<()>;
+
+    impl Sender for () {
+        fn refused(&self, _error: &io::Error) {}
+    }
 
     const DRY: Filled = Filled { something: true, is_full: false };
     const FULL: Filled = Filled { something: true, is_full: true };

@@ -6,15 +6,15 @@ use dfcp_proto::WindowedMax;
 use dfcp_time::{Time, duration_ns};
 
 /// The greatest number counts for this long, and at most for twice as long.
-pub(super) const PERIOD: Duration = Duration::from_millis(50);
+pub(crate) const PERIOD: Duration = Duration::from_millis(50);
 
 /// The greatest of some numbers in the present period and in the one before.
 #[derive(Debug, Default)]
-pub(super) struct RecentGreatest(WindowedMax<usize, 2>);
+pub(crate) struct RecentGreatest(WindowedMax<usize, 2>);
 
 impl RecentGreatest {
     /// The greatest, `number` at `at` included.
-    pub(super) fn with(&mut self, at: Time, number: usize) -> usize {
+    pub(crate) fn with(&mut self, at: Time, number: usize) -> usize {
         self.0.update(at.as_ns() / duration_ns(PERIOD), number);
         self.0.get().unwrap_or(number)
     }
@@ -22,7 +22,7 @@ impl RecentGreatest {
 
 /// Counts the peers from which something comes in each period.
 #[derive(Debug)]
-pub(super) struct Activity {
+pub(crate) struct Activity {
     queue_bytes: u64,
     period: u32,
     began: Time,
@@ -33,18 +33,18 @@ pub(super) struct Activity {
 
 impl Activity {
     /// The socket's buffer holds `queue_bytes`; 0 if that is unknown.
-    pub(super) fn new(queue_bytes: u64) -> Self {
+    pub(crate) fn new(queue_bytes: u64) -> Self {
         Self { queue_bytes, period: 1, began: Time::ZERO, peers: 0, greatest: RecentGreatest::default() }
     }
 
     /// Another socket's buffer holds so much.
-    pub(super) fn set_queue_bytes(&mut self, queue_bytes: u64) {
+    pub(crate) fn set_queue_bytes(&mut self, queue_bytes: u64) {
         self.queue_bytes = queue_bytes;
     }
 
     /// Something authentic comes from a peer from which something came last in period `heard_in`, which it changes. Returns the
     /// peer's share of the socket's buffer.
-    pub(super) fn on_received(&mut self, at: Time, heard_in: &mut u32) -> u64 {
+    pub(crate) fn on_received(&mut self, at: Time, heard_in: &mut u32) -> u64 {
         if at.since(self.began) >= PERIOD {
             (self.period, self.began, self.peers) = (self.period.wrapping_add(1), at, 0);
         }

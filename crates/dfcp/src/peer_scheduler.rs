@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use dfcp_proto::{Sending, WriteAllowance};
 use dfcp_time::Time;
 
-use crate::endpoint::activity::RecentGreatest;
+use crate::activity::RecentGreatest;
 use crate::limits::{ACTIVE_CONNECTIONS_MAX, ACTIVE_CONNECTIONS_MAX_IDLE, QUANTUM_BYTES, QUANTUM_TIME_MAX};
 
 /// The scheduler's state of one connection.
@@ -172,7 +172,7 @@ impl SchedulerState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::activity::PERIOD;
+    use crate::activity::PERIOD;
     use proptest::prelude::*;
     use std::time::Duration;
 
