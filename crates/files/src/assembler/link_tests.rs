@@ -405,7 +405,7 @@ fn the_target_of_a_link_cannot_be_guessed() {
         let mut sender = Sender::new(output.path(), careful_options());
         sender.directory("t", 0o755);
         assert_eq!(sender.links(std::slice::from_ref(&there)), [Ok(Confirmed::Stored)]);
-        let mut sender = Sender::new(output.path(), options.clone());
+        let mut sender = Sender::new(output.path(), options);
         sender.directory("t", 0o755);
         sender.links(&[link]).remove(0)
     };
@@ -477,7 +477,7 @@ fn what_others_files_have_in_common_cannot_be_found_out() {
             fs::write(output.path().join("t/b"), "y").unwrap();
         }
         [careful_options(), replacing_options()].map(|options| {
-            let mut sender = Sender::new(output.path(), options.clone());
+            let mut sender = Sender::new(output.path(), options);
             sender.directory("t", 0o755);
             sender.end(1);
             sender.link(Link { asks_only, ..hard("t/b", "t/a") }).unwrap();

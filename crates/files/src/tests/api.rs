@@ -154,7 +154,7 @@ fn either_side_can_cancel_and_another_session_goes_on() {
         let store = Arc::new(Store::open(there.path(), options).unwrap());
         let (receiver, sender) = (Receiver::new(store), Sender::new());
         let (near, far) = deletion::known();
-        let (sending, receiving) = (sender.send(near, roots(&[root.clone()])), receiver.receive(far));
+        let (sending, receiving) = (sender.send(near, roots(std::slice::from_ref(&root))), receiver.receive(far));
         if sender_cancels { sending.canceller() } else { receiving.canceller() }.cancel();
         let (sent, received) = run(async { tokio::join!(sending.finish(), receiving.finish()) });
         let (sent, received) = (sent.unwrap_err(), received.unwrap_err());
