@@ -13,7 +13,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::*;
 use crate::config::Config;
-use crate::error::PeerMisbehaved;
+use crate::error::{PeerMisbehaved, StreamError};
 use crate::path::Path;
 use crate::path::credit::Spending;
 use crate::path::numbers::DatagramNumbers;
@@ -213,9 +213,10 @@ impl Pair {
     /// Reads once; what comes must be what was written next.
     fn read(&mut self) {
         let mut out = vec![0; self.random.random_range(1..20_000)];
-        let copied = match self.receiver.read(StreamId::FIRST, &mut out).unwrap() {
-            Read::Bytes(count) => count,
-            Read::Blocked | Read::End => 0,
+        let copied = match self.receiver.read(StreamId::FIRST, &mut out) {
+            Ok(Read::Bytes(count)) => count,
+            Ok(Read::Blocked | Read::End) | Err(StreamError::Ended) => 0,
+            Err(error) => panic!("{error}"),
         };
         let expected: Vec<u8> = self.unread.drain(..copied).collect();
         assert_eq!(out[..copied], expected);
