@@ -176,7 +176,7 @@ impl ModelArgs {
 /// Destination by which test packets are recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbesArg {
-    /// Any, if there is none.
+    /// Address; `None` stands for every address.
     pub address: Option<IpAddr>,
     /// UDP port.
     pub port: u16,

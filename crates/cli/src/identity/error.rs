@@ -39,7 +39,7 @@ pub enum IdentityError {
         /// Its permission bits.
         mode: u32,
     },
-    /// A list of trusted keys, or the directory of any file, which others can write.
+    /// Other users can write a list of trusted keys, or the directory that such a list or a secret file is in.
     #[error(
         "{} has mode {mode:04o}, so others can change what it trusts; look through it, then run: chmod go-w {}",
         shown(path),

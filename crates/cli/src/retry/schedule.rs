@@ -9,7 +9,7 @@ use crate::limits::{CALL_INTERVAL, CALL_INTERVAL_LATER, CALLS_FREQUENT};
 /// Calls follow each other soon at first, and a little later when that was in vain for a while. All of it counts from the last progress.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
-    /// The first loss of a session since the transfer was brought on.
+    /// Time when a session was first lost since the transfer last made progress.
     since: Option<Instant>,
     last_call: Option<Instant>,
 }

@@ -30,7 +30,8 @@ impl BatchLimit {
         }
     }
 
-    /// The socket is full: since it last was, as much has left it as it has taken.
+    /// The socket is full. If it was full before, it has sent since then as many segments as it took, which gives the rate at which it
+    /// drains.
     pub(super) fn on_full(&mut self, now: Time) {
         let Some((since, taken)) = self.full else {
             self.full = Some((now, 0));

@@ -149,7 +149,7 @@ impl Frame {
         source.and_then(|source| usize::from(u16::from_be_bytes([source[2], source[3]])).checked_sub(1))
     }
 
-    /// Protocol, and ports of source and destination. Fragments have none: the first one's would not be those of the others.
+    /// Protocol, and ports of source and destination; `None` for every fragment of a packet, since only the first one has them.
     pub(crate) fn ports(&self) -> Option<(u8, [u16; 2])> {
         self.ip.payload_at(&self.packet).filter(|_| !self.ip.is_fragment)?;
         let [s0, s1, d0, d1] = *self.packet.get(self.ip.transport_at..)?.first_chunk()?;

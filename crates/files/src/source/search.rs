@@ -315,7 +315,8 @@ impl Finder {
         Ok(())
     }
 
-    /// Of a directory: with all that is in it, whose names could not be sent either.
+    /// Reports a name that cannot be sent. If it is a directory's, nothing in the directory can be sent either: the names of all
+    /// entries contain it.
     fn cannot_be_sent(&self, path: &Path, error: NameError) -> Result<(), Stopped> {
         fail(&self.shared, &*self.observer, path, format!("it cannot be sent, nor what is in it: {error}"));
         Ok(())

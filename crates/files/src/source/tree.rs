@@ -37,7 +37,8 @@ pub(super) struct Found {
 }
 
 impl Tree {
-    /// Opens what was searched. If something else has its path by now, there is no directory to read from.
+    /// Opens the directory that was searched. If its path leads to another one by now, nothing is opened, and no file below it can be
+    /// read.
     pub(super) fn open(root: Root, identity: Identity) -> Self {
         Self::of(Arc::new(Origin { root, identity }))
     }

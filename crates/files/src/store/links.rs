@@ -151,7 +151,8 @@ impl Store {
         Ok(there == There::Same)
     }
 
-    /// The text of a symbolic link, if it leads inside of the tree that it is in, also by what is there.
+    /// Returns the target of a symbolic link if that stays inside the link's tree, both by its text and when the links that exist there
+    /// are followed.
     fn check_target<'a>(&self, name: &RelativeName, link: &'a Link) -> Result<&'a OsStr, Failure> {
         let refused =
             |sentence: String| Failure::new(FailureCode::Name, format!("the receiver refuses the link: {sentence}"));

@@ -58,7 +58,7 @@ pub(crate) enum Offered {
     Wanted,
     /// It takes it in place of this one.
     Replaces(Box<Existing>),
-    /// It has it already.
+    /// The receiver has this file already.
     Unchanged(Box<Existing>),
 }
 

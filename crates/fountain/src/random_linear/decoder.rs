@@ -96,8 +96,8 @@ impl Decoder {
         }
     }
 
-    /// Forgets everything, and begins another block in `memory` as [`with_memory`](Self::with_memory) does. What has been
-    /// allocated for repair symbols serves again, up to what a new decoder of such a block could come to allocate.
+    /// Forgets everything, and begins another block in `memory` as [`with_memory`](Self::with_memory) does. Memory
+    /// allocated for repair symbols is reused; what exceeds the most that a new decoder of such a block could allocate is freed.
     pub fn restart(&mut self, shape: BlockShape, mut memory: Vec<u8>) {
         memory.clear();
         memory.reserve_exact(shape.padded_bytes());

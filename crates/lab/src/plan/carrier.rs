@@ -385,7 +385,7 @@ impl Carrier {
         Ok(Transport::Dfcp(Box::new(DfcpConfig::both(config))))
     }
 
-    /// The redundancy of open loop; `None` for the flood.
+    /// Redundancy ε of a classic sender in open loop, at this rate of loss; `None` if the sender floods instead.
     fn epsilon(&self, loss: f64) -> Option<f64> {
         match self.redundancy? {
             Redundancy::Epsilon(epsilon) => Some(epsilon),

@@ -20,8 +20,8 @@ use crate::shared::source::{Cut, Source};
 const OPEN_LOOP_PATIENCE_RTTS: u32 = 3;
 const OPEN_LOOP_PATIENCE_MIN: Duration = Duration::from_millis(20);
 
-/// A block is overtaken by one whose last segment left this much later, in parts of an RTT, and at least. It is the reordering
-/// that is tolerated.
+/// Reordering that is tolerated: an acknowledged block has overtaken another if its last segment left later by an RTT divided by
+/// this number, but at least by this time.
 const OVERTAKEN_RTT_PARTS: u32 = 8;
 const OVERTAKEN_MIN: Duration = Duration::from_millis(1);
 

@@ -118,8 +118,8 @@ impl Link {
         Ok((number, self.complete(numbered)?))
     }
 
-    /// True for a segment that a sealed session sends in the clear. These have numbers of their own: those of datagrams begin with
-    /// the keys (\[replay-2\]).
+    /// True for a segment that a sealed session sends in the clear. These have a numbering of their own: the numbers of
+    /// datagrams begin only when the session has its keys (\[replay-2\]).
     const fn is_clear(&self, segment: &Segment) -> bool {
         self.is_sealed && !segment.can_be_sealed()
     }

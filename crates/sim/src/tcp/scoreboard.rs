@@ -24,7 +24,8 @@ const CAPACITY_START: usize = 64;
 struct Entry {
     /// Time of its last transmission.
     sent: Time,
-    /// 0: not selectively acknowledged. Otherwise so far ahead is a segment before which there is none that is not.
+    /// 0: not selectively acknowledged. Otherwise a distance in segments: all segments from this one up to that distance, exclusive, are
+    /// selectively acknowledged, so a search skips them.
     skip: u32,
     /// Taken for lost, and not selectively acknowledged since.
     lost: bool,

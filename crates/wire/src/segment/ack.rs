@@ -75,8 +75,8 @@ pub enum Ack {
         /// The stream.
         stream: StreamId,
     },
-    /// Asks a peer that has fallen silent whether it has lost the session. The payload is the question which that peer gave away
-    /// for this, padded. Always in the clear: a peer that has lost the session has lost its keys.
+    /// Asks a peer that has fallen silent whether it has lost the session. The payload is the question from that
+    /// peer's [`ResetTicket`](Self::ResetTicket), padded. Always in the clear: a peer that has lost the session has lost its keys.
     SessionQuery {
         /// The connection id of the asking side, to which the answer goes.
         from: u32,

@@ -15,7 +15,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use super::{FRAME_BYTES, LOOK_INTERVAL, Progress, data_frame, end, is_far_ahead, write_path};
 
-/// Least that is written to a stream at once, bytes: with many streams, they are late by little together.
+/// Least that is written to a stream at once, bytes. More streams write smaller pieces, down to this size, so that all of them
+/// together overrun the end of the measurement by little.
 const PIECE_BYTES_MIN: usize = 4 << 10;
 
 /// Fills the streams that `request` asks for. Once the peer has all of them, says so on the first one.

@@ -62,8 +62,9 @@ pub(super) struct Wire {
     has_netem: bool,
     /// True once netem has been told to lose packets, at random or in an outage.
     has_losses: bool,
-    /// Packets lost in outages that are over, and all losses before the present one.
+    /// Packets lost in outages that are over.
     outage_packets: u32,
+    /// All packets lost by the time when the last outage began or ended.
     before_outage_packets: u32,
     /// Times that netem was set: each time its generator needs another seed.
     drawn: u64,

@@ -23,7 +23,7 @@ const SPREADS: [f64; 5] = [1.0, 0.5, 0.25, 0.125, 0.0625];
 /// So much of the time for which they are spread is planned with: what is sent a little later has missed it.
 const SPREAD_PART: f64 = 0.96;
 
-/// A size of groups with the time between symbols, for each number of repair symbols.
+/// A group size and a time between repair symbols, with the state expected after each number of repair symbols.
 pub(super) struct Candidate {
     group: usize,
     close_s: f64,

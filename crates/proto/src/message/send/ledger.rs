@@ -172,7 +172,8 @@ impl Ledger {
         proven
     }
 
-    /// The peer has as many symbols of a message. Returns whether it is complete now, and was not before.
+    /// Raises the number of symbols which the peer has of a message to `symbols`; `usize::MAX` stands for the complete message. Returns true
+    /// if that completes the message.
     fn raise(&mut self, id: u64, symbols: usize, proven: &mut Proven) -> bool {
         self.look();
         let Some(entry) = id.checked_sub(self.first).and_then(|at| self.entries.get_mut(at as usize)) else {

@@ -194,7 +194,8 @@ impl RateControl {
         self.begin_round(steady::ROUND_PART);
     }
 
-    /// This was seen `before`, and `seen` at half the rate, or at the application's if that is less.
+    /// Compares what was seen `before`, at the full rate, with what was `seen` at half of it, or at the application's own rate if that is
+    /// lower: less loss at the lower rate means that this flow causes some of it.
     fn answer(&mut self, now: Time, before: Span, seen: Span, is_limited: bool) {
         let loss = before.loss;
         let evidence = &mut self.ebb.evidence;

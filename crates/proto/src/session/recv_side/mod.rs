@@ -62,8 +62,9 @@ pub(crate) struct RecvSide {
     gone: VecDeque<(StreamId, bool)>,
     /// Halves with open blocks.
     open_halves: usize,
-    /// Bytes that were read and no report has told, and the memory which the newest report told.
+    /// Bytes that the application has read since a report last said so.
     untold: Untold,
+    /// Receive memory that the newest report announced.
     told_memory_bytes: u64,
     own_news: OwnNews,
 }

@@ -13,8 +13,9 @@ pub(crate) struct SendCounters {
     pub(crate) blocks_repeated: u64,
     /// Rounds planned after the first ones of their blocks.
     pub(crate) later_rounds: u64,
-    /// Source symbols of the acknowledged blocks, and the bytes of as many encoding symbols.
+    /// Source symbols of the acknowledged blocks.
     pub(crate) acknowledged_symbols: u64,
+    /// Bytes of these symbols, padding included.
     pub(crate) acknowledged_symbol_bytes: u64,
 }
 
