@@ -5,7 +5,7 @@
 use assert_cmd::Command;
 
 fn dfcp(arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::cargo_bin("dfcp").unwrap().args(arguments).output().unwrap();
+    let output = Command::cargo_bin("dfcp").unwrap().args(arguments).env_remove("CARGO").output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }

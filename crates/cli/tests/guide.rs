@@ -168,6 +168,6 @@ fn shell(site: &Site, line: &str) -> Command {
     let path = env::join_paths([program].into_iter().chain(env::split_paths(&before))).unwrap();
     let mut command = Command::new("bash");
     command.args(["-e", "-o", "pipefail", "-c", line]).current_dir(site.path("")).env("PATH", path);
-    command.env("DFCP_CONFIG_DIR", site.config()).stdin(std::process::Stdio::null());
+    command.env("DFCP_CONFIG_DIR", site.config()).env_remove("CARGO").stdin(std::process::Stdio::null());
     command
 }

@@ -25,6 +25,16 @@ fn it_speaks_of_itself_as_the_command_that_starts_it() {
 }
 
 #[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_dfcp-lab"));
+    command.env("DFCP_VERSION", OWN_VERSION).args(["lab", "list"]).stdout(writer).stderr(std::process::Stdio::piped());
+    let output = command.spawn().unwrap().wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+}
+
+#[test]
 fn a_program_of_another_version_does_nothing() {
     let (code, out, err) = run("0.0.0", &["lab", "list"]);
     assert_eq!((code, out.as_str()), (1, ""));

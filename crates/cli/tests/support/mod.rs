@@ -57,6 +57,8 @@ impl Site {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(DFCP);
         command.args(arguments).env("DFCP_CONFIG_DIR", self.config()).stdin(Stdio::null());
+        // By the cargo that runs the tests it would build the other program.
+        command.env_remove("CARGO");
         command
     }
 
