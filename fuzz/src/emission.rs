@@ -71,6 +71,8 @@ pub struct Emission {
     /// Segments which the peer sent.
     heard: u64,
     syn_id: Option<u32>,
+    /// The RST that ended the session, and when it last left.
+    last_words: Option<(Time, Vec<u8>)>,
 }
 
 impl Emission {
@@ -100,6 +102,7 @@ impl Emission {
             block_bytes_max: 0,
             heard: 0,
             syn_id: None,
+            last_words: None,
         }
     }
 
@@ -198,6 +201,16 @@ impl Emission {
         let Ok(Unverified::Clear(header)) = Unverified::read(datagram) else { panic!("it is not in the clear") };
         let received = header.verify(datagram).expect("what is sent can be decoded");
         let number = u64::from(received.number);
+        if let Some((sent, words)) = &mut self.last_words {
+            // [rst-10]: nothing else leaves afterwards, and not often.
+            assert_eq!(datagram, words, "it follows the end");
+            assert!(now.since(*sent) >= limits::LAST_WORDS_INTERVAL_MIN, "the end is repeated too soon");
+            *sent = now;
+            return;
+        }
+        if matches!(received.segment, Segment::Reset(_)) {
+            self.last_words = Some((now, datagram.to_vec()));
+        }
         assert!(number >= self.numbers_end, "number {number} after {}", self.numbers_end);
         self.datagrams += 1;
         self.numbers_end = number + 1;

@@ -200,7 +200,7 @@ pub struct SendArgs {
     /// pipes and devices, what a file has gained meanwhile
     #[arg(long)]
     pub strict: bool,
-    /// Address at which `dfcp receive` listens; [`Cli::checked`] takes it from the end of the files.
+    /// Address at which `dfcp receive` listens; [`Cli::checked`](crate::cli::Cli::checked) takes it from the end of the files.
     #[arg(skip)]
     pub to: Option<String>,
     /// Let one `dfcp receive --from` call at this port (without a value, 23327), at every address of this machine, or at the one which is
