@@ -13,7 +13,7 @@ use crate::lab::args::LabArgs;
 
 /// The commands of `dfcp` which are in this program; `dfcp` starts it with its own arguments.
 #[derive(Debug, Parser)]
-#[command(name = "dfcp", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "dfcp", bin_name = "dfcp", version, propagate_version = true, arg_required_else_help = true)]
 pub struct Cli {
     /// Print nothing but errors, warnings, codes and results
     #[arg(short, long, global = true)]
