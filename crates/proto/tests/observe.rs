@@ -131,8 +131,13 @@ fn transfer(client_config: Config, server_config: Config) -> Course {
         }
         let Some(server) = &mut server else { continue };
         server.handle_timeout(now);
-        while let Ok(Read::Bytes(_)) = server.streams().read(now, StreamId::FIRST, &mut out) {}
-        if matches!(server.streams().read(now, StreamId::FIRST, &mut out), Ok(Read::End)) {
+        let end = loop {
+            match server.streams().read(now, StreamId::FIRST, &mut out) {
+                Ok(Read::Bytes(_)) => {}
+                end => break end,
+            }
+        };
+        if end == Ok(Read::End) {
             server.streams().finish(now, StreamId::FIRST);
         }
         while let Some(sent) = server.poll_transmit(now, &mut out) {
