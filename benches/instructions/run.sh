@@ -5,6 +5,5 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
-# Together with both programs, with whose features CI has built everything before.
-cargo build --release -p dfcp-cli -p dfcp-lab-cli -p dfcp-instructions
+cargo build --release -p dfcp-instructions
 exec "${CARGO_TARGET_DIR:-target}/release/instructions" "$@"

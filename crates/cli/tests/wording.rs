@@ -78,7 +78,7 @@ fn each_sentence_about_a_wrong_command_line_is_as_in_its_snapshot() {
     let told = WRONG.iter().map(|wrong| {
         let arguments = [&["dfcp"], *wrong].concat();
         let error = Cli::try_parse_from(&arguments).and_then(Cli::checked).err();
-        let text = error.map_or("(it is right)\n".to_owned(), |error| error.render().to_string());
+        let text = error.map_or_else(|| "(it is right)\n".to_owned(), |error| error.render().to_string());
         // Behind an empty line stand usage and hints, which the command leaves out.
         let sentence: Vec<_> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
         format!("{}\n    {}\n", arguments.join(" "), sentence.join(" "))

@@ -189,7 +189,7 @@ impl Session {
 
 impl Stream {
     /// The session of which this is a stream, to open and accept others beside it; `None` for a classic connection, which has one
-    /// stream. If this is the whole connection until now, it stays the first stream: its [`shutdown`](AsyncWrite) is
+    /// stream. If this is the whole connection until now, it stays the first stream: its [`shutdown`](tokio::io::AsyncWriteExt::shutdown) is
     /// complete when all other streams of this side have ended, too, and [`Session::close`] shuts it down. Streams which the peer opened
     /// before this call were refused.
     ///

@@ -52,8 +52,7 @@ pub struct PathSample {
     pub ip_bytes_sent: u64,
     /// Bytes of this end's stream which the peer has acknowledged.
     pub bytes_acknowledged: u64,
-    /// The rate that the path was found to carry, bit/s of IP packets, where this end offered more; see
-    /// [`PathSample::advice`].
+    /// The rate that the path was found to carry, bit/s of IP packets, where this end offered more.
     pub carried_rate_bps: Option<u64>,
     /// ECN marks of this end's datagrams on arrival at the other one; `None` while none has come with a mark. Not told to the other end.
     pub marks: Option<Marks>,

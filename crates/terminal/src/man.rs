@@ -16,7 +16,7 @@ pub fn write(command: Command, directory: &Path) -> anyhow::Result<u32> {
     pages(&prepared(command, directory)?, directory)
 }
 
-/// As [`write`], without the page of `command` itself.
+/// As [`write`](fn@write), without the page of `command` itself.
 ///
 /// # Errors
 /// A page cannot be written.
