@@ -11,7 +11,7 @@ use crate::stream::Stream;
 macro_rules! common_calls {
     ($($handle:ty)*) => {
         $(
-            /// What is known of the connection, and its settings: the same on each of its handles.
+            /// Figures and settings of the connection, the same on each of its handles.
             impl $handle {
                 /// Counters and estimates of the connection, all streams together.
                 #[must_use]

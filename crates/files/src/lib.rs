@@ -11,7 +11,7 @@
 //!            (async)      (async)         (thread)            (async)
 //! ```
 //!
-//! Files follow each other without waiting for verdicts, so many small ones cost no round trip each. The frames are those of [`dfcp_framing`].
+//! The sender does not wait for the verdict on one file before it sends the next, so small files cost no round trip each. The frames are those of [`dfcp_framing`].
 
 #![forbid(unsafe_code)]
 

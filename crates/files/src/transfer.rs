@@ -69,7 +69,7 @@ impl Transfer {
             (self.work, self.outcome) = (None, Some(outcome));
             return Poll::Ready(self.events.try_recv().ok());
         }
-        // What the work has just told.
+        // The work may have sent an event just now.
         match self.events.poll_recv(cx) {
             Poll::Ready(Some(event)) => Poll::Ready(Some(event)),
             Poll::Ready(None) | Poll::Pending => Poll::Pending,

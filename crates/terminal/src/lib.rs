@@ -1,4 +1,4 @@
-//! What the programs `dfcp` and `dfcp-lab` say and take on a terminal.
+//! Output and input of the programs `dfcp` and `dfcp-lab` on a terminal.
 //!
 //! [`program`] is the frame of a program, from its log to its exit code; [`output`] has all that it prints, [`units`] the numbers in it and in
 //! its arguments, [`signals`] the requests to end it, and [`man`] its manual.

@@ -409,8 +409,8 @@ impl Path {
         self.credit.on_report(sample);
     }
 
-    /// Shows the breaker what the same report tells: so many of the session's bytes had arrived. `is_credit_short`: half of what may be sent
-    /// without proof that it is decoded has been.
+    /// Gives the breaker the same report: `arrived_bytes` of the session had arrived. `is_credit_short` says that half of the bytes which may be
+    /// sent without a proof of decoding have been sent.
     pub(crate) fn watch(
         &mut self,
         now: Time,

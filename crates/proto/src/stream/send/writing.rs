@@ -74,7 +74,7 @@ impl SendStream {
         wakes
     }
 
-    /// True, once, if the last write was cut short, whatever there is room for now.
+    /// Returns true once after a write that was cut short, also while there is still no room.
     pub(crate) fn take_write_blocked(&mut self) -> bool {
         std::mem::take(&mut self.write_blocked)
     }
