@@ -288,8 +288,11 @@ pub const STATELESS_RESETS_BURST: u32 = 20;
 /// such a peer asks, which is its idle timeout.
 pub const LAST_WORDS_KEPT: Duration = Duration::from_secs(60);
 
-/// Sessions whose RST is kept at once; the oldest makes room. They take 128 bytes each at most, on top of what an endpoint holds.
+/// Sessions whose RST is kept at once; the oldest makes room.
 pub const LAST_WORDS_MAX: usize = 1_024;
+
+/// Bytes that each of them takes at most, with its places in two tables.
+pub const LAST_WORDS_PLACE_BYTES: usize = 160;
 
 /// The longest RST that is kept: header, code and tag.
 pub const LAST_WORDS_BYTES_MAX: usize = 64;

@@ -19,6 +19,9 @@ pub(super) struct KeptWords {
 }
 
 impl KeptWords {
+    /// Bytes which they take at the most.
+    pub(super) const BYTES_MAX: usize = limits::LAST_WORDS_MAX * limits::LAST_WORDS_PLACE_BYTES;
+
     pub(super) fn new() -> Self {
         let limit = RateLimit::new(limits::STATELESS_RESETS_PER_S, limits::STATELESS_RESETS_BURST);
         Self { by_id: BTreeMap::new(), kept_until: VecDeque::new(), limit }
@@ -116,6 +119,9 @@ mod tests {
             kept.keep(Time::from_s(1) + Duration::from_micros(id.into()), id, words(2));
         }
         assert_eq!((kept.by_id.len(), kept.kept_until.len()), (limits::LAST_WORDS_MAX, limits::LAST_WORDS_MAX));
+        // The tree's nodes are half empty at worst, and the queue's room doubles.
+        let places = 2 * (size_of::<(u32, LastWords)>() + size_of::<(Time, u32)>());
+        assert!(places + limits::LAST_WORDS_BYTES_MAX <= limits::LAST_WORDS_PLACE_BYTES, "{places}");
         assert_eq!(answer(&mut kept, Time::from_s(2), count - 1, 100), Some(vec![2; 40]));
         assert_eq!(answer(&mut kept, Time::from_s(2), 0, 100), None);
     }

@@ -3,6 +3,7 @@
 use crate::endpoint::Endpoint;
 use crate::endpoint::accept::Accept;
 use crate::endpoint::half_open::HalfOpens;
+use crate::endpoint::last_words::KeptWords;
 use crate::limits;
 
 /// Figures of an endpoint: what it holds, and what it has turned away.
@@ -73,7 +74,8 @@ impl Endpoint {
             stateless_resets_sent: self.resets.sent(),
             connections_max: accept.map_or(0, Accept::connections_bound),
             memory_bytes: self.memory.used_bytes(),
-            memory_bytes_max: by_accept.saturating_add((half_open_bytes_max + limits::SPARE_BYTES_MAX) as u64),
+            memory_bytes_max: by_accept
+                .saturating_add((half_open_bytes_max + limits::SPARE_BYTES_MAX + KeptWords::BYTES_MAX) as u64),
             send_memory_bytes_max: accept.map_or(0, Accept::send_memory_bytes),
         }
     }
