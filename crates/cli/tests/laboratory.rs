@@ -1,4 +1,7 @@
 //! `dfcp lab` and `dfcp demo` start the program `dfcp-lab`. A script stands for it here.
+//!
+//! One test only: a process that another thread starts meanwhile holds a file open that this one has just written, which then cannot be
+//! executed ("text file busy").
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
@@ -28,12 +31,17 @@ fn installed(directory: &Path, path: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn all_arguments_are_handed_over_as_they_are() {
+fn the_laboratory_is_in_the_help_and_gets_all_arguments_as_they_are() {
     let (here, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let run = |arguments: &[&str]| installed(here.path(), elsewhere.path(), arguments);
     let sentence = String::from_utf8(run(&["lab", "list"]).stderr).unwrap();
     assert!(sentence.contains("cargo install dfcp-lab-cli") && sentence.lines().count() == 1, "{sentence}");
     assert_eq!(run(&["demo"]).status.code(), Some(1));
+    let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
+    assert!(
+        help.contains("\n  demo ") && help.contains("\n  lab ") && help.contains("over emulated lossy paths"),
+        "{help}"
+    );
     write_script(&elsewhere.path().join("dfcp-lab"));
     let said = |output: Output| (String::from_utf8(output.stdout).unwrap(), output.status.code());
     let version = env!("CARGO_PKG_VERSION");
@@ -43,14 +51,4 @@ fn all_arguments_are_handed_over_as_they_are() {
     fs::remove_file(elsewhere.path().join("dfcp-lab")).unwrap();
     assert_eq!(said(run(&["-q", "demo", "--json"])), (format!("{version}|-q|demo|--json|"), Some(7)), "beside it");
     assert_eq!(said(run(&["help", "lab"])), (format!("{version}|help|lab|"), Some(7)));
-}
-
-#[test]
-fn the_commands_are_in_the_help() {
-    let here = tempfile::tempdir().unwrap();
-    let help = String::from_utf8(installed(here.path(), here.path(), &["--help"]).stdout).unwrap();
-    assert!(
-        help.contains("\n  demo ") && help.contains("\n  lab ") && help.contains("over emulated lossy paths"),
-        "{help}"
-    );
 }
