@@ -18,10 +18,10 @@ use crate::qlog::Side;
 use crate::retry::{self, Account};
 use crate::stop::Stop;
 
-/// Sends the files. Where this side listens, it hears of `stop`.
+/// Sends the files; a listener also obeys `stop`.
 ///
 /// # Errors
-/// Anything but every file confirmed by the receiver.
+/// Fails unless the receiver confirms every file.
 pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
     anyhow::ensure!(
         args.exclude.len() <= PATTERNS_MAX,
@@ -80,11 +80,11 @@ pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
     }
 }
 
-/// Said where `--delta` was in vain.
+/// Note if `--delta` found nothing to copy.
 const NOTHING_COPIED: &str = "  --delta: nothing was copied there: the receiver has no older version of 256 KiB or more that this key has sent, or may not \
                               replace it (--force there), or they have nothing in common";
 
-/// One sentence; what failed, and why, was told before.
+/// Verdict as one sentence; failures and reasons were printed before.
 fn verdict(report: &Report) -> anyhow::Result<()> {
     if report.is_complete() {
         return Ok(());

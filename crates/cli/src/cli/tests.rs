@@ -73,7 +73,7 @@ fn a_code_is_a_flag_where_one_listens_and_has_a_value_where_one_calls() {
     }
 }
 
-/// As the program does.
+/// Parses and checks, as the program does.
 fn checked(arguments: &[&str]) -> Result<Cli, Error> {
     Cli::try_parse_from([&["dfcp"], arguments].concat()).and_then(Cli::checked)
 }
@@ -106,7 +106,7 @@ fn without_a_port_each_service_has_its_own() {
 fn what_is_here_is_a_file_and_no_receiver_unless_it_has_a_port() {
     let own = env!("CARGO_MANIFEST_DIR");
     let receiver = |last: &str| checked(&["send", "a", last]).map(|_| ()).map_err(|error| error.to_string());
-    // Tests run beside these.
+    // The test runs in the crate's directory, so these paths exist.
     for here in ["src", "Cargo.toml", "./src", own] {
         let error = receiver(here).unwrap_err();
         assert!(error.contains("is a file or a directory here"), "{error}");
