@@ -95,7 +95,7 @@ pub struct PathArgs {
     #[arg(long)]
     pub insecure_plaintext: bool,
     /// Write a qlog trace of every connection, datagram by datagram (JSON text sequences, for qvis and other tools). One file holds all
-    /// connections of the command, told apart by group_id; its name should end in .sqlog. An existing file is replaced
+    /// connections of the command, told apart by group_id; its name should end in .sqlog. An existing trace is replaced
     #[arg(long, value_name = "FILE")]
     pub qlog: Option<PathBuf>,
     /// Append the keys of each connection to the file named by the environment variable DFCP_KEYLOG, for `dfcp decrypt`. Anyone with that
@@ -358,6 +358,17 @@ impl PathArgs {
     #[must_use]
     pub fn recorded_files(&self) -> Vec<PathBuf> {
         key_log::path(self.key_log).into_iter().chain(self.qlog.clone()).collect()
+    }
+
+    /// Refuses bounds of the automatic rate that exclude each other.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match (self.min_rate, self.max_rate) {
+            (Some(least), Some(most)) if least > most => {
+                let [least, most] = [least, most].map(|bps| units::human_rate(bps as f64));
+                Err(format!("--min-rate {least} is more than --max-rate {most}: lower the one or raise the other"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Flag that turns encryption off, if one was given.

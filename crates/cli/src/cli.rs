@@ -3,14 +3,14 @@
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Error, FromArgMatches, Parser, Subcommand};
 
-use crate::args::{IdArgs, PerfArgs, ReceiveArgs, SendArgs};
+use crate::args::{IdArgs, PathArgs, PerfArgs, PerfSide, ReceiveArgs, SendArgs};
 use crate::decrypt::args::DecryptArgs;
 #[cfg(target_os = "linux")]
 use crate::emulate::{self, EmulateArgs};
 use crate::estimate::args::EstimateArgs;
 use crate::generate::GenerateArgs;
 use crate::laboratory;
-use crate::pipe::args::PipeArgs;
+use crate::pipe::args::{PipeArgs, PipeSide};
 use crate::relay::RelayArgs;
 
 /// Move data over lossy and long paths.
@@ -71,6 +71,21 @@ pub enum Command {
     Generate(GenerateArgs),
 }
 
+impl Command {
+    /// Path options of the command, if it has them.
+    const fn path(&self) -> Option<&PathArgs> {
+        match self {
+            Self::Send(args) => Some(&args.path),
+            Self::Receive(args) => Some(&args.path),
+            Self::Perf(PerfArgs { side: PerfSide::Server(args) }) => Some(&args.path),
+            Self::Perf(PerfArgs { side: PerfSide::Client(args) }) => Some(&args.path),
+            Self::Pipe(PipeArgs { side: PipeSide::Udp(args) }) => Some(&args.path),
+            Self::Pipe(PipeArgs { side: PipeSide::Serve(args) }) => Some(&args.path),
+            _ => None,
+        }
+    }
+}
+
 impl Cli {
     /// Definition of the command line, with the commands of the laboratory program.
     #[must_use]
@@ -96,7 +111,11 @@ impl Cli {
             Command::Receive(args) => args.check(),
             _ => Ok(()),
         };
-        checked.map(|()| self).map_err(|sentence| Self::command().error(ErrorKind::ArgumentConflict, sentence))
+        let path = self.command.path();
+        checked
+            .and_then(|()| path.map_or(Ok(()), PathArgs::check))
+            .map(|()| self)
+            .map_err(|sentence| Self::command().error(ErrorKind::ArgumentConflict, sentence))
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use dfcp_files::{EntryKind, EntryOutcome, Skipped};
 
+use crate::flags;
 use crate::limits::{GROUPS_MAX, NAMES_SHOWN_MAX};
 
 /// Failed and skipped entries, grouped by reason.
@@ -43,8 +44,10 @@ impl Groups {
 
     /// Lines for display, one per reason.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let skipped =
-            self.skipped.iter().map(|(what, names)| format!("{}: {}", what.counted(names.count), names.list()));
+        let skipped = self
+            .skipped
+            .iter()
+            .map(|(what, names)| format!("{}: {}", flags::skipped_counted(*what, names.count), names.list()));
         let failed = self.failed.iter().map(|(reason, names)| match names.count {
             1 => format!("failed: {}: {reason}", names.list()),
             count if names.has_others => format!("failed: {count} entries: {reason} ({})", names.list()),

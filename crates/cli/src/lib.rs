@@ -18,6 +18,7 @@ pub mod decrypt;
 #[cfg(target_os = "linux")]
 pub mod emulate;
 pub mod estimate;
+mod flags;
 #[cfg(test)]
 mod full_disk;
 pub mod generate;

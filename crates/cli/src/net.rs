@@ -20,8 +20,8 @@ use crate::admission::Ways;
 use crate::args::{CarrierArg, HostArgs, ListenArg, PathArgs, RateArg};
 use crate::connection_text::add_seal;
 use crate::contact::{Contact, Next};
+use crate::output;
 use crate::resolve::resolve;
-use crate::{output, units};
 
 /// Prints the settings on standard error before anything runs: rate, parameters and carrier, unless `json`; and always a warning if
 /// encryption is off.
@@ -195,12 +195,6 @@ fn with_settings(mut config: Config, args: &PathArgs) -> anyhow::Result<Config> 
         if bound.is_some() && !matches!(rate, RateArg::Auto(_)) {
             bail!("{flag} bounds --rate auto, and the rate is {rate}: leave it out, or give --rate auto");
         }
-    }
-    if let (Some(least), Some(most)) = (args.min_rate, args.max_rate)
-        && least > most
-    {
-        let (least, most) = (units::human_rate(least as f64), units::human_rate(most as f64));
-        bail!("--min-rate {least} is more than --max-rate {most}: lower the one or raise the other");
     }
     config.rate = match rate {
         RateArg::Bps(rate_bps) => Rate::Fixed { rate_bps },

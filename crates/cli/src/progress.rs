@@ -11,6 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::connection_text::rate_advice;
+use crate::flags;
 use crate::groups::Groups;
 use crate::outage::OutageFigures;
 use crate::output;
@@ -247,7 +248,7 @@ impl Observer for Display {
 
     fn skipped(&self, name: &str, what: Skipped) {
         if self.json {
-            return output::json(&json!({ "event": "skipped", "name": name, "reason": what.reason() }));
+            return output::json(&json!({ "event": "skipped", "name": name, "reason": flags::skipped_reason(what) }));
         }
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).skipped(name, what);
     }

@@ -10,6 +10,7 @@ use dfcp_files::{Exclude, Permission, Report, Root, SendOptions, Sender};
 use dfcp_framing::frame::Service;
 
 use crate::args::SendArgs;
+use crate::flags;
 use crate::net;
 use crate::net::again::{Answered, Redial};
 use crate::output;
@@ -29,7 +30,7 @@ pub async fn run(mut args: SendArgs, stop: Stop) -> anyhow::Result<()> {
     );
     let exclude = Exclude::new(&args.exclude)
         .map_err(|sentence| anyhow::anyhow!("--exclude: {sentence}; give another pattern"))?;
-    let roots = Root::from_arguments(&args.files, args.name.as_deref())?;
+    let roots = Root::from_arguments(&args.files, args.name.as_deref()).map_err(|error| flags::root_error(&error))?;
     anyhow::ensure!(
         args.name.is_none() || !args.peers.reads_code(),
         "standard input cannot be both the code and a file: give the code as --code CODE"

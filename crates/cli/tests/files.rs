@@ -158,7 +158,7 @@ fn links_are_named_without_links_and_kept_with_it() {
     fs::hard_link(site.path("tree/a"), site.path("tree/b")).unwrap();
     let lines = [
         "7 symbolic links were skipped without --links: tree/link0, tree/link1, tree/link2, tree/link3, tree/link4 and 2 more",
-        "1 further name of a file was sent as a file of its own without --links: tree/b",
+        "1 further hard link of a file was sent as a separate file without --links: tree/b",
     ];
     for strict in [false, true] {
         let receiver = receiver(&site, &[]);
@@ -252,9 +252,12 @@ fn standard_input_needs_a_name_and_comes_once() {
     for (arguments, said) in [
         (&["-"][..], "standard input has no name: give it one with --name"),
         (&["-", "-", "--name", "x"], "standard input can be sent only once"),
-        (&["f", "--name", "x"], "--name is the name of standard input: give - as one of the files"),
+        (
+            &["f", "--name", "x"],
+            "a name is given for standard input, which is not among the files: give - as one of the files",
+        ),
         (&["-", "--name", "../x"], "the name has a component which leaves its directory"),
-        (&["-", "--name", "a/b"], "the name of standard input is that of one file, without directories"),
+        (&["-", "--name", "a/b"], "the name of standard input has more than one component"),
     ] {
         let (files, more) =
             arguments.split_at(arguments.iter().position(|it| *it == "--name").unwrap_or(arguments.len()));

@@ -9,6 +9,23 @@ fn the_definition_is_consistent() {
 }
 
 #[test]
+fn bounds_of_the_rate_that_exclude_each_other_are_refused_by_every_command_with_a_path() {
+    for command in [
+        &["send", "a", "host"][..],
+        &["receive", "--output", "d"],
+        &["perf", "server"],
+        &["perf", "client", "host"],
+        &["pipe", "udp", "--in", "1", "--to", "host", "--deadline", "60ms"],
+        &["pipe", "serve", "--out", "127.0.0.1:1"],
+    ] {
+        let error = checked(&[command, &["--min-rate", "6mbit", "--max-rate", "5mbit"]].concat()).unwrap_err();
+        let sentence = "--min-rate 6.00 Mbit/s is more than --max-rate 5.00 Mbit/s";
+        assert!(error.to_string().contains(sentence) && error.exit_code() == 2, "{command:?}: {error}");
+        checked(&[command, &["--min-rate", "5mbit", "--max-rate", "5mbit"]].concat()).unwrap();
+    }
+}
+
+#[test]
 fn the_last_argument_of_send_is_the_peer() {
     let cli = checked(&["send", "a", "b/", "host:1", "--rate", "20mbit"]).unwrap();
     let Command::Send(send) = cli.command else { panic!("not send") };

@@ -24,6 +24,7 @@ use self::calls::Calls;
 pub use self::calls::{CallFailure, Caller};
 pub use self::causes::is_transient_call;
 use self::schedule::Schedule;
+use crate::flags;
 use crate::limits::{SESSION_SILENCE_MAX, SESSION_SILENCE_MORE};
 use crate::outage::OutageFigures;
 use crate::output::human_seconds;
@@ -95,7 +96,7 @@ impl Failed {
         match self {
             Self::Session(error) => match why_not_again.filter(|_| error.may_be_resumed()) {
                 Some(why) => anyhow::anyhow!("{error}; {why}"),
-                None => explain(error.into()),
+                None => explain(flags::transfer_error(error)),
             },
             Self::Interrupted => io::Error::from(io::ErrorKind::Interrupted).into(),
             other => anyhow::anyhow!("{other}"),

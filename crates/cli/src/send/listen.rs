@@ -16,6 +16,7 @@ use crate::admission::opening::Opening;
 use crate::admission::pairs::Pairs;
 use crate::admission::{Admission, Ways};
 use crate::args::{ListenArg, SendArgs};
+use crate::flags;
 use crate::limits::{OPENING_MAX, SENDERS_DEFAULT};
 use crate::monitor::Monitor;
 use crate::serving::ending::SessionEnd;
@@ -117,7 +118,7 @@ async fn session<T: Transport>(
             observer.watch(sender.send(opening, roots).finish()).await
         }
         Err(error) => {
-            refuse(opening, SERVICE, Failure::new(FailureCode::Unsuited, error.to_string())).await;
+            refuse(opening, SERVICE, Failure::new(FailureCode::Unsuited, flags::describe(&error))).await;
             Err(error)
         }
     };

@@ -7,6 +7,7 @@ use indicatif::MultiProgress;
 use serde_json::json;
 
 use super::ending::SessionEnd;
+use crate::flags;
 use crate::monitor::{self, Outcome};
 use crate::output;
 use crate::progress::Display;
@@ -58,9 +59,9 @@ impl SessionObserver {
                 self.told.fail(error);
                 let peer = self.told.peer();
                 if self.json {
-                    output::json(&json!({ "event": "error", "peer": peer, "message": error.to_string() }));
+                    output::json(&json!({ "event": "error", "peer": peer, "message": flags::describe(error) }));
                 } else {
-                    output::always(&format!("{peer}: {error}"));
+                    output::always(&format!("{peer}: {}", flags::describe(error)));
                 }
                 SessionEnd::of(error)
             }
