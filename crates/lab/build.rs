@@ -1,4 +1,4 @@
-//! Tells the program from which commit it was built, and a hash of the code which decides what a run gives, for its records.
+//! Build script: passes the program the commit it was built from, and a hash of the code that decides the result of a run, for its records.
 
 /// Sources of the code that makes runs.
 const ENGINE: [&str; 17] = [

@@ -1,4 +1,4 @@
-//! Agreement of platforms: the same points on both, as sure as the comparison needs them.
+//! Agreement of platforms: the same points measured on both, with the precision that the comparison needs.
 
 mod csv;
 
@@ -15,7 +15,7 @@ use crate::plan::{Point, Tag, name};
 use crate::record::Record;
 use crate::table::{Cell, Table};
 
-/// Greatest difference of two means if nothing is lost at random, as a share of the reference.
+/// Greatest relative difference of two means without random loss, as a share of the reference.
 pub const TOLERANCE: f64 = 0.05;
 
 /// Share of points without random loss that must be within the tolerance.
@@ -24,25 +24,25 @@ pub const SHARE: f64 = 0.95;
 /// Share of points with random loss that must be within the tolerance.
 pub const SHARE_WITH_LOSS: f64 = 0.9;
 
-/// Standard errors of both means are at most this share of the tolerance, or the point does not count.
+/// Greatest standard error of either mean, as a share of the tolerance; a point with a larger one does not count.
 const SURE: f64 = 0.25;
 
-/// The most runs of a point.
+/// Greatest number of runs of a point.
 pub const RUNS_MAX: u32 = 40;
 
-/// Runs of a point before anything is judged.
+/// Number of runs of a point before its first comparison.
 const FIRST: u32 = 3;
 
 /// Mean and standard error of the aggregate goodput of a point's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Mbit/s.
+    /// Mean, Mbit/s.
     pub mean_mbps: f64,
-    /// Standard error of the mean, Mbit/s; `None` of a single run.
+    /// Standard error of the mean, Mbit/s; `None` with a single run.
     pub standard_error_mbps: Option<f64>,
     /// Number of runs.
     pub runs: usize,
-    /// Runs of these that were too late ([`Lateness::is_late`](crate::Lateness::is_late)): the network was not the plan's.
+    /// Number of late runs among these ([`Lateness::is_late`](crate::Lateness::is_late)): their network was not the plan's.
     pub late_runs: usize,
 }
 
@@ -52,9 +52,9 @@ pub struct Estimate {
 pub enum Outcome {
     /// Both means are within the tolerance.
     Agrees,
-    /// They are not.
+    /// The means differ by more than the tolerance.
     Differs,
-    /// They vary too much from run to run to tell, or a run was too late.
+    /// The means vary too much from run to run, or a run was late.
     NotSure,
 }
 
@@ -70,7 +70,7 @@ impl Outcome {
     }
 }
 
-/// A series at a point, on two platforms.
+/// A series at a point, measured on two platforms.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pair {
     /// Id of the plan.
@@ -80,9 +80,9 @@ pub struct Pair {
     /// Values of the swept parameters.
     #[serde(serialize_with = "as_text")]
     pub point: Point,
-    /// Packets can be lost at random there.
+    /// True if packets can be lost at random at this point.
     pub has_loss: bool,
-    /// Greatest difference of the means, as a share of the reference's.
+    /// Greatest tolerated difference of the means, as a share of the reference's.
     pub tolerance: f64,
     /// The simulator's estimate.
     pub ours: Estimate,
@@ -97,7 +97,7 @@ fn as_text<S: serde::Serializer>(point: &Point, serializer: S) -> Result<S::Ok, 
 }
 
 impl Pair {
-    /// Our mean divided by the reference's; 1 if both are 0.
+    /// Mean of the simulator divided by the reference's; 1 if both are 0.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         let (ours, reference) = (self.ours.mean_mbps, self.reference.mean_mbps);
@@ -139,9 +139,9 @@ impl Sample {
         Some(Self { mean_mbps, squares, runs: values.len(), late_runs })
     }
 
-    /// Its mean and how sure that is, where `all` are the samples of the same point. Three runs are sometimes close to each other by
-    /// chance, and would then be called sure of a wrong mean. So the deviation of a run is what this platform's runs show, but not less than
-    /// what those of all platforms show together.
+    /// Mean of this sample and its standard error; `all` are the samples of the same point. Three runs are sometimes close to each other by
+    /// chance, and a wrong mean would then seem precise. So the standard deviation used is that of this platform's runs, but at least that
+    /// of the runs of all platforms together.
     fn estimate(&self, all: &[Self]) -> Estimate {
         let variance = |squares: f64, freedom: usize| if freedom == 0 { 0.0 } else { squares / freedom as f64 };
         let together = variance(
@@ -158,13 +158,13 @@ impl Sample {
     }
 }
 
-/// True if a mean is as sure as `tolerance` needs it, and of the network that the plan says.
+/// True if a mean is as precise as `tolerance` requires, and none of its runs was late.
 fn is_sure(estimate: &Estimate, tolerance: f64) -> bool {
     let allowed_mbps = SURE * tolerance * estimate.mean_mbps;
     estimate.late_runs == 0 && estimate.standard_error_mbps.is_some_and(|error| error <= allowed_mbps)
 }
 
-/// The points of a plan which both `ours` and `reference` have run. `runs` are those of both, `table` their records.
+/// Points of a plan that both `ours` and `reference` have run. `runs` holds the runs of both, `table` their records.
 #[must_use]
 pub fn pairs(runs: &[Run], table: &Table, ours: &Engine, reference: &Engine) -> Vec<Pair> {
     let mut pairs = Vec::new();
@@ -195,8 +195,8 @@ pub fn pairs(runs: &[Run], table: &Table, ours: &Engine, reference: &Engine) -> 
     pairs
 }
 
-/// Number of runs which a point of `run` needs on its platform until its mean is sure, judged by the existing ones on all `platforms`: from
-/// 3 to `most`, which is [`RUNS_MAX`] or less.
+/// Number of runs that a point of `run` needs on its platform for a precise mean, judged by the existing runs on all `platforms`: from 3 to
+/// `most`, which is [`RUNS_MAX`] or less.
 #[must_use]
 pub fn runs_needed(run: &Run, table: &Table, platforms: &[&Engine], most: u32) -> u32 {
     let most = most.min(RUNS_MAX);
@@ -209,19 +209,19 @@ pub fn runs_needed(run: &Run, table: &Table, platforms: &[&Engine], most: u32) -
     if error <= allowed_mbps {
         return (runs as u32).max(first);
     }
-    // The standard error falls with the root of their number.
+    // The standard error falls with the square root of the number of runs.
     let needed = runs as f64 * (error / allowed_mbps).powi(2);
     (needed.ceil().min(f64::from(most)) as u32).max(first)
 }
 
-/// All records there are of the points of `runs`, whatever number of runs was asked for.
+/// All existing records of the points of `runs`, however many runs were asked for.
 #[must_use]
 pub fn gather(runs: &[Run], records: &BTreeMap<String, Record>) -> Table {
     let all: Vec<Run> = runs.iter().flat_map(|run| (1..=RUNS_MAX).map(|repetition| run.repeated(repetition))).collect();
     Table::gather(&all, records)
 }
 
-/// A claim for every platform that stands beside the simulator in `runs`, which are those of the plan `id`: that both agree.
+/// A claim of agreement with the simulator for every other platform in `runs`, the runs of the plan `id`.
 #[must_use]
 pub fn judged(id: &str, runs: &[Run], records: &BTreeMap<String, Record>) -> Vec<Judged> {
     let mut engines: Vec<&Engine> = Vec::new();
@@ -265,7 +265,7 @@ fn judge(id: &str, other: &Engine, with_loss: Option<f64>, pairs: &[Pair]) -> Ju
     }
 }
 
-/// The numbers which say so: of the sure points alone.
+/// Sentence with the numbers of an agreement claim; only precise points count.
 fn told(pairs: &[Pair], agree: usize, sure: usize, not_sure: usize) -> String {
     let ratios = pairs.iter().filter(|pair| pair.outcome != Outcome::NotSure).map(Pair::ratio);
     let (low, high) = ratios.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| (low.min(at), high.max(at)));
@@ -276,22 +276,22 @@ fn told(pairs: &[Pair], agree: usize, sure: usize, not_sure: usize) -> String {
 /// Points by their outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// Those that agree.
+    /// Number of points that agree.
     pub agree: usize,
-    /// Those that differ.
+    /// Number of points that differ.
     pub differ: usize,
-    /// Those that are not sure.
+    /// Number of points whose means are not precise enough.
     pub not_sure: usize,
 }
 
 impl Count {
-    /// Agreement of those `pairs` that can lose packets at random, or of the others.
+    /// Counts the `pairs` with random loss, or those without.
     #[must_use]
     pub fn of(pairs: &[Pair], has_loss: bool) -> Self {
         Self::of_outcomes(pairs.iter().filter(|pair| pair.has_loss == has_loss).map(|pair| pair.outcome))
     }
 
-    /// The same of points that were read from a file.
+    /// Counts points read from a file, with random loss or without.
     #[must_use]
     pub fn of_compared(points: &[Compared], has_loss: bool) -> Self {
         Self::of_outcomes(points.iter().filter(|point| point.has_loss == has_loss).map(|point| point.outcome))
@@ -302,7 +302,7 @@ impl Count {
         Self { agree: count(Outcome::Agrees), differ: count(Outcome::Differs), not_sure: count(Outcome::NotSure) }
     }
 
-    /// True if the required share of the sure points agrees.
+    /// True if the required share of the precise points agrees.
     #[must_use]
     pub fn is_reached(&self, has_loss: bool) -> bool {
         let share = if has_loss { SHARE_WITH_LOSS } else { SHARE };

@@ -1,8 +1,8 @@
-//! Records that are kept with the plans: those of a full run, a compressed file for each plan, from which the page can be drawn again without a
+//! Archived records of a full run, kept with the plans: one compressed file per plan, from which the report can be drawn again without a
 //! run.
 //!
-//! Such a record stays true of its run when code changes that may change what runs give, but it is then a record of what an older program
-//! gave: it is found by its settings, not by its hash.
+//! An archived record stays true of its run when the code changes, but is then the result of an older program: it is found by its settings,
+//! not by its hash.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,15 +15,15 @@ use flate2::{Compression, GzBuilder};
 use crate::expand::{Run, SCHEMA};
 use crate::record::Record;
 
-/// Bytes of all records of a plan, before they are compressed. More is refused: a small file may become any length.
+/// Most bytes of all records of a plan after decompression; a small file could otherwise expand without bound.
 const ARCHIVE_BYTES_MAX: u64 = 1 << 30;
-/// Bytes of one record.
+/// Most bytes of one record.
 const RECORD_BYTES_MAX: u64 = 64 << 20;
 
-/// An archive cannot be written or read.
+/// Reason for which an archive cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// The file system, or what is compressed.
+    /// A read or write failed, or the compressed data is corrupt.
     #[error("cannot use the archive {path}: {error}")]
     Io {
         /// Path of the file.
@@ -31,17 +31,17 @@ pub enum ArchiveError {
         /// Reason.
         error: io::Error,
     },
-    /// Its content.
+    /// A line of the archive is invalid.
     #[error("{path}, line {line} is not a record: {error}; make the archive anew with `dfcp lab archive`")]
     Line {
         /// Path of the file.
         path: String,
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: usize,
         /// Reason.
         error: serde_json::Error,
     },
-    /// It does not end.
+    /// The archive exceeds the limit after decompression.
     #[error("the archive {path} has more than {} MiB, or a record of more than {}, which no plan has", ARCHIVE_BYTES_MAX >> 20, RECORD_BYTES_MAX >> 20)]
     TooLong {
         /// Path of the file.
@@ -49,12 +49,12 @@ pub enum ArchiveError {
     },
 }
 
-/// Contents of an archive.
+/// Size of a written archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
-    /// Records.
+    /// Number of records.
     pub records: usize,
-    /// Bytes of the file.
+    /// Size of the file, bytes.
     pub bytes: u64,
 }
 
@@ -66,10 +66,10 @@ fn io_error(path: &Path, error: io::Error) -> ArchiveError {
     ArchiveError::Io { path: path.display().to_string(), error }
 }
 
-/// Writes those of `records` which are of `runs`, all of one plan, in the order of the runs. The same records make the same bytes.
+/// Writes those `records` that belong to `runs`, all of one plan, in the order of the runs. The same records give the same bytes.
 ///
 /// # Errors
-/// The file cannot be written; what was there is then left.
+/// Fails if the file cannot be written; an existing archive is then kept.
 pub fn pack(
     directory: &Path,
     plan: &str,
@@ -99,11 +99,11 @@ pub fn pack(
     })
 }
 
-/// The archived records of `runs`, all of one plan, by the runs' hashes; none where there is no archive. Records of other settings than any
-/// of the runs are passed over.
+/// Archived records of `runs`, all of one plan, by the hashes of the runs; empty if there is no archive. Records with the settings of none
+/// of the runs are skipped.
 ///
 /// # Errors
-/// The archive cannot be read, or has a line which is no record.
+/// Fails if the archive cannot be read, or has a line that is not a record.
 pub fn unpack(directory: &Path, plan: &str, runs: &[Run]) -> Result<BTreeMap<String, Record>, ArchiveError> {
     let path = path(directory, plan);
     let file = match File::open(&path) {
@@ -135,7 +135,7 @@ pub fn unpack(directory: &Path, plan: &str, runs: &[Run]) -> Result<BTreeMap<Str
     Ok(found)
 }
 
-/// All that decides what a run gives, but the code that makes it.
+/// All settings that decide the result of a run, except the code.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Settings {
     platform: String,

@@ -1,11 +1,11 @@
-//! The fewest datagrams with which messages can come in time, as a series of a plan: what no transport can do better.
+//! Bound of messages as a series of a plan: the fewest datagrams with which any transport can deliver them in time.
 
 use dfcp_sim::messages::{Bound, Least, Losses, MODEL_HEADER_BYTES};
 
 use crate::metrics::{FlowMeasured, Measured, MessagesMeasured};
 use crate::scenario::Scenario;
 
-/// Bound of a `scenario` that asks for it: its one flow has messages, and crosses bottlenecks in a row.
+/// Bound for a `scenario` that asks for it: one flow, with messages, across bottlenecks in a row.
 pub(crate) fn bound(scenario: &Scenario) -> Option<Measured> {
     let flow = scenario.flows.first().filter(|_| scenario.is_bound())?;
     let messages = flow.messages?;

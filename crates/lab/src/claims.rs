@@ -1,4 +1,4 @@
-//! Claims held against what was measured.
+//! Comparison of claims with measurements.
 
 mod turns;
 mod words;
@@ -16,18 +16,18 @@ use crate::table::{Cell, Table};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It holds here too.
+    /// The claim holds here too.
     Reproduced,
-    /// It does not hold here.
+    /// The claim does not hold here.
     Differs,
-    /// It does not hold here, and it is known why.
+    /// The claim does not hold here, for this known reason.
     NotReproducible(String),
-    /// Its points were not run.
+    /// The points of the claim were not run.
     NotRun,
 }
 
 impl Verdict {
-    /// True if it does not hold here, and no reason is given.
+    /// True if the claim does not hold and no reason is known.
     #[must_use]
     pub fn differs(&self) -> bool {
         *self == Self::Differs
@@ -48,19 +48,19 @@ impl Verdict {
 /// A claim with its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
-    /// The claim's name.
+    /// Name of the claim.
     pub id: String,
     /// Claim of the document.
     pub says: String,
     /// Origin of the claim.
     pub tag: Tag,
-    /// Platform on which it was measured.
+    /// Platform of the measurement.
     pub platform: String,
     /// Measured result, in words.
     pub measured: String,
     /// Outcome of the claim.
     pub verdict: Verdict,
-    /// Verdicts without a fifth of the runs, if they differ.
+    /// Verdicts that change if a fifth of the runs is left out.
     pub changes: Vec<Change>,
 }
 
@@ -68,20 +68,20 @@ pub struct Judged {
 struct Finding {
     holds: bool,
     measured: String,
-    /// The numbers by which it fails, as they are printed.
+    /// Numbers for which the claim fails, as printed.
     off: Vec<f64>,
 }
 
-/// Least change for a claim of the kind monotone, unless it gives another.
+/// Default for the least change of a monotone claim.
 const CHANGE_DEFAULT: f64 = 0.02;
 
-/// Least deviation from a straight line for a claim of the kind curved, unless it gives another.
+/// Default for the least deviation of a curved claim from a straight line.
 const BEND_DEFAULT: f64 = 0.05;
 
-/// As many standard errors are more than chance.
+/// Number of standard errors beyond which a difference is not chance.
 const BEYOND_CHANCE: f64 = 2.0;
 
-/// Holds all claims of `plan` against `table`.
+/// Compares all claims of `plan` with `table`.
 fn judge_once(plan: &Plan, table: &Table) -> Vec<Judged> {
     let metric = plan.metrics.plot.first().map_or("goodput_mbps", |name| name.get_ref());
     let judged = |claim: &Claim| {
@@ -130,7 +130,7 @@ fn judge_one(claimed: Claimed<'_>) -> Judged {
 
 struct Claimed<'plan> {
     claim: &'plan Claim,
-    /// Number of a flow, from 0; absent: the mean over all.
+    /// Index of a flow, from 0; `None` for the mean over all.
     flow: Option<usize>,
     to_flow: Option<usize>,
     table: &'plan Table,
@@ -139,7 +139,7 @@ struct Claimed<'plan> {
 }
 
 impl Claimed<'_> {
-    /// Mean or median of a cell's repetitions, as the plan says.
+    /// Mean or median of a cell's repetitions, as configured in the plan.
     fn middle(&self, cell: &Cell, metric: &str, flow: Option<usize>) -> Option<f64> {
         match self.judge_by {
             JudgeBy::Mean => self.table.mean(cell, metric, flow),
@@ -147,7 +147,7 @@ impl Claimed<'_> {
         }
     }
 
-    /// The cells of the series at the claim's points.
+    /// Cells of the series at the claim's points.
     fn cells(&self) -> impl Iterator<Item = &Cell> {
         self.table.of_series(&self.claim.series).filter(|cell| self.is_at(&cell.point))
     }
@@ -156,20 +156,20 @@ impl Claimed<'_> {
         self.claim.at.iter().all(|(name, values)| level(point, name).is_some_and(|level| values.has(level)))
     }
 
-    /// The values at the claim's points, with their points. `None` if one of them is missing, or there are no points.
+    /// Values at the claim's points, each with its point; `None` if one is missing, or there are no points.
     fn values(&self) -> Option<Vec<(String, f64)>> {
         let value = |cell: &Cell| Some((name(&cell.point), self.middle(cell, self.metric, self.flow)?));
         let values: Vec<_> = self.cells().map(value).collect::<Option<_>>()?;
         (!values.is_empty()).then_some(values)
     }
 
-    /// Series and flow of the comparison.
+    /// Series and flow to compare with.
     fn other(&self) -> (&str, Option<usize>) {
         let series = self.claim.to.as_ref().unwrap_or(&self.claim.series);
         (series, self.to_flow.or(self.flow))
     }
 
-    /// Values of this series and of the other one at each point, joined by `of`.
+    /// Values of this series and the other one at each point, combined by `of`.
     fn joined(&self, of: impl Fn(f64, f64) -> f64) -> Option<Vec<(String, f64)>> {
         let (other, other_flow) = self.other();
         let join = |cell: &Cell| {
@@ -181,13 +181,13 @@ impl Claimed<'_> {
         (!joined.is_empty()).then_some(joined)
     }
 
-    /// The series's own over the other's.
+    /// Ratio of this series to the other at each point.
     fn ratios(&self) -> Option<Vec<(String, f64)>> {
-        // Of two which did nothing there is no ratio, and no claim about it holds.
+        // The ratio of two zeros is undefined, and no claim about it holds.
         self.joined(|own, others| own / others)
     }
 
-    /// The claim is about the plan's own rates: those of its small form are as many times higher as they were brought down.
+    /// Tests a claim on absolute values. In the small form of a plan, rates are scaled back up by the factor by which they were reduced.
     fn value(&self) -> Option<Finding> {
         let (low, high) = self.claim.within?;
         let grows_with_rates = label_and_unit(self.metric).1 == "Mbit/s";
@@ -208,7 +208,7 @@ impl Claimed<'_> {
         Some(finding)
     }
 
-    /// Value of the cell's run that is furthest outside of the range for each run, if one is outside.
+    /// Value of the run of the cell furthest outside the range for single runs, if any is outside.
     fn run_outside(&self, cell: &Cell, scale: f64) -> Option<f64> {
         let (low, high) = self.claim.each_run_within?;
         let beyond = |run: &f64| (low - run).max(run - high);
@@ -221,8 +221,8 @@ impl Claimed<'_> {
         Some(self.all(&self.ratios()?, "×", |ratio| (low..=high).contains(&ratio)))
     }
 
-    /// A share of messages: its lower end is lower by `errors` standard errors of a share as low, of as many messages. The
-    /// numbers printed are the shares that did not come in time, of which three digits say more.
+    /// Tests a claim on a share of messages: the lower end is reduced by `errors` standard errors of a share of that size, for this number
+    /// of messages. The finding prints the share of messages that were not in time, whose three digits are more precise.
     fn share_of_messages(&self, (low, high): (f64, f64), errors: f64) -> Option<Finding> {
         let share = low / 100.0;
         let least = |cell: &Cell| {
@@ -251,7 +251,7 @@ impl Claimed<'_> {
         Some(self.judged(judged.collect(), "×"))
     }
 
-    /// Results of `of` for all runs of the series and of the other, at each point.
+    /// Results of `of` for all runs of both series, at each point.
     fn joined_runs(&self, of: impl Fn(&[f64], &[f64]) -> bool) -> Vec<bool> {
         let (other, other_flow) = self.other();
         let join = |cell: &Cell| {
@@ -266,7 +266,7 @@ impl Claimed<'_> {
         // One point has no spread.
         let values = self.values().filter(|values| values.len() > 1)?;
         let (low, high) = extremes(values.iter().map(|(_, value)| *value));
-        // A constant zero is not flat: nothing was delivered.
+        // A constant zero is not flat: no data was delivered.
         let spread = if high > 0.0 { (high - low) / high } else { f64::INFINITY };
         let measured = format!("{} to {}, a spread of {} %", digits(low), digits(high), one_decimal(100.0 * spread));
         Some(Finding { holds: spread <= self.claim.tolerance?, measured, off: vec![100.0 * spread] })
@@ -298,13 +298,14 @@ impl Claimed<'_> {
         let of_runs: Vec<_> = self.cells().map(|cell| self.table.values(cell, self.metric, self.flow)).collect();
         let (first, last) = (of_runs.first()?, of_runs.last()?);
         let growth = values.last()?.1 / values.first()?.1;
-        // Of nothing over nothing there is no growth: its ratio is in no interval.
+        // The ratio of two zeros is no growth: it lies in no interval.
         let holds = (low..=high).contains(&growth) && (lead(first, last) || lead(last, first));
         let measured = format!("{}× from first to last: {}", digits(growth), list(&values, ""));
         Some(Finding { holds, measured, off: vec![growth] })
     }
 
-    /// A straight line is bent by chance, too, but neither to one side alone nor by more than two standard errors.
+    /// Tests a claim that a curve bends to one side. Chance also bends a straight line, but not to one side only and not by more than two
+    /// standard errors.
     fn curved(&self) -> Option<Finding> {
         let change = self.claim.change.unwrap_or(BEND_DEFAULT);
         let values = self.values().filter(|values| values.len() > 2)?;
@@ -337,7 +338,7 @@ impl Claimed<'_> {
         Some(Finding { holds, measured, off: vec![share] })
     }
 
-    /// The numbers along the one parameter which varies over the claim's points.
+    /// Values of the only parameter that varies over the claim's points, as numbers.
     fn along(&self) -> Option<Vec<f64>> {
         let points: Vec<_> = self.cells().map(|cell| &cell.point).collect();
         let first = points.first()?;
@@ -350,7 +351,7 @@ impl Claimed<'_> {
         points.iter().map(number).collect()
     }
 
-    /// The square of the standard error of a cell's mean.
+    /// Square of the standard error of a cell's mean.
     fn squared_error(&self, cell: &Cell) -> f64 {
         let runs = self.table.values(cell, self.metric, self.flow);
         mean_and_sd(&runs).map_or(0.0, |(_, sd)| squared_error(sd, runs.len()))
@@ -362,7 +363,7 @@ impl Claimed<'_> {
         Some(self.all(&spreads, " %", |spread| spread <= most))
     }
 
-    /// One run in which losses hit one flow more proves nothing: flows must be apart in most.
+    /// Tests a claim that flows differ. A single run in which one flow loses more is no proof: flows must differ in most runs.
     fn unequal(&self) -> Option<Finding> {
         let least = 100.0 * self.claim.tolerance?;
         let is_apart = |spread: f64, chance: f64| spread.is_finite() && spread - chance >= least;
@@ -370,8 +371,8 @@ impl Claimed<'_> {
         Some(self.judged(judged.collect(), " %"))
     }
 
-    /// Difference between flows in a run, per cent, and the part that may be chance, at each point. Run by run: if another flow is ahead in
-    /// the next one, that makes neither of them fair.
+    /// Difference between flows in a run, per cent, and the part that chance may explain, at each point. Each run is compared alone: a flow
+    /// ahead in one run and behind in the next is fair in neither.
     fn spreads(&self) -> Option<Vec<(String, f64, f64)>> {
         let metric = if is_of_flows(self.metric) { self.metric } else { "goodput_mbps" };
         let mut spreads = Vec::new();
@@ -396,12 +397,13 @@ impl Claimed<'_> {
         (!spreads.is_empty()).then_some(spreads)
     }
 
-    /// Finding for a claim that holds everywhere, or at as many points as it asks for; the numbers where it fails come first.
+    /// Finding for a claim that holds at every point, or at the share of points that it requires; values for which it fails are listed
+    /// first.
     fn all(&self, values: &[(String, f64)], unit: &str, holds: impl Fn(f64) -> bool) -> Finding {
         self.judged(values.iter().map(|(at, value)| (at.clone(), *value, holds(*value))).collect(), unit)
     }
 
-    /// The finding for values, each with its own verdict.
+    /// Finding for values, each with its own verdict.
     fn judged(&self, values: Vec<(String, f64, bool)>, unit: &str) -> Finding {
         let of = |holds: bool| values.iter().filter(move |one| one.2 == holds).map(|one| (one.0.clone(), one.1));
         let (failed, held) = (of(false).collect::<Vec<_>>(), of(true).count());
@@ -410,7 +412,7 @@ impl Claimed<'_> {
         match self.claim.share {
             None => Finding { holds: failed.is_empty(), measured, off },
             Some(share) => Finding {
-                // The tolerance keeps 9 of 10 points at a share of 0.9, which has no exact form.
+                // The tolerance accepts 9 of 10 points at a share of 0.9, which has no exact binary form.
                 holds: held as f64 >= share * values.len() as f64 - 1e-9,
                 measured: format!("at {held} of {} points; {measured}", values.len()),
                 off,
@@ -419,14 +421,14 @@ impl Claimed<'_> {
     }
 }
 
-/// True if the mean of `own` is above that of `others` by more than chance explains.
+/// True if the mean of `own` exceeds that of `others` by more than chance explains.
 fn lead(own: &[f64], others: &[f64]) -> bool {
     let (Some((own_mean, own_sd)), Some((mean, sd))) = (mean_and_sd(own), mean_and_sd(others)) else { return false };
     let chance = BEYOND_CHANCE * (squared_error(own_sd, own.len()) + squared_error(sd, others.len())).sqrt();
     own_mean > 0.0 && own_mean - mean > chance
 }
 
-/// The square of the standard error of a mean of `runs` runs whose deviation is `sd`: of one alone nothing is known.
+/// Square of the standard error of a mean of `runs` runs with standard deviation `sd`; infinite for a single run.
 fn squared_error(sd: f64, runs: usize) -> f64 {
     sd * sd / (runs.max(2) - 1) as f64
 }
@@ -439,7 +441,7 @@ fn extremes(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// Numbers that a sentence may have; of more, it has only the least and the greatest.
+/// Most numbers in a sentence; of more, only the least and the greatest are printed.
 const LISTED_MAX: usize = 4;
 
 fn list(values: &[(String, f64)], unit: &str) -> String {
@@ -456,10 +458,10 @@ fn list(values: &[(String, f64)], unit: &str) -> String {
     ends.join(" to ")
 }
 
-/// Less than this is rounding.
+/// Differences below this are rounding errors.
 const NOTHING: f64 = 1e-9;
 
-/// A number for people: three digits.
+/// Formats a number with three significant digits.
 #[must_use]
 pub fn digits(value: f64) -> String {
     let size = value.abs();

@@ -1,4 +1,4 @@
-//! The course of a run: what is written down while it lasts, whatever makes it.
+//! Course of a run: the measurements recorded while it lasts, on every platform.
 
 mod histogram;
 mod settling;
@@ -9,66 +9,66 @@ use crate::dynamics::fair_bps;
 use crate::metrics::{EstimateMeasured, FlowMeasured, LinkMeasured, Measured, MessagesMeasured};
 use crate::scenario::{FlowSpec, LinkSpec, Scenario};
 
-/// Links are looked at, and arrivals counted, this often, ns.
+/// Interval at which links are sampled and arrivals counted, ns.
 pub const TICK_NS: u64 = 1_000_000;
 
-/// Traces longer than this are cut: 200 s in steps of 1 ms.
+/// Most entries of a trace; longer ones are cut: 200 s in steps of 1 ms.
 const TRACE_MAX: usize = 200_000;
 
-/// A full packet, by which what waits is counted.
+/// Bits of a full packet, for queue lengths in time.
 const PACKET_BITS: f64 = 1500.0 * 8.0;
 
-/// A link in data's direction at some time; counts are from the start of the run on.
+/// Reading of a link in the direction of data; counters start with the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkReading {
     /// Packets waiting.
     pub waiting: usize,
-    /// Its present rate, bit/s of IP packets.
+    /// Present rate of the link, bit/s of IP packets.
     pub rate_bps: u64,
-    /// Present capacity, bit/s: less behind a policer, nothing in an outage.
+    /// Present capacity, bit/s: less than the rate behind a policer, 0 in an outage.
     pub capacity_bps: u64,
-    /// Packets offered.
+    /// Packets that arrived at the queue.
     pub offered: u64,
     /// Packets which the queue dropped.
     pub queue_drops: u64,
-    /// Packets which the queue marked for congestion instead.
+    /// Packets that the queue marked for congestion (CE) instead of dropping them.
     pub marks: u64,
-    /// Packets which were lost at random.
+    /// Packets that the loss model dropped.
     pub lost: u64,
-    /// IP bytes which left the queue, lost afterwards or not.
+    /// IP bytes sent from the queue, including those lost afterwards.
     pub carried_bytes: u64,
 }
 
-/// A flow's counters from the start of the run on.
+/// Counters of a flow since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowBytes {
     /// Application bytes delivered in order.
     pub delivered: u64,
-    /// Bytes of IP packets which reached the receiver.
+    /// Bytes of IP packets that reached the receiver.
     pub received: u64,
-    /// Messages of a flow that has some.
+    /// Counters of messages, for a flow that sends some.
     pub messages: Option<MessageCounts>,
 }
 
-/// Messages of a flow.
+/// Counters of a flow's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageCounts {
-    /// Handed over.
+    /// Messages handed over by the application.
     pub handed_over: u64,
-    /// Those whose deadline is over.
+    /// Messages whose deadline has passed.
     pub due: u64,
-    /// Those of these which came in time.
+    /// Messages among the due ones that were delivered in time.
     pub in_time: u64,
-    /// Messages that were complete too late.
+    /// Messages completed after their deadline.
     pub late: u64,
-    /// Datagrams sent with messages, or with what repairs them.
+    /// Datagrams sent that carry messages or their repair.
     pub datagrams: u64,
-    /// Bytes of IP packets which both ends sent.
+    /// Bytes of IP packets sent by both ends.
     pub ip_bytes: u64,
 }
 
 impl MessageCounts {
-    /// Difference from `warm`; `None` if no deadline was over.
+    /// Difference from the counters `warm` at the end of the warm-up; `None` if no deadline has passed since.
     fn since(&self, warm: &Self) -> Option<MessagesMeasured> {
         let due = self.due - warm.due;
         let share = |count: u64| count as f64 / due as f64;
@@ -77,7 +77,7 @@ impl MessageCounts {
             due,
             in_time: share(self.in_time - warm.in_time),
             late: Some(share(self.late - warm.late)),
-            // Datagrams for messages on their way are in both counts alike.
+            // Datagrams for messages still in flight are in both counters alike.
             datagrams_each: Some((self.datagrams - warm.datagrams) as f64 / handed_over),
             ip_bytes_each: Some((self.ip_bytes - warm.ip_bytes) as f64 / handed_over),
         })
@@ -87,34 +87,34 @@ impl MessageCounts {
 /// A flow at the end of a run. Times are from the start of the run, ns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowReading {
-    /// Bytes that arrived.
+    /// Byte counters.
     pub bytes: FlowBytes,
-    /// Time at which its connection was opened.
+    /// Time at which the connection was opened.
     pub started_ns: u64,
     /// Time at which the first packet of data was sent.
     pub first_sent_ns: Option<u64>,
     /// Time at which the first packet of data arrived.
     pub first_received_ns: Option<u64>,
-    /// Time at which all was delivered.
+    /// Time at which all data was delivered.
     pub completed_ns: Option<u64>,
-    /// Time at which the sender knew that.
+    /// Time at which the sender received the confirmation of that delivery.
     pub confirmed_ns: Option<u64>,
-    /// Error that ended it early.
+    /// Error that ended the flow early.
     pub failure: Option<String>,
-    /// Retransmitted segments; TCP alone.
+    /// Retransmitted segments; TCP only.
     pub retransmissions: Option<u64>,
-    /// Retransmission timeouts; TCP alone.
+    /// Retransmission timeouts; TCP only.
     pub timeouts: Option<u64>,
-    /// Share of data packets which arrived in vain; DFCP alone.
+    /// Share of data packets that were useless on arrival; DFCP only.
     pub waste: Option<f64>,
-    /// Estimates of its bottleneck, if they were asked for.
+    /// Estimates of the flow's bottleneck, if asked for.
     pub estimate: Option<EstimateMeasured>,
 }
 
-/// Packets counted in ticks.
+/// Counts of packets per tick.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrivals {
-    /// Offered before the present tick.
+    /// Packets offered before the present tick.
     before: u64,
     ticks: u64,
     sum: u64,
@@ -134,7 +134,7 @@ impl Arrivals {
         self.squares += count * count;
     }
 
-    /// Variance over mean.
+    /// Ratio of variance to mean of the packets per tick.
     fn dispersion(&self) -> Option<f64> {
         if self.sum == 0 {
             return None;
@@ -149,7 +149,7 @@ struct QueueSums {
     samples: u64,
     sum: u64,
     squares: u64,
-    /// The least and the most that waited.
+    /// Least and greatest number of waiting packets.
     extremes: Option<(usize, usize)>,
 }
 
@@ -169,31 +169,31 @@ impl QueueSums {
     }
 }
 
-/// A link's course.
+/// Course of a link.
 #[derive(Clone, Debug, Default)]
 struct LinkCourse {
     warm: LinkReading,
     arrivals: Arrivals,
     queue: QueueSums,
-    /// Time that what waits takes to be sent: its sum, ms, and how often it was so long, µs.
+    /// Queueing delay: its sum, ms, and a histogram in µs.
     delay_ms: f64,
     delays_us: Histogram,
-    /// Bytes which it could have sent since the warm-up.
+    /// Bytes that the link could have sent since the warm-up.
     capacity_bytes: f64,
     trace: Vec<usize>,
     first_drop_s: Option<f64>,
 }
 
-/// A flow's course.
+/// Course of a flow.
 #[derive(Clone, Debug, Default)]
 struct FlowCourse {
     warm: FlowBytes,
-    /// Delivered before the present bin.
+    /// Bytes delivered before the present bin.
     before_bin: u64,
     bins_bps: Vec<f64>,
-    /// Delivered before the present tick.
+    /// Bytes delivered before the present tick.
     before: u64,
-    /// Time of the last delivery, or of the start of goodput's count, ns.
+    /// Time of the last delivery, or of the start of the goodput measurement, ns.
     delivered_ns: u64,
     longest_gap_ns: u64,
 }
@@ -209,7 +209,7 @@ pub struct Course<'run> {
 }
 
 impl<'run> Course<'run> {
-    /// The course of a run that begins.
+    /// Starts the course of a run.
     #[must_use]
     pub fn new(scenario: &'run Scenario) -> Self {
         Self {
@@ -221,7 +221,7 @@ impl<'run> Course<'run> {
         }
     }
 
-    /// [`TICK_NS`] have passed: the scenario's links as they are at `now_ns`, and how many bytes each flow has delivered.
+    /// Records a tick of [`TICK_NS`]: the scenario's links as they are at `now_ns`, and the bytes that each flow has delivered.
     pub fn tick(&mut self, now_ns: u64, links: &[LinkReading], delivered: impl Fn(usize) -> u64) {
         let trace_ns = self.scenario.queue_trace_ns;
         let is_traced = trace_ns > 0 && now_ns / trace_ns != (now_ns - TICK_NS) / trace_ns;
@@ -266,13 +266,13 @@ impl<'run> Course<'run> {
         }
     }
 
-    /// True once goodput counts.
+    /// True after the warm-up, when goodput is measured.
     #[must_use]
     pub fn is_warm(&self) -> bool {
         self.warm_ns.is_some()
     }
 
-    /// Ends the warm-up: goodput counts from `now_ns` on.
+    /// Ends the warm-up: goodput is measured from `now_ns` on.
     pub fn warm(&mut self, now_ns: u64, links: &[LinkReading], flows: &[FlowBytes]) {
         self.warm_ns = Some(now_ns);
         for (link, reading) in self.links.iter_mut().zip(links) {
@@ -285,7 +285,7 @@ impl<'run> Course<'run> {
         }
     }
 
-    /// The run has ended at `now_ns`, when links and flows were as given.
+    /// Ends the run at `now_ns`, with the final readings of links and flows, and returns its measurements.
     #[must_use]
     pub fn finish(self, now_ns: u64, links: &[LinkReading], flows: &[FlowReading]) -> Measured {
         let random_losses = self.random_losses(links, flows);
@@ -294,7 +294,7 @@ impl<'run> Course<'run> {
         let warm_ns = self.warm_ns.unwrap_or(0);
         let settled = self.settling.finish(now_ns);
         let first_sent_ns = flows.iter().filter_map(|flow| flow.first_sent_ns).min();
-        // A start which never came to its end lasted as long as the run.
+        // A start phase that never ended lasted as long as the run.
         let start_ns = first_sent_ns.map(|at_ns| settled.started_ns.unwrap_or(now_ns).saturating_sub(at_ns));
         let possible_bps = self.links.first().zip(links.first()).map(|(course, end)| course.possible_bps(end));
         let measured_flows = self.flows.into_iter().zip(flows).enumerate();
@@ -323,8 +323,8 @@ impl<'run> Course<'run> {
         }
     }
 
-    /// Packets which loss models took in the time that goodput is measured over: since the warm-up, or from the start if a
-    /// flow ended before it.
+    /// Packets dropped by loss models while goodput was measured: since the warm-up, or since the start if a flow ended before the end of
+    /// the warm-up.
     fn random_losses(&self, links: &[LinkReading], flows: &[FlowReading]) -> Option<u64> {
         let warm_ns = self.warm_ns.unwrap_or(0);
         let counts_warm_up = flows.iter().any(|flow| flow.completed_ns.is_some_and(|at| at <= warm_ns));
@@ -343,7 +343,7 @@ fn ms(ns: u64) -> f64 {
 }
 
 impl LinkCourse {
-    /// Possible delivery since the warm-up, bit/s of IP packets: its mean rate, less its random losses.
+    /// Deliverable rate since the warm-up, bit/s of IP packets: the mean rate less random losses.
     fn possible_bps(&self, end: &LinkReading) -> f64 {
         let seconds = self.queue.samples as f64 * (TICK_NS as f64 / 1e9);
         let passed = (end.offered - self.warm.offered).saturating_sub(end.queue_drops - self.warm.queue_drops);
@@ -386,7 +386,7 @@ fn measured_flow(
     flow
 }
 
-/// The share of a bottleneck's rate which what flows deliver takes, as packets.
+/// Share of a bottleneck's rate used by delivered data, headers included.
 fn useful(scenario: &Scenario, link: usize, flows: &[FlowMeasured]) -> Option<f64> {
     if !scenario.nodes.is_empty() {
         return None;
@@ -421,7 +421,7 @@ fn measured_link(course: LinkCourse, end: &LinkReading, queue_limit_packets: usi
     }
 }
 
-/// The times of a flow with a size. Those of one which did not end are extrapolated from its goodput.
+/// Completion times of a flow of limited size; those of an unfinished flow are extrapolated from its goodput.
 fn completion(flow: &mut FlowMeasured, end: &FlowReading, bytes: u64, now_ns: u64) {
     let last_s = match end.completed_ns {
         Some(at_ns) => at_ns as f64 / 1e9,

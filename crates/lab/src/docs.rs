@@ -1,4 +1,4 @@
-//! The page of experiments and the legend of abbreviations, written from the plans and the tables here.
+//! Generates the page of experiments and the legend of abbreviations from the plans and the tables here.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::metrics::METRICS;
 use crate::plan::{Level, NUMBERED, PARAMETERS, Series, Source, Tag};
 use crate::report::Table;
 
-/// The keys by which plans name the documents (`source`).
+/// Keys by which plans refer to the documents (`source`).
 const DOCUMENTS: [(&str, &str); 6] = [
     (
         "TH",
@@ -26,7 +26,7 @@ const DOCUMENTS: [(&str, &str); 6] = [
     ("DI", "The dissertation that PH summarises, of which only excerpts were at hand"),
 ];
 
-/// Traps: statements of the documents that mislead, by the numbers under which plans and reasons name them.
+/// Traps (misleading statements of the documents), by the numbers under which plans and reasons refer to them.
 const TRAPS: [(&str, &str); 8] = [
     (
         "N1",
@@ -98,7 +98,7 @@ fn legend_table(title: &str, text: &str, columns: [&str; 2], rows: &[(&str, &str
     }
 }
 
-/// All plans with their parameters and claims, the legend, and all metrics and parameters, as Markdown.
+/// All plans with parameters and claims, the legend, and all metrics and parameters, as Markdown.
 #[must_use]
 pub fn experiments(sources: &[Source]) -> String {
     let mut page = String::from(
@@ -120,7 +120,7 @@ pub fn experiments(sources: &[Source]) -> String {
     page
 }
 
-/// A table with its heading, as Markdown; names in the first column are set as code.
+/// A table with a heading, as Markdown; names in the first column are formatted as code.
 #[must_use]
 pub fn markdown(table: &Table) -> String {
     let mut page = format!("\n## {}\n\n", table.title);
@@ -195,7 +195,7 @@ fn plan(page: &mut String, source: &Source) {
     }
 }
 
-/// Text in a table.
+/// Escapes text for a Markdown table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -5,9 +5,9 @@ use dfcp_time::Time;
 
 use crate::scenario::{Built, ChangeSpec, Scenario};
 
-/// Lets the time of `scenario` pass in steps of `step_ns` up to `end_ns`, or until every flow has a size and is at its end.
-/// Changes happen when they are due. `each` is called at time 0 and after every step, which a change may cut short, with
-/// the time in ns. Returns when it ended.
+/// Advances the time of `scenario` in steps of `step_ns` up to `end_ns`, or until every flow has a size and has finished. Changes are
+/// applied at their times. `each` is called at time 0 and after every step (shortened by a change), with the time in ns. Returns the end
+/// time.
 ///
 /// # Errors
 /// Fails with the error of `each`, or with one sentence about an invalid change.
@@ -39,7 +39,7 @@ fn is_over<O: Observer>(simulation: &Simulation<O>, flow: FlowId) -> bool {
     report.confirmed_at.is_some() || report.failure.is_some()
 }
 
-/// Makes `change` happen now.
+/// Applies `change` now.
 fn apply<O: Observer>(
     simulation: &mut Simulation<O>,
     scenario: &Scenario,

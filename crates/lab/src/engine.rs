@@ -1,19 +1,19 @@
-//! Platforms as records name them.
+//! Platforms as named in records.
 
-/// A platform as records know it.
+/// A platform and the version of its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Engine {
-    /// Its name: `sim`, `kernel-6.12.117`, or `testbed-6.18.44`.
+    /// Name of the platform: `sim`, `kernel-6.12.117`, or `testbed-6.18.44`.
     pub platform: String,
-    /// Hash of the platform's code, which decides a run together with the scenario and the seed.
+    /// Hash of the platform's code, which decides the result of a run together with the scenario and the seed.
     pub hash: String,
 }
 
-/// The simulator's name.
+/// Name of the simulator.
 pub(crate) const SIM: &str = "sim";
 
 impl Engine {
-    /// The simulator's engine.
+    /// Engine of the simulator.
     #[must_use]
     pub fn sim() -> Self {
         Self { platform: SIM.to_owned(), hash: env!("DFCP_ENGINE").to_owned() }
@@ -25,7 +25,7 @@ impl Engine {
         self.platform == SIM
     }
 
-    /// Label of a series beside other platforms: the simulator's has the plan's label.
+    /// Label of a series next to other platforms; on the simulator, the label in the plan.
     #[must_use]
     pub fn label(&self, series: &str) -> String {
         if self.is_sim() { series.to_owned() } else { format!("{series}, {}", self.platform) }

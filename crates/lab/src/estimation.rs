@@ -1,5 +1,5 @@
-//! Estimators which watch what arrives at receivers (thesis group 5), and how far the rates of their busy periods are from what the
-//! bottleneck could carry meanwhile.
+//! Estimators that observe packets at receivers (thesis group 5), and the error of their rates against the capacity of the bottleneck
+//! during each busy period.
 
 use dfcp_estimate::{BusyPeriod, Estimator, Probe, Summary};
 use dfcp_sim::messages::ModelSegment;
@@ -9,16 +9,16 @@ use dfcp_time::Time;
 use crate::metrics::{EstimateMeasured, mean_and_sd};
 use crate::scenario::{Built, FlowSpec, LinkState, Scenario};
 
-/// Estimators of those flows which have one.
+/// Estimators of the flows that have one.
 #[derive(Debug, Default)]
 pub(crate) struct Estimators(Vec<Watched>);
 
 #[derive(Debug)]
 struct Watched {
-    /// The flow's number, and that of its test packets.
+    /// Number of the flow, and the number of its test packets.
     flow: u32,
     probes: u32,
-    /// Time from which test packets count.
+    /// Time from which test packets are counted.
     counts_from: Time,
     probe_bytes: u64,
     estimator: Estimator,
@@ -26,7 +26,7 @@ struct Watched {
 }
 
 impl Estimators {
-    /// The estimators that `scenario` asks for; `built` was made of it.
+    /// Estimators that `scenario` asks for; `built` was made from it.
     pub(crate) fn of(scenario: &Scenario, built: &Built) -> Result<Self, String> {
         let flows = built.flows.iter().zip(&built.probes).zip(&scenario.flows);
         let watched = flows.filter_map(|((flow, probes), spec)| Some((flow, (*probes)?, spec.estimate?)));
@@ -44,14 +44,14 @@ impl Estimators {
         watched.collect::<Result<_, String>>().map(Self)
     }
 
-    /// `packet` reached its end.
+    /// Reports that `packet` arrived at its destination.
     pub(crate) fn delivered(&mut self, now: Time, packet: &Packet) {
         if packet.is_back {
             return;
         }
         for watched in &mut self.0 {
             if packet.flow == watched.flow {
-                // Simulated time does not go back.
+                // Simulated time never runs backwards.
                 let _ = watched.estimator.traffic(now, packet.size_bytes.into());
             } else if packet.flow == watched.probes
                 && let Body::Model(ModelSegment::Data { number, .. }) = packet.body
@@ -65,7 +65,7 @@ impl Estimators {
         }
     }
 
-    /// Estimates for the flow at `place` of `scenario`, whose number is `flow`, after a run that has ended at `end_ns`.
+    /// Estimates for the flow at index `place` of `scenario`, with number `flow`, after a run that ended at `end_ns`.
     pub(crate) fn measured(
         &self,
         scenario: &Scenario,
@@ -81,10 +81,10 @@ impl Estimators {
     }
 }
 
-/// Estimates for the bottleneck of `flow` from `periods`.
+/// Estimates for the bottleneck of `flow`, from its busy `periods`.
 fn measured(scenario: &Scenario, flow: &FlowSpec, periods: &[BusyPeriod], end_ns: u64) -> EstimateMeasured {
     let capacity = Capacity::of(scenario, flow.over.0);
-    // A packet leaves the bottleneck this much before it arrives: the delay of its link, and of the receiver's access link.
+    // Delay of a packet from the bottleneck to the receiver: that of the link and of the receiver's access link.
     let later_ns = scenario.links.get(flow.over.0).map_or(0, |link| link.delay_ns) + flow.rtt_ns / 4;
     let left_ns = |at: Time| at.as_ns().saturating_sub(later_ns);
     let counted = periods.iter().filter(|period| period.start.as_ns() >= scenario.warm_up_ns);
@@ -109,12 +109,12 @@ fn measured(scenario: &Scenario, flow: &FlowSpec, periods: &[BusyPeriod], end_ns
 
 /// Capacity of a bottleneck, as its rate changes.
 struct Capacity {
-    /// Each step: its time, the rate from then on, bit/s, and the bits that could be carried before it.
+    /// Steps: time, rate from then on, bit/s, and the bits that could be sent before it.
     steps: Vec<(u64, f64, f64)>,
 }
 
 impl Capacity {
-    /// Capacity of the bottleneck `link` of a scenario that was drawn, and so has all changes of its rate.
+    /// Capacity of the bottleneck `link` of a scenario whose rate changes are all drawn.
     fn of(scenario: &Scenario, link: usize) -> Self {
         let states = LinkState::all(scenario);
         let Some((spec, &(mut state))) = scenario.links.get(link).zip(states.get(link)) else {
@@ -129,14 +129,14 @@ impl Capacity {
         Self { steps }
     }
 
-    /// Bits until `at_ns`.
+    /// Bits that could be sent until `at_ns`.
     fn bits_of(steps: &[(u64, f64, f64)], at_ns: u64) -> f64 {
         let last = steps.partition_point(|&(from_ns, ..)| from_ns <= at_ns).checked_sub(1);
         let Some(&(from_ns, rate_bps, before)) = last.and_then(|last| steps.get(last)) else { return 0.0 };
         before + rate_bps * (at_ns - from_ns) as f64 / 1e9
     }
 
-    /// The mean rate between two times, bit/s.
+    /// Mean rate between two times, bit/s.
     fn mean_bps(&self, from_ns: u64, to_ns: u64) -> f64 {
         let bits = Self::bits_of(&self.steps, to_ns) - Self::bits_of(&self.steps, from_ns);
         bits * 1e9 / to_ns.saturating_sub(from_ns).max(1) as f64

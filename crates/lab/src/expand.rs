@@ -1,4 +1,4 @@
-//! Expands plans to runs.
+//! Expansion of plans to runs.
 
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Value};
@@ -7,40 +7,40 @@ use crate::engine::Engine;
 use crate::plan::{Axis, Level, Plan, PlanError, Point, Series, Shorter, Source, set};
 use crate::scenario::{Scenario, build, resolve};
 
-/// Version of the form of records; lines of another are passed over.
+/// Version of the record format; records of other versions are skipped.
 pub const SCHEMA: u32 = 5;
 
-/// The fastest link of a plan's small form, bit/s: what a kernel in virtual time carries in acceptable time.
+/// Fastest link in the small form of a plan, bit/s: a rate that a kernel in virtual time simulates in acceptable time.
 const SMALL_BPS_MAX: u64 = 200_000_000;
 
-/// Fastest rate of the small form of a faster plan.
+/// Rate of the fastest link in the small form of a plan with faster links, bit/s.
 const SMALL_BPS: f64 = 1e8;
 
-/// Forms of a plan.
+/// Form of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// As the documents have it.
+    /// The form of the documents.
     #[default]
     Full,
-    /// The form of `[quick]`: shorter, at fewer points.
+    /// The form of `[quick]`: shorter runs at fewer points.
     Quick,
-    /// The quick form, with what `[small]` says, and with no link above 200 Mbit/s, which every platform can run: where a plan
-    /// has a faster one, all its rates come down so that the fastest has 100 Mbit/s, or what the plan says, and buffers,
-    /// windows and bytes with them.
+    /// The quick form with the settings of `[small]`, and with no link above 200 Mbit/s, so that every platform can run it. In a plan with
+    /// a faster link, all rates are scaled so that the fastest is 100 Mbit/s, or the rate set in the plan; buffers, windows and sizes are
+    /// scaled with them.
     Small,
 }
 
-/// The user's choice for all plans.
+/// Options of the user for all plans.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice {
     /// Form of the plans.
     pub form: Form,
-    /// Runs of every point, instead of the plan's number.
+    /// Number of runs of every point, instead of the plan's.
     pub seeds: Option<u32>,
 }
 
-/// One run.
+/// One run of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// The plan's id.
@@ -55,13 +55,13 @@ pub struct Run {
     pub seed: u64,
     /// Scenario of the run.
     pub scenario: Scenario,
-    /// Factor of its rates: 1, except in the small form of a plan with fast links.
+    /// Factor of the rates: 1, except in the small form of a plan with fast links.
     pub scale: f64,
     /// The plan's [`Agreement::tolerance_with_loss`](crate::plan::Agreement::tolerance_with_loss).
     pub tolerance_with_loss: Option<f64>,
-    /// Platform that makes it.
+    /// Platform of the run.
     pub engine: Engine,
-    /// Hash of all that decides its figures.
+    /// Hash of all settings and code that decide the result of the run.
     pub hash: String,
 }
 
@@ -82,7 +82,7 @@ impl Run {
         run.repeated(1)
     }
 
-    /// Another repetition of the same, counted from 1.
+    /// The same run with another repetition number, from 1.
     #[must_use]
     pub fn repeated(&self, repetition: u32) -> Self {
         let run = Self { repetition, seed: seed(&self.plan, &self.point, repetition), ..self.clone() };
@@ -96,14 +96,14 @@ impl Run {
         Self { hash: run.key(), ..run }
     }
 
-    /// Label of its series beside other platforms.
+    /// Label of the series next to other platforms.
     #[must_use]
     pub fn label(&self) -> String {
         self.engine.label(&self.series)
     }
 
     fn key(&self) -> String {
-        // A scenario has text keys and plain numbers alone, which can always be written.
+        // A scenario has only text keys and plain numbers, which can always be serialized.
         let text = serde_json::to_string(&self.scenario.without_labels()).unwrap_or_default();
         let Engine { platform, hash: engine } = &self.engine;
         let (plan, series, seed) = (&self.plan, &self.series, self.seed);
@@ -112,7 +112,7 @@ impl Run {
     }
 }
 
-/// All runs of a plan on the simulator: points in the order of the sweep, for each the series, for each the repetitions.
+/// All runs of a plan on the simulator: for each point, in the order of the sweep, every series; for each series, every repetition.
 ///
 /// # Errors
 /// Fails if a plan is invalid, with the line at fault.
@@ -152,7 +152,7 @@ pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
     Ok(runs)
 }
 
-/// Factor of the rates in a plan's small form: the same at all its points, or they could not be compared.
+/// Factor of the rates in the small form of a plan: the same at all points, which would otherwise not be comparable.
 fn small<'run>(scenarios: impl Iterator<Item = &'run Scenario>, fastest_mbps: Option<f64>) -> f64 {
     let fastest_bps = scenarios.map(Scenario::fastest_bps).max().unwrap_or(0);
     let becomes_bps = fastest_mbps.map_or(SMALL_BPS, |mbps| mbps * 1e6);
@@ -167,7 +167,7 @@ fn shorten(plan: &mut Plan, shorter: &Shorter) -> Result<(), String> {
     shorter.set.iter().try_for_each(|(name, value)| set(plan, name, value))
 }
 
-/// The points of the sweep: one without parameters if nothing is swept.
+/// Points of the sweep; a single point without parameters if nothing is swept.
 fn points(plan: &Plan, form: Form) -> Vec<Vec<(Axis, Value)>> {
     let mut points = vec![Vec::new()];
     for axis in plan.sweep.iter().map(Spanned::get_ref) {
@@ -193,7 +193,7 @@ fn is_run_at(plan: &Plan, index: usize, point: &[(Axis, Value)]) -> bool {
     point.iter().all(|(axis, value)| at.get(&axis.parameter).is_none_or(|levels| levels.has(&Level::of(value))))
 }
 
-/// Parameters which a series sets for itself in the full form alone: the short ones have their own.
+/// Parameters that a series sets for the full form only: the short forms have their own.
 const OF_THE_FULL_FORM: [&str; 2] = ["duration_s", "warm_up_s"];
 
 fn scenario_at(
@@ -204,7 +204,7 @@ fn scenario_at(
 ) -> Result<Scenario, PlanError> {
     let mut plan = base.clone();
     let series_at = base.series[index].span().start;
-    // An axis has the last word, except over what a series sets for itself.
+    // An axis overrides everything, except settings of a series.
     for (place, (axis, value)) in point.iter().enumerate() {
         let at = base.sweep.get(place).map_or(0, |axis| axis.span().start);
         set(&mut plan, &axis.parameter, value).map_err(|message| source.error(at, message))?;
@@ -220,8 +220,8 @@ fn scenario_at(
     let scenario = resolve(&plan, carrier);
     let scenario =
         scenario.map_err(|message| source.error(base.topology.span().start, format!("\"{label}\"{at}: {message}")))?;
-    // The bound is computed, not built. Without its code, a plan with QUIC can still be read, and what was measured of it be
-    // shown. Running it is an error.
+    // The bound is computed, not simulated. A program built without QUIC can still read a plan with it and show its measurements; only
+    // running it is an error.
     let has_code = cfg!(feature = "quic") || !scenario.flows.iter().any(|flow| flow.transport.kind.is_quic());
     if has_code && !scenario.is_bound() {
         build(&scenario, &mut dfcp_sim::Simulation::new(0, dfcp_sim::Nobody))
@@ -230,10 +230,10 @@ fn scenario_at(
     Ok(scenario)
 }
 
-/// Parameters of estimators, which are to see the same traffic whatever they are.
+/// Parameters of estimators, excluded from the seed so that all estimators see the same traffic.
 const OF_ESTIMATORS: [&str; 2] = ["probe_every_ms", "threshold_ms"];
 
-/// Seed of a point and repetition: all series meet the same losses as far as that has a meaning.
+/// Seed of a point and repetition, the same for all series, so that they meet the same losses as far as possible.
 fn seed(plan: &str, point: &Point, repetition: u32) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(plan.as_bytes());

@@ -1,4 +1,4 @@
-//! Makes the report's figures from records.
+//! Figures of the report, made from records.
 
 mod course;
 
@@ -14,10 +14,10 @@ use crate::record::Record;
 use crate::report;
 use crate::table::{Cell, FEW_LOSSES, FLOWS_APART_MAX, Table, WARNED_MAX};
 
-/// Half the width of a 95 % interval in standard errors, of 2 and more values: Student's t.
+/// Student's t for a 95 % interval: half its width in standard errors, for 2 values and more.
 const T95: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
 
-/// The figures of a plan, one for each metric that is drawn; the first has the claims.
+/// Figures of a plan, one per plotted metric; the first also has the claims.
 #[must_use]
 pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>) -> Vec<report::Figure> {
     let plan = &source.plan;
@@ -111,7 +111,7 @@ fn claim_of(plan: &Plan, judged: Judged, tag: Tag) -> report::Claim {
     }
 }
 
-/// A warning of the points at which results hang on few random losses.
+/// Warning about points whose results depend on few random losses.
 fn few_losses(plan: &Plan, table: &Table) -> Option<String> {
     let of_one_flow = table.shows_flows(plan.metrics.plot.iter().map(|name| name.get_ref().as_str()));
     let place = |(losses, point): &(u64, &Point)| {
@@ -146,7 +146,7 @@ fn role(carrier: &Carrier) -> report::Role {
     }
 }
 
-/// Mean with its interval over repetitions.
+/// Mean over repetitions, with its confidence interval.
 fn point(x: f64, values: &[f64]) -> Option<report::Point> {
     let (mean, sd) = mean_and_sd(values)?;
     if values.len() < 2 {
@@ -206,7 +206,7 @@ impl Draw<'_> {
         self.x_axis(scale)
     }
 
-    /// Categories of the horizontal axis: the swept values, or the flows where nothing is swept.
+    /// Categories of the horizontal axis: the swept values, or the flows if nothing is swept.
     fn categories(&self, levels: &[Level]) -> report::Scale {
         let flows = self.table.cells.iter().filter_map(|cell| cell.measured.first()).map(|run| run.flows.len()).max();
         let names = if levels.is_empty() {
@@ -228,7 +228,7 @@ impl Draw<'_> {
         }
     }
 
-    /// The rest of each point, which makes a panel.
+    /// The other parameters of each point; each combination is a panel.
     fn panels(&self, skip: usize) -> Vec<Point> {
         let mut panels: Vec<Point> = Vec::new();
         for cell in &self.table.cells {
@@ -252,7 +252,7 @@ impl Draw<'_> {
                     .collect();
                 let flows = Table::flows_apart(cells.iter().copied(), self.metric);
                 if levels.is_empty() {
-                    // Without a sweep the flows stand side by side.
+                    // Without a sweep the flows are drawn side by side.
                     let values =
                         |flow: usize| point(flow as f64, &self.table.values(cells.first()?, self.metric, Some(flow)));
                     let points = (0..flows.unwrap_or(1)).filter_map(values).collect();
@@ -277,20 +277,20 @@ impl Draw<'_> {
         self.panels(1).into_iter().map(panel).filter_map(drawn).collect()
     }
 
-    /// A flow in a legend.
+    /// Name of a flow in a legend.
     fn flow_name(&self, flow: usize) -> String {
         let label = self.plan.flow_labels().get(flow).cloned().flatten();
         label.unwrap_or_else(|| format!("flow\u{a0}{}", flow + 1))
     }
 
-    /// The role of a flow, which may have a transport of its own, or of a whole series.
+    /// Role of a flow (which may have its own transport) or of a whole series.
     fn role(&self, series: &Series, flow: Option<usize>) -> report::Role {
         let flows = self.plan.flows.iter().map(|flows| flows.get_ref());
         let mut own = flows.flat_map(|flows| std::iter::repeat_n(flows.transport.as_ref(), flows.count as usize));
         role(flow.and_then(|flow| own.nth(flow)).flatten().unwrap_or(&series.transport))
     }
 
-    /// Courses over time of the first run of each series.
+    /// Panels over time, from the first run of each series.
     fn over_time(&self) -> Vec<report::Panel> {
         let queue_step_s = self.plan.metrics.queue_trace_ms.unwrap_or(0.0) / 1e3;
         let steps = (queue_step_s, self.plan.axes.average_s);
@@ -328,7 +328,7 @@ impl Draw<'_> {
         drawn(panel_of(&Point::new(), series.collect())).into_iter().collect()
     }
 
-    /// One panel for each point, with the bins of all runs.
+    /// One panel per point, with the bins of all runs.
     fn over_bins(&self) -> Vec<report::Panel> {
         self.at_each_point(|series, cell| {
             let points = course::over_bins(cell.measured.iter(), self.metric, cell.warm_up_s);
@@ -336,7 +336,7 @@ impl Draw<'_> {
         })
     }
 
-    /// The metric through bins of several widths.
+    /// Panels of the metric over the width of the bins.
     fn over_bin_widths(&self) -> Vec<report::Panel> {
         self.at_each_point(|series, cell| {
             let at = |&bin_s: &f64| {
@@ -350,7 +350,7 @@ impl Draw<'_> {
         })
     }
 
-    /// A panel for each point of the sweep, with what `of` draws of each series there.
+    /// One panel per point of the sweep, with the curves that `of` makes for each series there.
     fn at_each_point(&self, of: impl Fn(&Series, &Cell) -> Vec<report::Series>) -> Vec<report::Panel> {
         let panel = |rest: Point| {
             let series = self.plan.series.iter().map(|series| series.get_ref());
@@ -360,7 +360,7 @@ impl Draw<'_> {
         self.panels(0).into_iter().map(panel).filter_map(drawn).collect()
     }
 
-    /// The range of each series.
+    /// Sentence with the range of each series.
     fn sentence(&self) -> String {
         let (label, unit) = label_and_unit(self.metric);
         let range = |series: &str| {
@@ -381,12 +381,12 @@ fn panel_of(rest: &Point, series: Vec<report::Series>) -> report::Panel {
     report::Panel { title, series }
 }
 
-/// A panel on which there is something.
+/// The panel, unless it is empty.
 fn drawn(panel: report::Panel) -> Option<report::Panel> {
     panel.series.iter().any(|series| !series.points.is_empty()).then_some(panel)
 }
 
-/// Parameters of the whole plan, from its first run.
+/// Parameters of the whole plan, read from its first run.
 fn parameters(runs: &[Run]) -> Vec<(String, String)> {
     let Some(first) = runs.first() else { return Vec::new() };
     let scenario = &first.scenario;

@@ -10,11 +10,10 @@ use crate::record::{Origin, Record};
 use crate::run::one;
 use crate::scenario::Scenario;
 
-/// A run, as other machines are told of it. Its id says all that is needed to find it in the same plans; the rest is for people and
-/// for those who hand out jobs.
+/// A run as a job for another machine. The id suffices to find it in the same plans; the other fields are for people and for schedulers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Its id, `PLAN.FORM.REPETITION.HASH`.
+    /// Id of the job, `PLAN.FORM.REPETITION.HASH`.
     pub id: String,
     /// Label of the series.
     #[serde(default)]
@@ -22,39 +21,39 @@ pub struct Job {
     /// Values of the swept parameters.
     #[serde(default)]
     pub point: Point,
-    /// Platform that makes it.
+    /// Platform of the run.
     #[serde(default)]
     pub platform: String,
-    /// Simulated seconds times Gbit/s, which its CPU time grows with.
+    /// Simulated seconds times Gbit/s, to which the CPU time is roughly proportional.
     #[serde(default)]
     pub cost: f64,
 }
 
-/// A job cannot be found or made.
+/// Reason for which a job cannot be found or made.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// Its id has another form.
+    /// The id has another form.
     #[error(
         "{0} is no job's id; take one that `dfcp lab jobs` prints, like D3.quick.1.0123456789abcdef0123456789abcdef"
     )]
     Id(String),
-    /// There is no such plan.
+    /// No plan has this id.
     #[error("there is no plan {0}; give the directory which has it with --plans")]
     Plan(String),
-    /// The plan has no such run.
+    /// The plan has no run with this hash.
     #[error("plan {plan} has no run {hash} on {platforms}; list the jobs anew with this program and these plans")]
     Run {
-        /// The plan.
+        /// Id of the plan.
         plan: String,
-        /// Hash of all that decides a run's figures.
+        /// Hash of the settings and code of the run.
         hash: String,
-        /// Platforms searched.
+        /// Platforms that were searched.
         platforms: String,
     },
-    /// The record of a run has other settings than this program's.
+    /// The record has other settings than this program would use for the run.
     #[error("the record of {0} has other settings than that run; make it again")]
     Alien(String),
-    /// The plan makes no sense.
+    /// The plan is invalid.
     #[error(transparent)]
     Expand(#[from] PlanError),
     /// The run is impossible.
@@ -87,10 +86,10 @@ impl<'id> Id<'id> {
     }
 }
 
-/// More repetitions than any plan may ask for are a mistake.
+/// Most repetitions in an id; a larger number is an error.
 const REPETITIONS_MAX: u32 = 1_000;
 
-/// The id of a run of a plan's form.
+/// Id of a run in a form of its plan.
 fn id_of(plan: &str, form: Form, repetition: u32, hash: &str) -> String {
     let form = match form {
         Form::Full => "full",
@@ -101,7 +100,7 @@ fn id_of(plan: &str, form: Form, repetition: u32, hash: &str) -> String {
 }
 
 impl Job {
-    /// The job for a run of a plan's form.
+    /// The job for a run in a form of its plan.
     #[must_use]
     pub fn new(run: &Run, form: Form) -> Self {
         Self {
@@ -114,10 +113,10 @@ impl Job {
     }
 }
 
-/// The run with this id in `sources`, its form, and which of `platforms` makes it.
+/// Finds the run with this id in `sources`, with its form and the one of `platforms` that makes it.
 ///
 /// # Errors
-/// There is none.
+/// Fails if there is no such run.
 pub fn find<'platform>(
     id: &str,
     sources: &[Source],
@@ -125,7 +124,7 @@ pub fn find<'platform>(
 ) -> Result<(Run, Form, &'platform dyn Platform), JobError> {
     let Id { plan, form, repetition, hash } = Id::read(id)?;
     let source = sources.iter().find(|source| source.plan.id == plan).ok_or_else(|| JobError::Plan(plan.to_owned()))?;
-    // One of each point is enough to make any repetition of it.
+    // One run of each point suffices to derive any repetition.
     for first in expand(source, Choice { form, seeds: Some(1) })? {
         let run = first.repeated(repetition);
         let found = platforms.iter().find_map(|platform| {
@@ -143,22 +142,22 @@ pub fn find<'platform>(
 /// Makes the run with this id.
 ///
 /// # Errors
-/// There is none, or it is impossible.
+/// Fails if there is no such run, or it is impossible.
 pub fn make(id: &str, sources: &[Source], platforms: &[&dyn Platform]) -> Result<Record, JobError> {
     let (run, form, platform) = find(id, sources, platforms)?;
     Ok(one(&run, form, platform, &Origin::here())?)
 }
 
-/// Checks that a record from elsewhere is of a run of `sources` on one of `platforms`, with the settings which this program would have
-/// written.
+/// Checks that a record from another machine belongs to a run of `sources` on one of `platforms`, with the settings that this program would
+/// write.
 ///
 /// # Errors
-/// It is not.
+/// Fails if it does not.
 pub fn check(record: &Record, sources: &[Source], platforms: &[&dyn Platform]) -> Result<(), JobError> {
     let id = id_of(&record.plan, record.form, record.repetition, &record.hash);
     let (run, form, _) = find(&id, sources, platforms)?;
     let ours = Record::new(&run, form, record.measured.clone(), &Origin::here(), 0.0);
-    // A flow may have got its label since.
+    // Labels of flows may have been added since.
     let has_same_settings = serde_json::from_value(record.scenario.clone())
         .is_ok_and(|scenario: Scenario| scenario.without_labels() == run.scenario.without_labels());
     let is_same = (ours.schema, ours.seed, &ours.series, &ours.point, &ours.platform)
@@ -214,7 +213,7 @@ mod tests {
         assert!(matches!(make(&format!("t.quick.1.{none}"), &sources, &[&sim]), Err(JobError::Run { .. })));
     }
 
-    /// Another machine may send anything: what was not this program's run is not written down as one.
+    /// Another machine may send anything: a record with other settings is refused.
     #[test]
     fn a_record_with_other_settings_is_not_taken() {
         let (sources, sim) = ([source()], Sim::default());

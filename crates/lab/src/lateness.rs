@@ -1,36 +1,36 @@
-//! Lateness of a platform in real time.
+//! Lateness of a real-time platform.
 
 use serde::{Deserialize, Serialize};
 
-/// Lateness at the 99th percentile above which the network was not the one that the plan says.
+/// Lateness at the 99th percentile above which a run is late: its network was not the plan's.
 pub const LATE_P99_MS: f64 = 0.5;
 
-/// Share of a run above which its ends had no time to spare, running or waiting for a processor.
+/// Share of a run above which its endpoints count as busy: running, or waiting for a processor.
 pub const ENDS_BUSY: f64 = 0.9;
 
-/// Share of a run above which ends that had none waited too long: what they lacked others had.
+/// Share of a run above which busy endpoints waited too long for a processor that others used.
 pub const ENDS_WAITED: f64 = 0.1;
 
-/// Delay of packets in the emulated network of a run beyond that of its links, in the direction in which it was greater, and the share of a
-/// processor that the ends of its flows had.
+/// Lateness of a run: the delay of packets in the emulated network beyond that of its links, in the worse direction, and the processor time
+/// of the flows' endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     /// Median, ms.
     pub p50_ms: f64,
-    /// 99 of 100 packets were not later, ms.
+    /// 99th percentile, ms.
     pub p99_ms: f64,
-    /// The latest one, ms.
+    /// Maximum, ms.
     pub max_ms: f64,
-    /// Packets which hosts sent and the emulator did not fetch in time: they were lost in front of the network.
+    /// Packets from hosts that the emulator did not read in time: lost in front of the network.
     pub unread_packets: u64,
-    /// Share of the run in which the thread of the ends ran.
+    /// Share of the run in which the thread of the endpoints ran.
     pub ends_ran: f64,
-    /// Share of the run in which it could have run, and others had the processor; 0 where the kernel does not tell.
+    /// Share of the run in which that thread waited for a processor; 0 where the kernel does not report it.
     pub ends_waited: f64,
-    /// The machine was too busy with other things: `p99_ms` above [`LATE_P99_MS`], packets lost in front of the network, or busy ends with
-    /// `ends_waited` above [`ENDS_WAITED`].
+    /// True if the machine was too busy with other work: `p99_ms` above [`LATE_P99_MS`], packets lost in front of the network, or busy
+    /// endpoints with `ends_waited` above [`ENDS_WAITED`].
     pub is_late: bool,
-    /// `ends_ran` and `ends_waited` together are above [`ENDS_BUSY`]: the processor, and not the network, limits what the ends deliver.
+    /// True if `ends_ran` plus `ends_waited` exceeds [`ENDS_BUSY`]: the processor, not the network, limits the endpoints.
     pub is_busy: bool,
 }
 
@@ -44,7 +44,7 @@ impl Lateness {
     }
 }
 
-/// Sentences on runs in real time, if there are any: the number that were too late, and the number whose ends were busy.
+/// Sentences on real-time runs, if there are any: the number of late runs, and the number of runs with busy endpoints.
 pub(crate) fn sentences(series: &str, runs: impl Iterator<Item = Lateness>) -> Vec<String> {
     let all: Vec<Lateness> = runs.collect();
     late(series, &all).into_iter().chain(busy(series, &all)).collect()

@@ -1,8 +1,8 @@
-//! A part of a run, seen through wider bins: what happened between two moments, on which time scale.
+//! View of a part of a run through wider bins: the events between two times, on a given time scale.
 
 use crate::metrics::{FlowMeasured, Measured, mean_and_sd};
 
-/// Metrics that a lens can show: those that are made of bins.
+/// Metrics available through a lens: those made of bins.
 pub(crate) const SEEN: [&str; 17] = [
     "goodput_mbps",
     "goodput_cov",
@@ -23,7 +23,7 @@ pub(crate) const SEEN: [&str; 17] = [
     "aggregate_close_percent",
 ];
 
-/// The time window, s, and the width of bins, s; the plan's where absent.
+/// Time window, s, and width of the bins, s; the plan's where `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Lens {
     pub(crate) window_s: Option<(f64, f64)>,
@@ -55,8 +55,8 @@ impl Lens {
         None
     }
 
-    /// View of a run whose goodput counts from `warm_up_s` on; from its own time 0, without a warm-up. `None` of a run that is
-    /// too short.
+    /// View of a run whose goodput is measured from `warm_up_s` on. The view has its own time, starting at 0 without a warm-up. `None` if
+    /// the run is too short.
     pub(crate) fn see(self, run: &Measured, warm_up_s: f64) -> Option<Measured> {
         let all = run.flows.iter().map(|flow| flow.bins_bps.len()).min().filter(|_| run.bin_s > 0.0)?;
         let wide = self.bin_s.map_or(1, |wide_s| (wide_s / run.bin_s).round().max(1.0) as usize);

@@ -1,8 +1,7 @@
-//! The laboratory: plans (TOML) become runs on the simulator, runs become records, and records become figures and
-//! judgements of claims.
+//! The laboratory: plans (TOML) are expanded to runs on the simulator; runs give records; records give figures and verdicts on claims.
 //!
-//! [`reading`] reads and checks a [`plan`]; [`expand()`] makes every run of it, each with a resolved [`scenario`]; [`run_all`] makes
-//! them on all cores and appends a [`Record`] for each; [`judge`] holds the records against the plan's claims.
+//! [`reading`] reads and checks a [`plan`]; [`expand()`] derives its runs, each with a resolved [`scenario`]; [`run_all`] runs them on all
+//! cores and appends a [`Record`] for each; [`judge`] compares the records with the plan's claims.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! One run: a scenario simulated and measured.
+//! Simulation and measurement of a scenario.
 
 use dfcp_netem::Link;
 use dfcp_sim::{End, LinkId, Observer, Packet, Simulation};
@@ -11,21 +11,21 @@ use crate::estimation::Estimators;
 use crate::metrics::Measured;
 use crate::scenario::{Built, Scenario, build};
 
-/// A forward packet larger than this carries data; handshakes are smaller in every transport.
+/// Largest handshake packet, bytes: a forward packet larger than this carries data, in every transport.
 pub const HANDSHAKE_BYTES_MAX: u32 = 200;
 
-/// A run could not be made.
+/// Reason for which a run could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MeasureError {
-    /// The scenario makes no sense.
+    /// The scenario is invalid.
     #[error("a run is impossible: {0}; fix the plan")]
     Impossible(String),
-    /// Reason for which the run failed.
+    /// The run failed.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Simulates `scenario` and measures it, or computes it if it is the bound of messages.
+/// Simulates `scenario` and measures it; the bound of messages is computed instead.
 ///
 /// # Errors
 /// Fails if the scenario is invalid.
@@ -79,7 +79,7 @@ fn link_readings(simulation: &mut Simulation<Watch>, built: &Built) -> Vec<LinkR
     built.links.iter().map(reading).collect()
 }
 
-/// The rate of a link's transmitter, or of the policer which stands there instead.
+/// Rate of a link's transmitter, or of the policer in its place.
 fn rate_bps(link: &Link<Packet>) -> u64 {
     let link = link.config();
     link.rate_bps.or_else(|| link.policer.map(|policer| policer.rate_bps)).unwrap_or(0)
@@ -139,14 +139,14 @@ fn flow_reading(simulation: &Simulation<Watch>, built: &Built, place: usize) -> 
     reading
 }
 
-/// Watches packets: the first data of each flow, and what its receiver gets.
+/// Observer of packets: the first data of each flow, and the bytes at both ends.
 #[derive(Debug, Default)]
 struct Watch {
     first_sent: Vec<Option<Time>>,
     first_received: Vec<Option<Time>>,
-    /// Bytes which came to each flow's receiver.
+    /// Bytes that arrived at each flow's receiver.
     received_bytes: Vec<u64>,
-    /// Bytes which both ends of each flow sent.
+    /// Bytes that both ends of each flow sent.
     sent_bytes: Vec<u64>,
     estimators: Estimators,
 }

@@ -1,4 +1,4 @@
-//! Measurements of a run, and the metrics with names among them.
+//! Measurements of a run, and the named metrics among them.
 
 mod estimate;
 mod names;
@@ -9,126 +9,125 @@ pub use self::estimate::EstimateMeasured;
 pub use self::names::METRICS;
 use crate::lateness::Lateness;
 
-/// Everything measured in a run. The same scenario and seed give the same, to the last bit.
+/// All measurements of a run. The same scenario and seed give bit-identical results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Flows, in the scenario's order.
     pub flows: Vec<FlowMeasured>,
     /// Links, in the scenario's order.
     pub links: Vec<LinkMeasured>,
-    /// The largest goodput of all flows together that the first bottleneck can carry, bit/s.
+    /// Largest total goodput of all flows that the first bottleneck can carry, bit/s.
     pub ceiling_bps: f64,
-    /// The largest goodput which the first bottleneck could have delivered after the warm-up, bit/s: at the rates which it had
-    /// then, less the share of packets which it lost at random.
+    /// Largest goodput that the first bottleneck could have delivered after the warm-up, bit/s: at its rates during that time, less its
+    /// share of randomly lost packets.
     pub possible_bps: f64,
     /// Time from the first data sent until the first bottleneck delivers 90 % of its rate, ms; see [`Settling`](crate::course).
     pub start_ms: Option<f64>,
-    /// Share of the packets offered to the first bottleneck until a round trip after that which its queue dropped.
+    /// Share of the packets dropped by the queue of the first bottleneck, among those offered until one round trip after `start_ms`.
     pub start_dropped: Option<f64>,
-    /// The longest time that it took to deliver 90 % again after a change of its rate or delay, ms.
+    /// Longest time until the first bottleneck delivered 90 % again after a change of its rate or delay, ms.
     pub recovery_ms: Option<f64>,
-    /// The ideal goodput of each flow in every bin, bit/s ([`fair_bps`](crate::dynamics::fair_bps)); empty where it is not known.
+    /// Ideal goodput of each flow in every bin, bit/s ([`fair_bps`](crate::dynamics::fair_bps)); empty where it is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fair_bps: Vec<f64>,
     /// Width of the bins, s; 0 for none.
     pub bin_s: f64,
-    /// Packets which ends sent, and how often a link delivered one.
+    /// Number of packets sent by endpoints, and number of deliveries by links.
     pub packets_and_hops: (u64, u64),
-    /// Packets of all flows which the bottlenecks' loss models took while goodput counted. `None` where nothing can be lost
-    /// at random.
+    /// Packets of all flows dropped by the bottlenecks' loss models while goodput was measured; `None` without random loss.
     pub random_losses: Option<u64>,
-    /// Losses did not follow the seed: those of kernels whose netem takes none, as 6.1.
+    /// True if losses did not follow the seed, as with kernels whose netem accepts none (6.1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unseeded: bool,
-    /// Lateness of a platform in real time.
+    /// Lateness of a real-time platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
-    /// CPU time which the run took, s, where the system tells: the one figure which is another each time.
+    /// CPU time of the run, s, where the system reports it; the only figure that varies between identical runs.
     pub cpu_s: Option<f64>,
 }
 
-/// A flow's share of it.
+/// Measurements of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowMeasured {
-    /// Application bytes per second delivered in order after the warm-up, in bits.
+    /// Goodput after the warm-up: application data delivered in order, bit/s.
     pub goodput_bps: f64,
-    /// IP packets' bytes per second which reached the receiver after the warm-up, in bits.
+    /// Rate after the warm-up of IP packets that reached the receiver, bit/s.
     pub wire_bps: f64,
-    /// The longest time without a byte delivered after the warm-up, ms; `None` of a flow which has an end.
+    /// Longest time without a delivery after the warm-up, ms; `None` for a flow of limited size.
     pub longest_gap_ms: Option<f64>,
     /// Application bytes delivered, the warm-up included.
     pub delivered_bytes: u64,
     /// Time at which the connection was opened, s.
     pub started_s: f64,
-    /// Time at which its hosts were switched off, s.
+    /// Time at which the hosts of the flow were switched off, s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_s: Option<f64>,
-    /// It goes the other way: it does not count in the flows' sums.
+    /// True if the flow runs in the reverse direction, and so is not counted in sums over flows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_back: bool,
     /// Time from the first packet of data sent to the last byte delivered, s.
     pub fct_s: Option<f64>,
     /// Time from opening the connection to the last byte delivered, s.
     pub fct_connect_s: Option<f64>,
-    /// Time from opening the connection to the sender's confirmation, s.
+    /// Time from opening the connection to the sender's receipt of the confirmation, s.
     pub fct_confirmed_s: Option<f64>,
     /// Time from the first packet of data received to the last byte delivered, s.
     pub fct_receive_s: Option<f64>,
-    /// The times are extrapolated from the goodput, because the run ended before the flow.
+    /// True if the run ended before the flow: the times are extrapolated from its goodput.
     pub is_extrapolated: bool,
-    /// Share of data packets which arrived in vain; DFCP alone.
+    /// Share of data packets that were useless on arrival; DFCP only.
     pub waste: Option<f64>,
-    /// TCP alone.
+    /// Retransmitted segments; TCP only.
     pub retransmissions: Option<u64>,
-    /// TCP alone.
+    /// Retransmission timeouts; TCP only.
     pub timeouts: Option<u64>,
     /// Goodput in bins from time 0, bit/s.
     pub bins_bps: Vec<f64>,
-    /// Results of its messages, if it has some.
+    /// Results of messages, for a flow that sends some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<MessagesMeasured>,
-    /// Estimates of its bottleneck, if they were asked for.
+    /// Estimates of the flow's bottleneck, if asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<EstimateMeasured>,
-    /// Error that ended it early.
+    /// Error that ended the flow early.
     pub failure: Option<String>,
 }
 
-/// Messages of a flow after the warm-up, or what the bound says of them.
+/// Results of a flow's messages after the warm-up, or of the bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MessagesMeasured {
-    /// Messages that the shares are of: those whose deadline was over; none of the bound.
+    /// Number of messages whose deadline had passed; 0 for the bound.
     pub due: u64,
-    /// The share which came in time.
+    /// Share of messages delivered in time.
     pub in_time: f64,
-    /// The share which was complete too late; what is neither was lost.
+    /// Share of messages completed too late; the rest was lost.
     pub late: Option<f64>,
-    /// Datagrams sent for each; `None` of a bound which cannot be met.
+    /// Datagrams sent per message; `None` for an unreachable bound.
     pub datagrams_each: Option<f64>,
-    /// Bytes of IP packets which both ends sent for each.
+    /// Bytes of IP packets sent by both ends, per message.
     pub ip_bytes_each: Option<f64>,
 }
 
-/// A bottleneck's share of it, in data's direction and after the warm-up.
+/// Measurements of a bottleneck in the direction of data, after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkMeasured {
-    /// Mean packets waiting.
+    /// Mean number of waiting packets.
     pub queue_mean_packets: f64,
-    /// Their standard deviation.
+    /// Standard deviation of the number of waiting packets.
     pub queue_sd_packets: f64,
-    /// The most packets waiting less the least; `None` in records of before.
+    /// Greatest minus least number of waiting packets; `None` in older records.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queue_range_packets: Option<usize>,
-    /// Mean time that what waits takes to be sent, ms, counted by full packets.
+    /// Mean queueing delay, ms, in terms of full packets.
     pub queue_mean_ms: f64,
-    /// Upper limit for 95 % of the time, ms.
+    /// 95th percentile of the queueing delay, ms.
     pub queue_p95_ms: f64,
-    /// Packets which may wait.
+    /// Limit of the queue, packets.
     pub queue_limit_packets: usize,
-    /// Share of the rate which was used.
+    /// Used share of the rate.
     pub utilisation: f64,
-    /// Share of the rate which carried what applications got, headers and the least redundancy of a code included; `None` where flows do
-    /// not have bottlenecks in a row, and in records of before.
+    /// Share of the rate used for delivered application data, with headers and the least redundancy of a code; `None` unless bottlenecks
+    /// are in a row, and in older records.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub useful: Option<f64>,
     /// Packets dropped by the queue.
@@ -136,15 +135,15 @@ pub struct LinkMeasured {
     /// Packets which the queue marked for congestion instead (CE of RFC 3168).
     #[serde(skip_serializing_if = "is_none_counted", default)]
     pub marks: u64,
-    /// Packets lost by the loss model.
+    /// Packets dropped by the loss model.
     pub lost: u64,
     /// Packets offered.
     pub offered: u64,
-    /// Variance of the packets offered in 1 ms, over their mean.
+    /// Ratio of variance to mean of the packets offered per 1 ms.
     pub dispersion: Option<f64>,
-    /// Time at which the queue first dropped one, s.
+    /// Time of the first drop by the queue, s.
     pub first_drop_s: Option<f64>,
-    /// Packets waiting, from time 0.
+    /// Number of waiting packets, from time 0.
     pub queue_trace: Vec<usize>,
 }
 
@@ -153,7 +152,7 @@ fn is_none_counted(count: &u64) -> bool {
     *count == 0
 }
 
-/// Metrics of a single flow.
+/// Metrics of single flows.
 const OF_FLOWS: [&str; 28] = [
     "goodput_mbps",
     "error_percent",
@@ -191,7 +190,7 @@ pub fn is_metric(name: &str) -> bool {
     METRICS.iter().any(|(metric, _)| *metric == name)
 }
 
-/// A metric's label and unit: its description ends with the unit, behind a comma.
+/// Label and unit of a metric: its description ends with the unit, after a comma.
 #[must_use]
 pub fn label_and_unit(metric: &str) -> (String, String) {
     let text = METRICS.iter().find(|(name, _)| *name == metric).map_or(metric, |(_, text)| text);
@@ -204,20 +203,20 @@ pub fn label_and_unit(metric: &str) -> (String, String) {
     (text.to_owned(), String::new())
 }
 
-/// True if every flow has its own.
+/// True if each flow has its own value of the metric.
 #[must_use]
 pub fn is_of_flows(name: &str) -> bool {
     OF_FLOWS.contains(&name)
 }
 
-/// Jain's index of fairness; 0 for flows without anything, which share nothing.
+/// Jain's fairness index; 0 if no flow delivered anything.
 #[must_use]
 pub fn jain(goodputs: &[f64]) -> f64 {
     let (sum, squares) = goodputs.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
     if squares == 0.0 { 0.0 } else { sum * sum / (goodputs.len() as f64 * squares) }
 }
 
-/// Mean and standard deviation; `None` of nothing.
+/// Mean and standard deviation; `None` without values.
 #[must_use]
 pub fn mean_and_sd(values: &[f64]) -> Option<(f64, f64)> {
     if values.is_empty() {
@@ -229,7 +228,7 @@ pub fn mean_and_sd(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean, variance.sqrt()))
 }
 
-/// The median; `None` of nothing.
+/// Median; `None` without values.
 #[must_use]
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
@@ -238,7 +237,7 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 impl LinkMeasured {
-    /// Range of the queue, in percent of the buffer.
+    /// Range of the queue length, in percent of the buffer.
     fn range_percent(&self) -> Option<f64> {
         self.queue_range_packets.map(|packets| 100.0 * packets as f64 / self.queue_limit_packets.max(1) as f64)
     }
@@ -259,14 +258,14 @@ impl MessagesMeasured {
 }
 
 impl Measured {
-    /// True if both runs went the same way, packet for packet as far as this tells.
+    /// True if both runs proceeded alike, packet for packet, as far as these measurements show.
     #[must_use]
     pub fn went_as(&self, other: &Self) -> bool {
         let without_cost = |run: &Self| Self { cpu_s: None, ..run.clone() };
         without_cost(self) == without_cost(other)
     }
 
-    /// The metric `name`: of the flow with the index `flow`, or the mean over all flows. `None` where it has no meaning.
+    /// Metric `name` of the flow with index `flow`, or the mean over all flows; `None` where it is undefined.
     #[must_use]
     pub fn value(&self, name: &str, flow: Option<usize>, warm_up_s: f64) -> Option<f64> {
         if is_of_flows(name) {
@@ -283,7 +282,7 @@ impl Measured {
         };
         let bins = |of: fn((f64, f64)) -> f64| mean_and_sd(&self.jain_of_bins(warm_up_s)).map(of);
         match name {
-            // `relative_percent` is this, before it is divided by another run's.
+            // `relative_percent` is this value before the division by the other run's.
             "aggregate_mbps" | "relative_percent" => Some(total_bps / 1e6),
             "normalised_percent" => Some(100.0 * total_bps / self.ceiling_bps),
             "possible_percent" => (self.possible_bps > 0.0).then(|| 100.0 * total_bps / self.possible_bps),
@@ -334,26 +333,26 @@ impl Measured {
         }
     }
 
-    /// All values of a metric which has many in a run: those of busy periods.
+    /// All values of a metric that has many per run: those of busy periods.
     #[must_use]
     pub fn samples(&self, name: &str) -> Option<Vec<f64>> {
         let estimates = self.flows.iter().filter_map(|flow| flow.estimate.as_ref());
         (name == "busy_s").then(|| estimates.flat_map(|estimate| estimate.busy_s.iter().copied()).collect())
     }
 
-    /// A count of all bottlenecks over the packets that were offered to them, %.
+    /// A count summed over all bottlenecks, in percent of the packets offered to them.
     fn percent_of_offered(&self, of: fn(&LinkMeasured) -> u64) -> Option<f64> {
         let sums = self.links.iter().fold((0, 0), |(count, offered), link| (count + of(link), offered + link.offered));
         (sums.1 > 0).then(|| 100.0 * sums.0 as f64 / sums.1 as f64)
     }
 
-    /// The mean of what each bottleneck has; `None` if one of them does not.
+    /// Mean of a value over all bottlenecks; `None` if one of them lacks it.
     fn mean_of_links(&self, of: fn(&LinkMeasured) -> Option<f64>) -> Option<f64> {
         let all: Option<Vec<f64>> = self.links.iter().map(of).collect();
         mean_and_sd(&all?).map(|(mean, _)| mean)
     }
 
-    /// True for a run in real time which was too late.
+    /// True for a late run of a real-time platform.
     pub(crate) fn is_late(&self) -> bool {
         self.lateness.is_some_and(|lateness| lateness.is_late)
     }
@@ -388,7 +387,7 @@ impl Measured {
         flow.bins_bps.get(first..).unwrap_or_default()
     }
 
-    /// Jain's index of every bin after the warm-up, of the flows which are there in all of it.
+    /// Jain's index of every bin after the warm-up, over the flows present during the whole bin.
     #[must_use]
     pub fn jain_of_bins(&self, warm_up_s: f64) -> Vec<f64> {
         let flows = self.flows.iter().filter(|flow| !flow.is_back);

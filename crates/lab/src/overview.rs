@@ -1,4 +1,4 @@
-//! A metric of a plan as a table for people and programs: a row for each point, a column for each series.
+//! A metric of a plan as a table: a row per point, a column per series.
 
 use serde::Serialize;
 
@@ -11,9 +11,9 @@ use crate::table::{Cell, Table};
 pub struct Overview {
     /// Name of the metric.
     pub metric: String,
-    /// Its label, as printed.
+    /// Label of the metric, as printed.
     pub label: String,
-    /// Its unit; empty for plain numbers.
+    /// Unit of the metric; empty for plain numbers.
     pub unit: String,
     /// The swept parameters.
     pub parameters: Vec<String>,
@@ -23,36 +23,35 @@ pub struct Overview {
     pub rows: Vec<Row>,
 }
 
-/// A point of the sweep, or a flow there.
+/// A point of the sweep, or a flow at that point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// A value for each swept parameter.
+    /// Values of the swept parameters.
     pub levels: Vec<Level>,
-    /// The flow, counted from 1, where the metric is of flows and there are few of them; else the mean over all.
+    /// Number of the flow, from 1, if the metric has a value per flow and there are few flows; `None` for the mean over all.
     pub flow: Option<usize>,
-    /// Its label, if it has one.
+    /// Label of the flow, if it has one.
     pub flow_label: Option<String>,
-    /// Measurement of each series; `None` where it has no runs or no value.
+    /// Summary for each series; `None` without runs or without a value.
     pub cells: Vec<Option<Summary>>,
 }
 
-/// Summary of a run's repetitions.
+/// Summary of the repetitions of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Their mean.
+    /// Mean over the repetitions.
     pub mean: f64,
-    /// Their sample standard deviation; `None` of one.
+    /// Sample standard deviation over the repetitions; `None` for one.
     pub sd: Option<f64>,
     /// Number of runs.
     pub runs: usize,
-    /// Packets lost at random in the run which met the fewest, of the flow if the row is that of a flow; `None` where nothing
-    /// can be lost at random.
+    /// Fewest randomly lost packets in any of the runs, of the flow if the row is a flow's; `None` without random loss.
     pub random_losses: Option<u64>,
-    /// They are too few to rely on the result.
+    /// True if there were too few losses for a reliable result.
     pub has_few_losses: bool,
 }
 
-/// The metrics of `plan` which are drawn, without those of which nothing was measured.
+/// Plotted metrics of `plan`, except those without measurements.
 #[must_use]
 pub fn overviews(plan: &Plan, table: &Table) -> Vec<Overview> {
     let metrics = plan.metrics.plot.iter().map(|name| name.get_ref().as_str());
@@ -79,7 +78,7 @@ fn overview(plan: &Plan, table: &Table, metric: &str) -> Overview {
     let flows = Table::flows_apart(table.cells.iter(), metric);
     let labels = plan.flow_labels();
     let mut rows = Vec::new();
-    // The cells of a point stand together, one for each series.
+    // The cells of a point are adjacent, one per series.
     for cells in table.cells.chunk_by(|a, b| a.point == b.point) {
         let levels: Vec<Level> = cells[0].point.iter().map(|(_, level)| level.clone()).collect();
         for flow in flows.map_or_else(|| vec![None], |flows| (0..flows).map(Some).collect()) {
@@ -151,7 +150,7 @@ mod tests {
             cell("B", 0.1, &[([4.0, 4.0], Some(60)), ([4.0, 4.0], Some(300))]),
         ];
         let found = overviews(&plan().plan, &Table { cells });
-        // No flow of these wastes anything that is counted.
+        // No flow of this plan has a counted waste.
         assert_eq!(found.iter().map(|one| one.metric.as_str()).collect::<Vec<_>>(), ["goodput_mbps", "jain"]);
         let goodput = &found[0];
         assert_eq!(
@@ -173,7 +172,7 @@ mod tests {
         let few = Summary { mean: 8.0, sd: None, runs: 1, random_losses: Some(29), has_few_losses: true };
         let enough = Summary { mean: 4.0, sd: Some(0.0), runs: 2, random_losses: Some(30), has_few_losses: false };
         assert_eq!(goodput.rows[2].cells, [Some(few), Some(enough)]);
-        // A result for all flows hangs on the losses of all of them.
+        // A result over all flows depends on the losses of all of them.
         assert_eq!(found[1].rows.len(), 2);
         let losses: Vec<_> = found[1].rows[1].cells.iter().flatten().map(|all| all.random_losses).collect();
         assert_eq!(losses, [Some(59), Some(60)]);

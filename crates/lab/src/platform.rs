@@ -1,4 +1,4 @@
-//! Platforms that make runs: the simulator, and others which are told the same scenarios.
+//! Platforms that make runs of a scenario: the simulator, kernels and the testbed.
 
 use std::num::NonZeroUsize;
 
@@ -12,15 +12,15 @@ use crate::plan::{Claim, Plan, Series, Source};
 use crate::scenario::Scenario;
 use crate::trace::{Settings, TraceError, Traced, trace};
 
-/// The simulator, a kernel or the testbed, as a maker of runs.
+/// A platform that makes runs: the simulator, a kernel or the testbed.
 pub trait Platform: Send + Sync + std::fmt::Debug {
-    /// Engine named in its records.
+    /// Engine named in the platform's records.
     fn engine(&self) -> &Engine;
 
-    /// The reason it cannot make the runs of `scenario`, in a sentence; `None` if it can.
+    /// Reason for which the platform cannot run `scenario`, in one sentence; `None` if it can.
     fn refusal(&self, scenario: &Scenario) -> Option<String>;
 
-    /// Runs that it can make at the same time; `None` for any number.
+    /// Number of concurrent runs; `None` for any number.
     fn runs_at_a_time(&self) -> Option<NonZeroUsize> {
         None
     }
@@ -28,13 +28,13 @@ pub trait Platform: Send + Sync + std::fmt::Debug {
     /// Makes a run.
     ///
     /// # Errors
-    /// The scenario makes no sense, or the platform fails.
+    /// Fails if the scenario is invalid, or the platform fails.
     fn measure(&self, scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError>;
 
-    /// Makes a run and writes its course into the directory of `settings`.
+    /// Makes a run and writes its trace into the directory of `settings`.
     ///
     /// # Errors
-    /// A setting makes no sense, the run is impossible, or a file cannot be written.
+    /// Fails if a setting is invalid, the run is impossible, or a file cannot be written.
     fn trace(&self, run: &Run, settings: Settings<'_>) -> Result<Traced, TraceError>;
 }
 
@@ -66,19 +66,19 @@ impl Platform for Sim {
     }
 }
 
-/// A plan and its runs where platforms stand side by side.
+/// A plan and its runs, for a comparison of platforms.
 #[derive(Clone, Debug)]
 pub struct SideBySide {
-    /// The plan, with a series and with claims for each platform.
+    /// The plan, with series and claims for each platform.
     pub source: Source,
-    /// Its runs, in the order of the plan.
+    /// Runs of the plan, in order.
     pub runs: Vec<Run>,
-    /// Runs that a platform cannot make, with the reason: a sentence for each series.
+    /// Sentences on runs that a platform cannot make, with the reason: one per series.
     pub refusals: Vec<String>,
 }
 
-/// `runs` of the plan `source`, expanded for the simulator, on each of `platforms`. Series that one of them cannot run are
-/// left out there, with a sentence in `refusals`.
+/// Puts `runs` of the plan `source`, expanded for the simulator, on each of `platforms`. Series that a platform cannot run are left out
+/// there, with a sentence in `refusals`.
 #[must_use]
 pub fn side_by_side(source: &Source, runs: &[Run], platforms: &[&dyn Platform]) -> SideBySide {
     let engines: Vec<Engine> = platforms.iter().map(|platform| platform.engine().clone()).collect();
@@ -109,8 +109,7 @@ pub fn side_by_side(source: &Source, runs: &[Run], platforms: &[&dyn Platform]) 
     SideBySide { source, runs: all, refusals }
 }
 
-/// The plan as it is drawn and judged where `engines` stand side by side: a series of each for every one of the plan, and
-/// every claim about each.
+/// Plan for a comparison of `engines`: each series once per engine, and each claim about each of these.
 fn on(plan: &Plan, engines: &[Engine]) -> Plan {
     let each = |series: &Spanned<Series>| {
         let of = |engine: &Engine| {

@@ -1,4 +1,4 @@
-//! Plans as text: read, and checked down to every run.
+//! Reading of plans, with a check of every run.
 
 mod builtin;
 
@@ -9,10 +9,10 @@ pub use self::builtin::builtin;
 use crate::expand::{Choice, Form, expand};
 use crate::plan::{PlanError, Source};
 
-/// Plans could not be read.
+/// Reason for which plans could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// A file or directory.
+    /// A file or directory cannot be read.
     #[error("cannot read {path}: {error}; check the path given with --plans")]
     Io {
         /// Path of the file or directory.
@@ -20,30 +20,30 @@ pub enum ReadError {
         /// Reason.
         error: std::io::Error,
     },
-    /// Its content.
+    /// A plan is invalid.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Two plans cannot be told apart.
+    /// Two plans have the same id.
     #[error("{first} and {second} both have the id {id}; rename one")]
     Twice {
-        /// The id.
+        /// The common id.
         id: String,
-        /// A file.
+        /// File of one plan.
         first: String,
-        /// Another.
+        /// File of the other plan.
         second: String,
     },
 }
 
-/// Reads and checks the text of a plan; `file` is its name in messages, and traces that it names are looked for beside it.
+/// Reads and checks the text of a plan; `file` is its name in messages, and the directory of `file` is searched for traces.
 ///
 /// # Errors
-/// The first thing which makes no sense, with its line.
+/// Fails with the first fault, and its line.
 pub fn parse(file: &str, text: &str) -> Result<Source, PlanError> {
     parse_with(file, text, &[])
 }
 
-/// Parses a plan that brings traces along, by name and text: those are not read from files.
+/// Parses a plan with embedded traces, by name and text, which are not read from files.
 fn parse_with(file: &str, text: &str, traces: &[(&str, &str)]) -> Result<Source, PlanError> {
     let source = Source::read(file, text, traces)?;
     for form in [Form::Full, Form::Quick, Form::Small] {
@@ -52,10 +52,10 @@ fn parse_with(file: &str, text: &str, traces: &[(&str, &str)]) -> Result<Source,
     Ok(source)
 }
 
-/// All plans of a directory, in order of their names.
+/// Reads all plans of a directory, in the order of their names.
 ///
 /// # Errors
-/// A file cannot be read, or makes no sense.
+/// Fails if a file cannot be read, or is invalid.
 pub fn read_directory(directory: &Path) -> Result<Vec<Source>, ReadError> {
     let io = |path: &Path| {
         let path = path.display().to_string();

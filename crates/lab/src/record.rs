@@ -12,7 +12,7 @@ use crate::host;
 use crate::metrics::{METRICS, Measured, is_of_flows};
 use crate::plan::Point;
 
-/// Record of a run that has ended.
+/// Record of a finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Version of this format.
@@ -29,37 +29,37 @@ pub struct Record {
     pub repetition: u32,
     /// Seed of the simulation.
     pub seed: u64,
-    /// Hash of all that decides the figures.
+    /// Hash of the settings and code that decide the results.
     pub hash: String,
-    /// Every setting, resolved.
+    /// All settings, resolved.
     pub scenario: serde_json::Value,
     /// Measurements.
     pub measured: Measured,
     /// Version of the program.
     pub version: String,
-    /// Commit of its source; empty where it was not built in a repository.
+    /// Commit of the program's source; empty if it was not built in a repository.
     pub commit: String,
     /// Platform: `sim`, the simulator, a kernel such as `kernel-6.12.117`, or the testbed with its kernel, `testbed-6.18.44`.
     pub platform: String,
-    /// The machine: name, processor, memory, system.
+    /// Description of the machine: name, processor, memory, system.
     pub host: String,
-    /// Seconds it took.
+    /// Duration of the run in real time, s.
     pub wall_s: f64,
 }
 
-/// Fields common to all records of a program's run.
+/// Fields common to all records written by one program run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Version of the program.
     pub version: String,
     /// Commit of its source.
     pub commit: String,
-    /// The machine: name, processor, memory, system.
+    /// Description of the machine: name, processor, memory, system.
     pub host: String,
 }
 
 impl Origin {
-    /// The environment of this program on this machine.
+    /// Origin of records written by this program on this machine.
     #[must_use]
     pub fn here() -> Self {
         let host = host::describe();
@@ -67,10 +67,10 @@ impl Origin {
     }
 }
 
-/// A file of records cannot be used.
+/// Reason for which a file of records cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The file system.
+    /// The file cannot be read or written.
     #[error("cannot use {path}: {error}; check the directory given with --results")]
     Io {
         /// Path of the file.
@@ -78,12 +78,12 @@ pub enum RecordError {
         /// Reason.
         error: io::Error,
     },
-    /// Its content.
+    /// A line of the file is invalid.
     #[error("{path}, line {line} is not a record: {error}; remove the line, and its run is made again")]
     Line {
         /// Path of the file.
         path: String,
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: usize,
         /// Reason.
         error: serde_json::Error,
@@ -95,7 +95,7 @@ fn io_error(path: &Path, error: io::Error) -> RecordError {
 }
 
 impl Record {
-    /// The record of a run that has ended.
+    /// Makes the record of a finished run.
     #[must_use]
     pub fn new(run: &Run, form: Form, measured: Measured, origin: &Origin, wall_s: f64) -> Self {
         Self {
@@ -118,7 +118,7 @@ impl Record {
     }
 }
 
-/// The file of a plan's records.
+/// File of a plan's records, open for appending.
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
@@ -126,11 +126,11 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the records of `plan` in `directory`, both of which are made if they are not there. A last line which was
-    /// torn by an interruption is cut off.
+    /// Opens the records of `plan` in `directory`, and creates either if it is missing. An incomplete last line, left by an interruption,
+    /// is removed.
     ///
     /// # Errors
-    /// The file cannot be used.
+    /// Fails if the file cannot be used.
     pub fn open(directory: &Path, plan: &str) -> Result<Self, RecordError> {
         fs::create_dir_all(directory).map_err(|error| io_error(directory, error))?;
         let path = path(directory, plan);
@@ -144,10 +144,10 @@ impl Log {
         Ok(Self { path, file })
     }
 
-    /// Adds a record, at once.
+    /// Appends a record at once.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn add(&mut self, record: &Record) -> Result<(), RecordError> {
         let mut line = serde_json::to_vec(record).map_err(|error| io_error(&self.path, error.into()))?;
         line.push(b'\n');
@@ -159,11 +159,11 @@ fn path(directory: &Path, plan: &str) -> PathBuf {
     directory.join(format!("{plan}.jsonl"))
 }
 
-/// The records of `plan` in `directory` by their hash; none if there is no such file. A torn last line is passed over, and
-/// so are records of another version of the format.
+/// Reads the records of `plan` in `directory`, by hash; empty if there is no file. An incomplete last line is skipped, and so are records
+/// of another format version.
 ///
 /// # Errors
-/// The file cannot be read, or has a line which is no record.
+/// Fails if the file cannot be read, or has a line that is not a record.
 pub fn read(directory: &Path, plan: &str) -> Result<BTreeMap<String, Record>, RecordError> {
     #[derive(Deserialize)]
     struct Version {
@@ -189,10 +189,10 @@ pub fn read(directory: &Path, plan: &str) -> Result<BTreeMap<String, Record>, Re
     Ok(records)
 }
 
-/// Writes `records` of a plan as a table: a line for every flow of every run.
+/// Writes `records` of a plan as CSV: a line for every flow of every run.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Fails if the file cannot be written.
 pub fn write_csv<'run>(
     directory: &Path,
     plan: &str,
@@ -230,7 +230,7 @@ pub fn write_csv<'run>(
     fs::write(&path, text).map_err(|error| io_error(&path, error))
 }
 
-/// A line of RFC 4180.
+/// Appends a CSV line (RFC 4180).
 pub(crate) fn line(text: &mut String, fields: impl Iterator<Item = String>) {
     for (index, field) in fields.enumerate() {
         if index > 0 {

@@ -1,4 +1,4 @@
-//! Many runs, on all cores.
+//! Batches of runs, on all cores.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -16,19 +16,19 @@ use crate::record::{Log, Origin, Record, RecordError, read};
 /// Progress of a batch. Costs are simulated seconds times Gbit/s.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// Runs made, those included which were there already.
+    /// Number of finished runs, including those recorded earlier.
     pub done: usize,
-    /// Runs in all.
+    /// Number of all runs.
     pub total: usize,
     /// Cost of the runs made so far.
     pub cost_done: f64,
     /// Cost of all runs to be made.
     pub cost_total: f64,
-    /// The run which ended last: its plan and series.
+    /// Plan and series of the run that finished last.
     pub last: String,
 }
 
-/// A batch ended early.
+/// Reason for which a batch ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Records cannot be read or written.
@@ -37,7 +37,7 @@ pub enum RunError {
     /// A run cannot be made.
     #[error("{run}: {error}")]
     Measure {
-        /// Plan and label of the run.
+        /// Plan and series of the run.
         run: String,
         /// Reason.
         error: MeasureError,
@@ -47,22 +47,22 @@ pub enum RunError {
 /// Settings of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'batch> {
-    /// Platform of the runs, all of which are of its engine.
+    /// Platform of the runs; its engine is that of all runs.
     pub platform: &'batch dyn Platform,
     /// Directory of the records.
     pub results: &'batch Path,
     /// Form of the runs' plans.
     pub form: Form,
-    /// Runs at a time, or fewer where the platform is limited to fewer.
+    /// Number of concurrent runs, unless the platform permits fewer.
     pub jobs: NonZeroUsize,
-    /// Set it, and no further run is begun.
+    /// Flag that prevents further runs from starting.
     pub stop: &'batch AtomicBool,
 }
 
-/// Makes those of `runs` whose records are not there yet, and writes down each as it ends.
+/// Makes those of `runs` that have no record, and appends each record as its run finishes.
 ///
 /// # Errors
-/// Records cannot be read or written, or a run is impossible.
+/// Fails if records cannot be read or written, or a run is impossible.
 pub fn run_all(runs: &[Run], settings: Settings<'_>, mut tell: impl FnMut(&Progress)) -> Result<(), RunError> {
     let origin = Origin::here();
     let mut logs = BTreeMap::new();
@@ -72,7 +72,7 @@ pub fn run_all(runs: &[Run], settings: Settings<'_>, mut tell: impl FnMut(&Progr
         known.extend(read(settings.results, plan)?.into_keys());
     }
     let mut new: Vec<&Run> = runs.iter().filter(|run| !known.contains(&run.hash)).collect();
-    // Two settings may come to the same run.
+    // Different settings may give the same run.
     new.retain(|run| known.insert(run.hash.clone()));
     let mut progress = Progress {
         done: runs.len() - new.len(),
@@ -115,11 +115,11 @@ pub fn run_all(runs: &[Run], settings: Settings<'_>, mut tell: impl FnMut(&Progr
     })
 }
 
-/// Makes a run, which is of the engine of `platform`.
+/// Makes a run, which has the engine of `platform`.
 pub(crate) fn one(run: &Run, form: Form, platform: &dyn Platform, origin: &Origin) -> Result<Record, MeasureError> {
     let (start, cpu_start) = (Instant::now(), thread_cpu_s());
     let mut measured = platform.measure(&run.scenario, run.seed)?;
-    // A platform which makes its runs elsewhere knows what they took.
+    // A platform that runs elsewhere measures its own CPU time.
     measured.cpu_s = measured.cpu_s.or_else(|| thread_cpu_s().zip(cpu_start).map(|(end, start)| end - start));
     Ok(Record::new(run, form, measured, origin, start.elapsed().as_secs_f64()))
 }

@@ -1,4 +1,4 @@
-//! The records of a plan, gathered by point and series.
+//! Records of a plan, gathered by point and series.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,68 +9,67 @@ use crate::metrics::{Measured, is_of_flows, mean_and_sd};
 use crate::plan::{Point, name};
 use crate::record::Record;
 
-/// A result which hangs on fewer random losses in a run is marked: the relative error of a count of independent losses is
-/// about 1/√n, which is 18 % at 30.
+/// Fewest random losses per run for a reliable result: the relative error of a count of n independent losses is about 1/√n, which is 18 %
+/// at 30.
 pub const FEW_LOSSES: u64 = 30;
 
-/// Points up to this number a warning names for each series.
+/// Most points that a warning names per series.
 pub(crate) const WARNED_MAX: usize = 4;
 
-/// Flows up to this number are shown one by one; of more, their mean.
+/// Most flows shown individually; of more, the mean is shown.
 pub(crate) const FLOWS_APART_MAX: usize = 4;
 
-/// One series at one point: all its repetitions.
+/// One series at one point, with all repetitions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// Label of the series.
     pub series: String,
     /// Values of the swept parameters.
     pub point: Point,
-    /// Time from which goodput counts in these runs, s.
+    /// Time from which goodput is measured in these runs, s.
     pub warm_up_s: f64,
     /// Factor of the plan's rates.
     pub scale: f64,
-    /// Measurements, in order of repetitions; those without a record are left out.
+    /// Measurements, in order of repetitions, without missing ones.
     pub measured: Vec<Measured>,
 }
 
 /// All cells of a plan, in the order of its runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// Cells in the order of the sweep, and for each point in that of the series.
+    /// Cells in the order of the sweep; for each point, in the order of the series.
     pub cells: Vec<Cell>,
 }
 
 impl Cell {
-    /// Random losses in the repetition which met the fewest: of all flows together, or of one of them. `None` where nothing
-    /// can be lost at random.
+    /// Fewest random losses in any repetition: of all flows together, or of one flow. `None` without random loss.
     #[must_use]
     pub fn fewest_losses(&self, of_one_flow: bool) -> Option<u64> {
-        // The flow of each lost packet is not recorded: the flows share the bottlenecks, so each is taken to meet as many.
+        // The flow of each lost packet is not recorded; losses are assumed to be spread evenly over the flows, which share the bottlenecks.
         let share = |run: &Measured| if of_one_flow { run.flows.len().max(1) as u64 } else { 1 };
         self.measured.iter().filter_map(|run| Some(run.random_losses? / share(run))).min()
     }
 
-    /// [`fewest_losses`](Self::fewest_losses), if they are too few to rely on.
+    /// [`fewest_losses`](Self::fewest_losses), if they are too few for a reliable result.
     #[must_use]
     pub fn few_losses(&self, of_one_flow: bool) -> Option<u64> {
         self.fewest_losses(of_one_flow).filter(|&losses| losses < FEW_LOSSES)
     }
 
-    /// True if several runs went the same way.
+    /// True if several runs proceeded alike, packet for packet.
     fn has_idle_seeds(&self) -> bool {
         self.measured.len() > 1 && self.measured.windows(2).all(|two| two[0].went_as(&two[1]))
     }
 }
 
 impl Table {
-    /// Flows which are shown one by one, if `metric` is of flows and the runs have 2 to 4 of them.
+    /// Number of flows to show individually, if `metric` has a value per flow and the runs have 2 to 4 flows.
     pub(crate) fn flows_apart<'cell>(cells: impl Iterator<Item = &'cell Cell>, metric: &str) -> Option<usize> {
         let flows = cells.filter_map(|cell| cell.measured.first()).map(|run| run.flows.len()).max();
         flows.filter(|flows| is_of_flows(metric) && (2..=FLOWS_APART_MAX).contains(flows))
     }
 
-    /// Flows that ended early, with the reason: a sentence for each reason of a cell.
+    /// Sentences on flows that ended early: one per reason and cell.
     #[must_use]
     pub fn failures(&self) -> Vec<String> {
         let mut sentences = Vec::new();
@@ -83,7 +82,7 @@ impl Table {
         sentences
     }
 
-    /// Series with runs in real time that were too late, or whose ends were busy: a sentence for each.
+    /// Sentences on series with late real-time runs, or with busy endpoints: one per series.
     #[must_use]
     pub fn late(&self) -> Vec<String> {
         let series: BTreeSet<&str> = self.cells.iter().map(|cell| cell.series.as_str()).collect();
@@ -91,7 +90,7 @@ impl Table {
         series.into_iter().flat_map(|series| lateness::sentences(series, runs(series))).collect()
     }
 
-    /// A warning of points where several runs went the same way, so that their seeds decided nothing.
+    /// Warning about points whose runs proceeded alike, so that seeds had no influence.
     #[must_use]
     pub fn idle_seeds(&self) -> Option<String> {
         let mut found: Vec<(&str, Vec<String>)> = Vec::new();
@@ -116,14 +115,13 @@ impl Table {
         })
     }
 
-    /// True if one of `metrics` is shown flow by flow.
+    /// True if one of `metrics` is shown per flow.
     #[must_use]
     pub fn shows_flows<'name>(&self, mut metrics: impl Iterator<Item = &'name str>) -> bool {
         metrics.any(|metric| Self::flows_apart(self.cells.iter(), metric).is_some())
     }
 
-    /// Results that hang on few random losses, which may be those `of_one_flow`: for each series with such points, the losses
-    /// at each.
+    /// Points whose results depend on few random losses (counted per flow if `of_one_flow`), by series, with the number of losses at each.
     #[must_use]
     pub fn few_losses(&self, of_one_flow: bool) -> Vec<(&str, Vec<(u64, &Point)>)> {
         let mut found: Vec<(&str, Vec<(u64, &Point)>)> = Vec::new();
@@ -136,7 +134,7 @@ impl Table {
         found
     }
 
-    /// Gathers for `runs`, all of one plan, what `records` has.
+    /// Gathers the `records` of `runs`, all of one plan.
     #[must_use]
     pub fn gather(runs: &[Run], records: &BTreeMap<String, Record>) -> Self {
         let mut cells: Vec<Cell> = Vec::new();
@@ -157,7 +155,7 @@ impl Table {
         Self { cells }
     }
 
-    /// View of all runs through a lens; empty for runs that are too short.
+    /// View of all runs through a lens; runs that are too short are left out.
     pub(crate) fn seen(&self, lens: Lens) -> Self {
         let seen = |cell: &Cell| {
             let measured: Option<_> = cell.measured.iter().map(|run| lens.see(run, cell.warm_up_s)).collect();
@@ -177,7 +175,7 @@ impl Table {
         self.cells.iter().find(|cell| cell.series == series && cell.point == *point)
     }
 
-    /// The metric `name` in every repetition of `cell`; of one flow or the mean over all. Empty where it has no value.
+    /// Metric `name` in every repetition of `cell`, for one flow or the mean over all; empty where it is undefined.
     #[must_use]
     pub fn values(&self, cell: &Cell, name: &str, flow: Option<usize>) -> Vec<f64> {
         let value = |measured: &Measured| measured.value(name, flow, cell.warm_up_s);
@@ -186,7 +184,7 @@ impl Table {
         if name != "relative_percent" {
             return values;
         }
-        // Of the same series with the last value of the first parameter.
+        // The reference is the cell of the same series at the last value of the first parameter.
         let last = self.of_series(&cell.series).filter(|other| other.point.get(1..) == cell.point.get(1..)).last();
         let whole = last.and_then(|last| mean_and_sd(&last.measured.iter().filter_map(value).collect::<Vec<_>>()));
         match whole {
@@ -195,7 +193,7 @@ impl Table {
         }
     }
 
-    /// Its mean over the repetitions.
+    /// Mean of a metric over the repetitions.
     #[must_use]
     pub fn mean(&self, cell: &Cell, name: &str, flow: Option<usize>) -> Option<f64> {
         mean_and_sd(&self.values(cell, name, flow)).map(|(mean, _)| mean)

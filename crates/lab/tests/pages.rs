@@ -1,4 +1,4 @@
-//! The documentation says what the plans say.
+//! Tests that the documentation agrees with the plans.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn pages_say_what_the_plans_and_the_compared_points_say() {
     }
 }
 
-/// Keys of documents, numbers of traps and letters of plans have a row in the legend.
+/// Every key of a document, number of a trap and letter of a plan has a row in the legend.
 #[test]
 fn the_legend_explains_the_abbreviations() {
     let sources = dfcp_lab::reading::builtin().unwrap();
@@ -39,7 +39,7 @@ fn the_legend_explains_the_abbreviations() {
     }
 }
 
-/// The worked example is a plan that works.
+/// The worked example is a valid plan.
 #[test]
 fn the_example_of_the_guide_is_a_plan() {
     let guide = include_str!("../../../docs/plans.md");
@@ -48,7 +48,7 @@ fn the_example_of_the_guide_is_a_plan() {
     assert_eq!(source.plan.id, "my-link");
 }
 
-/// A reader can write a transport with options from the guide alone.
+/// The guide suffices to write a transport with options.
 #[test]
 fn the_guide_shows_both_forms_of_a_transport() {
     let guide = include_str!("../../../docs/plans.md");
@@ -65,7 +65,7 @@ fn the_guide_shows_both_forms_of_a_transport() {
 #[path = "../examples/mobile_trace/model.rs"]
 mod model;
 
-/// A change of the generator would change what plans B1 to B3 measure.
+/// A change of the generator would change the measurements of plans B1 to B3.
 #[test]
 fn the_shipped_trace_is_what_its_generator_makes() {
     let shipped = include_str!("../plans/mobile.trace");

@@ -1,5 +1,5 @@
-//! Makes `crates/lab/plans/mobile.trace`, a synthetic recording of a mobile link: `cargo run -p dfcp-lab --example mobile_trace > crates/lab/plans/mobile.trace`.
-//! Another seed, as the only argument, makes another one.
+//! Writes `crates/lab/plans/mobile.trace`, a synthetic recording of a mobile link: `cargo run -p dfcp-lab --example mobile_trace >
+//! crates/lab/plans/mobile.trace`. The only argument is another seed.
 #![expect(clippy::print_stdout, reason = "a program that prints a trace")]
 
 mod model;

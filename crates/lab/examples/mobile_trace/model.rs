@@ -1,32 +1,32 @@
 //! A synthetic recording of a mobile link, in the format of mahimahi.
 //!
-//! The rate is a mean times one and the sum of two processes, as a user in a cell meets them: a slow one, of the distance, shadowing and the cell's other
-//! users, and a fast one, of fading. Each is a first-order autoregression with a correlation time, driven by noise which is nearly
-//! Gaussian (the sum of twelve uniform numbers). A scheduler serves the user in some of the intervals of 1 ms alone, and then with all that has
-//! been saved up; what a packet of 1500 bytes needs is counted off. There are no outages and no handovers.
+//! The rate is a mean times one plus the sum of two processes, as a user in a cell sees them: a slow one (distance, shadowing, other users
+//! of the cell) and a fast one (fading). Each is a first-order autoregression with a correlation time, driven by nearly Gaussian noise (the
+//! sum of twelve uniform numbers). A scheduler serves the user in some of the 1 ms intervals only, and then sends all that the link has
+//! saved up; each packet of 1500 bytes is subtracted. There are no outages and no handovers.
 //!
-//! All of it is additions, multiplications, square roots and comparisons, which give the same on every machine.
+//! The model uses only additions, multiplications, square roots and comparisons, which give the same result on every machine.
 
 use std::fmt::Write as _;
 
 /// Model of a mobile trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Model {
-    /// Length before it begins again, s.
+    /// Length of the trace before it repeats, s.
     pub(crate) seconds: u32,
     /// Mean rate, Mbit/s.
     pub(crate) mean_mbps: f64,
-    /// Range of its rate, Mbit/s.
+    /// Least and greatest rate, Mbit/s.
     pub(crate) within_mbps: (f64, f64),
-    /// Standard deviation of the slow process over the mean, and its correlation time, ms.
+    /// The slow process: its standard deviation as a share of the mean, and its correlation time, ms.
     pub(crate) slow: (f64, f64),
-    /// Standard deviation of the fast process over the mean, and its correlation time, ms.
+    /// The fast process: its standard deviation as a share of the mean, and its correlation time, ms.
     pub(crate) fast: (f64, f64),
-    /// Mean number of 1 ms intervals for each in which the user is served.
+    /// Mean number of 1 ms intervals per interval in which the user is served.
     pub(crate) served_one_in: u32,
 }
 
-/// The trace which is shipped: rates of the network which the dissertation measured, 1 to 4 Mbit/s.
+/// Model of the shipped trace: 1 to 4 Mbit/s, the rates of the network that the dissertation measured.
 pub(crate) const SHIPPED: Model = Model {
     seconds: 60,
     mean_mbps: 2.5,
@@ -36,14 +36,14 @@ pub(crate) const SHIPPED: Model = Model {
     served_one_in: 4,
 };
 
-/// The seed of the trace which is shipped.
+/// Seed of the shipped trace.
 pub(crate) const SHIPPED_SEED: u64 = 1;
 
 /// SplitMix64.
 struct Draw(u64);
 
 impl Draw {
-    /// A draw from 0 to 1, 1 excluded.
+    /// Draws a number from 0 (included) to 1 (excluded).
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -52,20 +52,20 @@ impl Draw {
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A draw of mean 0 and standard deviation 1.
+    /// Draws a number of mean 0 and standard deviation 1.
     fn noise(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
 }
 
-/// One step of 1 ms of an autoregression with this standard deviation and correlation time.
+/// Advances an autoregression of this standard deviation and correlation time by 1 ms.
 fn step(state: f64, (deviation, time_ms): (f64, f64), random: &mut Draw) -> f64 {
     let keeps = 1.0 - 1.0 / time_ms;
-    // So much noise keeps the variance as it is.
+    // This amount of noise keeps the variance constant.
     keeps * state + deviation * (1.0 - keeps * keeps).sqrt() * random.noise()
 }
 
-/// The trace: on each line the millisecond at which a packet of 1500 bytes may leave.
+/// Makes the trace: each line is the millisecond at which a packet of 1500 bytes may be sent.
 pub(crate) fn trace(model: &Model, seed: u64) -> String {
     const PACKET_BITS: f64 = 1500.0 * 8.0;
     let mut random = Draw(seed);
@@ -76,7 +76,7 @@ pub(crate) fn trace(model: &Model, seed: u64) -> String {
         fast = step(fast, model.fast, &mut random);
         let mbps = (model.mean_mbps * (1.0 + slow + fast)).clamp(model.within_mbps.0, model.within_mbps.1);
         saved_bits += mbps * 1e3;
-        // The last line says where the trace begins again.
+        // The last line states the time at which the trace repeats.
         let is_last = ms == model.seconds * 1_000;
         if is_last || random.unit() * f64::from(model.served_one_in) < 1.0 {
             while saved_bits >= PACKET_BITS {

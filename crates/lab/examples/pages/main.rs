@@ -1,5 +1,5 @@
-//! Writes the pages of `docs/` that say what the plans are and what came of them, from the plans and from `lab/recorded`:
-//! `cargo run --release -p dfcp-lab --example pages`. With `--check` nothing is written, and a page that is old is an error.
+//! Writes the pages of `docs/` on plans and their results, from the plans and from `lab/recorded`: `cargo run --release -p dfcp-lab
+//! --example pages`. With `--check` it writes nothing, and an outdated page is an error.
 
 mod pages;
 mod records;

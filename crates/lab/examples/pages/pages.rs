@@ -1,4 +1,4 @@
-//! Pages of `docs/` that are made of plans and compared points, whole or in part.
+//! Pages of `docs/` that are generated, whole or in part, from plans and compared points.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -9,22 +9,22 @@ use dfcp_lab::agreement::{Count, Outcome, read};
 use dfcp_lab::plan::{Source, Tag};
 use dfcp_lab::{legend, markdown};
 
-/// Plans of the documents that show most of what they say.
+/// Most important plans of the documents.
 const PLANS: [&str; 10] = ["S1", "S3", "S4", "S6", "S13", "F2a", "F5a", "D3", "D10", "B1"];
 
-/// A page by its path from the root of the repository.
+/// A page: its path from the root of the repository, and its text.
 pub(crate) type Page = (&'static str, String);
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Pages that need no run: they are made of the plans, and of the points that `dfcp lab agree` has compared.
+/// Pages that need no run: generated from the plans and from the points compared by `dfcp lab agree`.
 pub(crate) fn of_plans(root: &Path, sources: &[Source]) -> Result<Vec<Page>> {
     let agreement = "docs/measurements/agreement.md";
     let filled = fill(&fs::read_to_string(root.join(agreement))?, "points", &agreement_counts(root)?)?;
     Ok(vec![("docs/experiments.md", experiments(sources)), (agreement, filled)])
 }
 
-/// `page` with `block` between the marks of `name`.
+/// Replaces the text between the marks of `name` in `page` with `block`.
 pub(crate) fn fill(page: &str, name: &str, block: &str) -> Result<String> {
     let (begin, end) = (
         format!("<!-- {name}: by `cargo run --release -p dfcp-lab --example pages` -->\n"),
@@ -35,12 +35,12 @@ pub(crate) fn fill(page: &str, name: &str, block: &str) -> Result<String> {
     Ok(format!("{before}{begin}\n{block}\n{end}{after}"))
 }
 
-/// Text in a table.
+/// Escapes text for a Markdown table.
 pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// Numbers of claims by their kind: numbers, statements, derivations.
+/// Numbers of claims by kind: numbers, statements, derivations.
 fn kinds<'a>(tags: impl Iterator<Item = &'a Tag>) -> [usize; 3] {
     tags.fold([0; 3], |mut counts, tag| {
         counts[match tag {
@@ -92,7 +92,7 @@ fn experiments(sources: &[Source]) -> String {
     page
 }
 
-/// Compared points: all, and by plan where not every one agrees.
+/// Counts of compared points: all of them, and per plan where some differ.
 fn agreement_counts(root: &Path) -> Result<String> {
     let points = read(&root.join("lab/recorded"))?;
     let [without, with] = [false, true].map(|has_loss| Count::of_compared(&points, has_loss));

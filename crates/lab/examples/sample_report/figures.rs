@@ -1,4 +1,4 @@
-//! Made-up figures which look like the documents': every kind of plot, and every verdict.
+//! Made-up figures like those of the documents: every kind of plot and every verdict.
 
 use dfcp_lab::report::{Axis, Claim, Figure, Panel, Point, Role, Series, Tag, Verdict};
 
@@ -17,7 +17,7 @@ pub(crate) fn all() -> Vec<Figure> {
     ]
 }
 
-/// Points at `xs` with an interval of `spread` (a share) around the value.
+/// Points at `xs` with values `ys` and a relative interval of ± `spread`.
 fn around(xs: &[f64], ys: &[f64], spread: f64) -> Vec<Point> {
     xs.iter().zip(ys).map(|(&x, &y)| Point::within(x, y, y * (1.0 - spread), y * (1.0 + spread))).collect()
 }

@@ -1,5 +1,4 @@
-//! Writes a report of made-up data, to look at the page without running anything:
-//! `cargo run -p dfcp-lab --example sample_report -- sample.html`.
+//! Writes a report of made-up data, to look at the page without a run: `cargo run -p dfcp-lab --example sample_report -- sample.html`.
 
 mod figures;
 

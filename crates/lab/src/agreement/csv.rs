@@ -1,4 +1,4 @@
-//! Compared points as CSV: `dfcp lab agree` writes them, and a copy is kept beside the archived records.
+//! Compared points as CSV: written by `dfcp lab agree`, with a copy beside the archived records.
 
 use std::fs;
 use std::io;
@@ -20,26 +20,26 @@ const HEAD: &str = "plan,series,point,has_loss,sim_mbps,sim_standard_error_mbps,
 pub struct Compared {
     /// Id of the plan.
     pub plan: String,
-    /// Label of the series.
+    /// Values of the swept parameters, as text.
     pub series: String,
-    /// Values of the swept parameters, in words.
+    /// True if packets can be lost at random at this point.
     pub point: String,
-    /// Packets can be lost at random there.
+    /// True if packets can be lost at random at this point.
     pub has_loss: bool,
-    /// The simulator's mean.
+    /// Estimate of the simulator.
     pub ours: Estimate,
-    /// The other platform's.
+    /// Estimate of the other platform.
     pub reference: Estimate,
-    /// The first by the second.
+    /// Simulator's mean divided by the other platform's.
     pub ratio: f64,
     /// Outcome of the comparison.
     pub outcome: Outcome,
 }
 
-/// The file cannot be used.
+/// Reason for which the file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file system.
+    /// The file cannot be read.
     #[error("cannot read {path}: {error}")]
     Io {
         /// Path of the file.
@@ -47,17 +47,17 @@ pub enum ReadError {
         /// Reason.
         error: io::Error,
     },
-    /// Its content.
+    /// A line of the file is invalid.
     #[error("{path}, line {line} is not what `dfcp lab agree` writes; copy its {FILE} there again")]
     Line {
         /// Path of the file.
         path: String,
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: usize,
     },
 }
 
-/// The points of `pairs`, a line each below one of heads.
+/// Writes `pairs` as CSV: a header line, and a line per point.
 #[must_use]
 pub fn csv(pairs: &[Pair]) -> String {
     let mut text = format!("{HEAD}\r\n");
@@ -85,10 +85,10 @@ pub fn csv(pairs: &[Pair]) -> String {
     text
 }
 
-/// The points of the file in `directory`, in its order; none without a file.
+/// Reads the points of the file in `directory`, in file order; empty if there is no file.
 ///
 /// # Errors
-/// The file cannot be read, or is not what [`csv`] writes.
+/// Fails if the file cannot be read, or is not of the form that [`csv`] writes.
 pub fn read(directory: &Path) -> Result<Vec<Compared>, ReadError> {
     let path = directory.join(FILE);
     let shown = || path.display().to_string();
@@ -128,7 +128,7 @@ fn compared(line: &str) -> Option<Compared> {
     })
 }
 
-/// Fields of a line (RFC 4180, without line breaks in fields).
+/// Splits a line into its fields (RFC 4180, without line breaks in fields).
 fn fields(line: &str) -> Vec<String> {
     let (mut fields, mut field, mut is_quoted) = (Vec::new(), String::new(), false);
     let mut characters = line.chars().peekable();

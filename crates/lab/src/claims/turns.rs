@@ -1,4 +1,4 @@
-//! Verdicts that hang on a few of the runs.
+//! Verdicts that depend on a few of the runs.
 
 use std::mem::discriminant;
 
@@ -8,22 +8,22 @@ use super::{Judged, Verdict, judge_once};
 use crate::plan::{Claim, Plan};
 use crate::table::Table;
 
-/// A fifth of the runs is left out in each turn: of five runs each once.
+/// Number of turns: each leaves out a fifth of the runs, so that every run is left out once.
 const TURNS: usize = 5;
 
-/// Least runs of which one may be left out: of two, one would remain, without a deviation.
+/// Least number of runs from which one can be left out: with two, the remaining one has no deviation.
 const RUNS_MIN: usize = 3;
 
-/// A part of the runs without which a claim has another verdict.
+/// Runs without which a claim has another verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// The first of the runs that were left out, in the order of the records, from 1; every fifth one after it was left out, too.
+    /// First of the runs left out, in the order of the records, from 1; every fifth run after it was left out, too.
     pub without_run: usize,
-    /// Outcome of the claim.
+    /// Verdict without these runs.
     pub verdict: Verdict,
 }
 
-/// Holds all claims of `plan` against `table`, and then in turns without a fifth of the runs of each point.
+/// Compares all claims of `plan` with `table`, and then again in turns without a fifth of the runs of each point.
 #[must_use]
 pub fn judge(plan: &Plan, table: &Table) -> Vec<Judged> {
     let mut judged = judge_once(plan, table);
@@ -45,7 +45,7 @@ pub fn judge(plan: &Plan, table: &Table) -> Vec<Judged> {
     judged
 }
 
-/// Rest of `table` in a turn.
+/// Copy of `table` without the runs left out in this turn.
 fn without(table: &Table, turn: usize) -> Table {
     let mut left = table.clone();
     for cell in left.cells.iter_mut().filter(|cell| cell.measured.len() >= RUNS_MIN) {
@@ -58,13 +58,13 @@ fn without(table: &Table, turn: usize) -> Table {
     left
 }
 
-/// The runs of a point of the series that `claim` is about.
+/// Number of runs of a point of the claim's series.
 fn runs_of(claim: &Claim, table: &Table) -> usize {
     let of = |series| table.of_series(series).map(|cell| cell.measured.len()).max().unwrap_or(0);
     of(&claim.series).max(claim.to.as_deref().map_or(0, of))
 }
 
-/// The verdicts which a claim would have otherwise, in words.
+/// Sentence on the verdicts that differ without some runs.
 fn told(changes: &[Change], runs: usize) -> String {
     let mut words: Vec<(&str, Vec<String>)> = Vec::new();
     for change in changes {
@@ -95,7 +95,7 @@ mod tests {
     use crate::reading::parse;
     use crate::table::Cell;
 
-    /// A claim that goodput lies between 9 and 11 Mbit/s, held against runs with these.
+    /// Claim of a goodput between 9 and 11 Mbit/s, compared with runs of these values.
     fn judged(runs: &[f64]) -> Judged {
         let text = "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\ntransport = \"modern\"\n\
                     [metrics]\nplot = [\"goodput_mbps\"]\n[[claims]]\nid = \"1\"\nsays = \"\"\ntag = \"D\"\nkind = \"value\"\nseries = \"A\"\n\
@@ -120,7 +120,7 @@ mod tests {
             )
         };
         assert_eq!(of(&[10.0; 5]), (false, vec![], "10.0".to_owned()));
-        // Without the second run the mean is 11.0, and then 11.2.
+        // Without the second run the mean is 11.0 in the first case, and 11.25 in the second.
         assert_eq!(of(&[12.0, 6.0, 11.0, 11.0, 10.0]), (false, vec![], "10.0".to_owned()));
         assert_eq!(of(&[12.0, 5.0, 11.0, 11.0, 11.0]), (false, vec![2], "10.0; without run 2: differs".to_owned()));
         assert_eq!(of(&[20.0, 10.0, 10.0, 10.0, 10.0]), (true, vec![1], "12.0; without run 1: reproduced".to_owned()));

@@ -1,16 +1,16 @@
-//! Quantiles of many values in little memory.
+//! Quantiles of many values with little memory.
 
-/// Parts of a power of two: a quantile is off by less than 1/64.
+/// Bins per power of two: the error of a quantile is below 1/64.
 const PARTS: u64 = 64;
 
-/// Frequencies of values: exact below [`PARTS`], in parts of powers of two above.
+/// Histogram of values: exact below [`PARTS`], in bins of fractions of powers of two above.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Histogram {
     counts: Vec<u64>,
     total: u64,
 }
 
-/// The place of a value, and from there on the values themselves.
+/// Bin of a value.
 fn place(value: u64) -> usize {
     if value < PARTS {
         return value as usize;
@@ -19,7 +19,7 @@ fn place(value: u64) -> usize {
     (u64::from(shift + 1) * PARTS + (value >> shift) - PARTS) as usize
 }
 
-/// The least value of a place.
+/// Least value of a bin.
 fn value_of(place: usize) -> u64 {
     let place = place as u64;
     match (place / PARTS, place % PARTS) {
@@ -38,7 +38,7 @@ impl Histogram {
         self.total += 1;
     }
 
-    /// The least value which a share `share` of the values does not exceed; 0 of none.
+    /// Least value that is not exceeded by a share `share` of the values; 0 if there are none.
     pub(super) fn quantile(&self, share: f64) -> u64 {
         let enough = share * self.total as f64;
         let mut up_to = 0;

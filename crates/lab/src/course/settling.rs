@@ -1,4 +1,4 @@
-//! Time until the first bottleneck is used: after the flows' start, and after each change of it.
+//! Time until the first bottleneck is used, after the start of the flows and after each change of the link.
 
 use std::collections::VecDeque;
 
@@ -7,32 +7,33 @@ use crate::scenario::Scenario;
 
 /// Share of the capacity that counts as used.
 const SHARE: f64 = 0.9;
-/// A window lasts at least as long as this many packets: those which are sent at once to begin with must not fill it.
+/// Least length of a window, in packets, so that the initial burst alone cannot fill it.
 const WINDOW_PACKETS: u64 = 32;
 const PACKET_BITS: u64 = 1500 * 8;
 
-/// Bytes that a bottleneck has delivered and could have, up to some tick.
+/// Bytes that a bottleneck has delivered, and bytes that it could have delivered, up to some tick.
 #[derive(Clone, Copy, Debug)]
 struct Carried {
     bytes: u64,
     could_bytes: f64,
 }
 
-/// Time from which a bottleneck is used: the first window, of the longest round trip, in which it delivers 90 % of what it can.
+/// Detector of the time from which a bottleneck is used: the first window of one (longest) round trip in which it delivers 90 % of its
+/// capacity.
 #[derive(Clone, Debug)]
 pub(super) struct Settling {
     window_ticks: usize,
-    /// One for each of the last ticks.
+    /// Counters of the last ticks.
     past: VecDeque<Carried>,
     could_bytes: f64,
-    /// Changes to come, ns; the last is first.
+    /// Future changes, ns; the earliest is last.
     changes_ns: Vec<u64>,
-    /// Time of the last change, if it has not been made up for yet.
+    /// Time of the last change, until the bottleneck is used again.
     changed_ns: Option<u64>,
     longest_ns: Option<u64>,
-    /// Start of the first window.
+    /// Start of the first window in which the bottleneck was used.
     started_ns: Option<u64>,
-    /// Offered and dropped up to one window after the end of the first.
+    /// Packets offered and dropped until one window after the end of the first one.
     at_start: Option<(u64, u64)>,
     last: (u64, u64),
 }
@@ -41,9 +42,9 @@ pub(super) struct Settling {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Settled {
     pub(super) started_ns: Option<u64>,
-    /// The longest time after a change.
+    /// Longest time from a change until the bottleneck was used again.
     pub(super) recovery_ns: Option<u64>,
-    /// Share of what was offered until a window after the first.
+    /// Share of the packets dropped until one window after the first one.
     pub(super) start_dropped: Option<f64>,
 }
 
@@ -69,7 +70,7 @@ impl Settling {
         }
     }
 
-    /// The bottleneck as it is at `now_ns`, when a tick ends.
+    /// Records the state of the bottleneck at `now_ns`, the end of a tick.
     pub(super) fn tick(&mut self, now_ns: u64, link: &LinkReading) {
         self.could_bytes += link.capacity_bps as f64 / 8.0 * (TICK_NS as f64 / 1e9);
         let present = Carried { bytes: link.carried_bytes, could_bytes: self.could_bytes };
@@ -77,7 +78,7 @@ impl Settling {
         self.last = (link.offered, link.queue_drops);
         while self.changes_ns.last().is_some_and(|&at_ns| at_ns < now_ns) {
             let at_ns = self.changes_ns.pop();
-            // Not made up for before the next one came.
+            // The next change happened before the bottleneck was used again.
             self.give_up(at_ns.unwrap_or(now_ns));
             self.changed_ns = at_ns;
         }
@@ -91,7 +92,7 @@ impl Settling {
             self.at_start.get_or_insert(self.last);
         }
         let could_bytes = present.could_bytes - first.could_bytes;
-        // In an outage nothing can be used.
+        // In an outage there is no capacity to use.
         if could_bytes == 0.0 || ((present.bytes - first.bytes) as f64) < SHARE * could_bytes {
             return;
         }
@@ -101,14 +102,14 @@ impl Settling {
         }
     }
 
-    /// The time for making up for the last change is over.
+    /// Ends the recovery after the last change, unfinished.
     fn give_up(&mut self, now_ns: u64) {
         if let Some(changed_ns) = self.changed_ns.take() {
             self.longest_ns = self.longest_ns.max(Some(now_ns.saturating_sub(changed_ns)));
         }
     }
 
-    /// The run has ended.
+    /// Ends the run.
     pub(super) fn finish(mut self, now_ns: u64) -> Settled {
         self.give_up(now_ns);
         let (offered, dropped) = self.at_start.unwrap_or(self.last);

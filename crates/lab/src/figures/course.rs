@@ -1,11 +1,11 @@
-//! Metrics of a run with a course over time, and those distributed over bins.
+//! Metrics over time within a run, and metrics distributed over bins.
 
 use crate::metrics::Measured;
 use crate::report::Point;
 use crate::table::FLOWS_APART_MAX;
 
-/// The course of `metric` in a run: what to add to the label of its series, and the points. `queue_step_s` is between two values of the
-/// queue; a moving average is over `average_s`.
+/// Course of `metric` in a run: suffixes of the series label, each with its points. `queue_step_s` is the interval of the queue's samples;
+/// `average_s` is the length of a moving average.
 pub(super) fn over_time(
     run: &Measured,
     metric: &str,
@@ -27,13 +27,13 @@ pub(super) fn over_time(
     let shown = |(name, bins): (String, Vec<f64>)| {
         let wide =
             average_s.map_or(1, |average_s| (average_s / run.bin_s.max(f64::MIN_POSITIVE)).round().max(1.0) as usize);
-        // An average belongs to the middle of what it is of.
+        // An average is drawn at the middle of its interval.
         (name, steps(moving_average(&bins, wide), 0.0, run.bin_s, wide as f64 / 2.0))
     };
     courses.into_iter().map(shown).collect()
 }
 
-/// `metric` in every bin of a run, flow by flow where each has its own.
+/// Values of `metric` in every bin of a run, per flow where flows have their own.
 fn bins(run: &Measured, metric: &str) -> Vec<(String, Vec<f64>)> {
     let flows = || run.flows.iter().enumerate().take(FLOWS_APART_MAX);
     let name = |flow: usize| if run.flows.len() > 1 { format!(", flow\u{a0}{}", flow + 1) } else { String::new() };
@@ -48,7 +48,7 @@ fn bins(run: &Measured, metric: &str) -> Vec<(String, Vec<f64>)> {
         }
         "goodput_ratio" => {
             let [first, second, ..] = &run.flows[..] else { return Vec::new() };
-            // Before the first one has anything there is no ratio.
+            // The ratio is undefined until the first flow has delivered data.
             let ratio = |(first, second): (&f64, &f64)| if *first > 0.0 { second / first } else { 0.0 };
             vec![(String::new(), first.bins_bps.iter().zip(&second.bins_bps).map(ratio).collect())]
         }
@@ -74,7 +74,7 @@ fn moving_average(bins: &[f64], wide: usize) -> Vec<f64> {
     bins.windows(wide).map(|bins| bins.iter().sum::<f64>() / wide as f64).collect()
 }
 
-/// `metric` in all bins of runs after the warm-up, of all flows, as shares of bins below: sorted values, and percent.
+/// Distribution of `metric` over all bins after the warm-up, of all runs and flows: sorted values, and the percentage of bins below each.
 pub(super) fn over_bins<'run>(runs: impl Iterator<Item = &'run Measured>, metric: &str, warm_up_s: f64) -> Vec<Point> {
     let of = |run: &Measured| match metric {
         "error_percent" => run.flow_errors(warm_up_s).unwrap_or_default(),

@@ -78,8 +78,7 @@ fn changes_take_place_when_they_are_due() {
     let change = "[[time]]\nat_s = 1.5\nrate_mbps = 5\n[[time]]\nat_s = 2\nloss = 1\ndelay_ms = 3\n";
     for found in measured(&format!("[topology]\nrate_mbps = 20\naccess_mbps = 20\nbuffer_packets = 20\n{change}")) {
         let bins = &found.flows[0].bins_bps;
-        // Packets on their way when all began to be lost may complete blocks within the next bin, and none after
-        // it.
+        // Packets in flight when the total loss began may complete blocks within the next bin, and none after it.
         assert!(bins[2] > 13e6 && bins[3] < 9e6 && bins[4] < 9e6 && bins[5] == 0.0, "{bins:?}");
     }
 }
@@ -94,7 +93,7 @@ fn a_recorded_rate_is_that_of_the_link() {
     std::fs::write(&cell, fast.chain(slow).collect::<String>()).unwrap();
     let rates = format!("[[rates]]\nfrom = \"trace\"\nfile = {:?}\n", cell.display().to_string());
     let measured = measured(&format!("{rates}[topology]\naccess_mbps = 100\nrtt_ms = 5\nbuffer_packets = 100\n"));
-    // Of CUBIC; DFCP's blocks take longer than a slow half second.
+    // Bins of CUBIC; blocks of DFCP take longer than a slow half second.
     let bins = &measured[0].flows[0].bins_bps;
     assert!([2, 4].iter().all(|&bin| bins[bin] > 9e6 && bins[bin] < 12e6), "{bins:?}");
     assert!([3, 5].iter().all(|&bin| bins[bin] > 1.5e6 && bins[bin] < 3.5e6), "{bins:?}");
@@ -107,11 +106,11 @@ fn losses_at_random_are_counted_while_goodput_counts() {
         assert_eq!(found.random_losses, Some(found.links[0].lost));
         assert!(found.links[0].lost > 0, "{:?}", found.links[0]);
     }
-    // Drops of a full queue are not losses at random.
+    // Drops of a full queue are not random losses.
     for found in measured(link) {
         assert_eq!(found.random_losses, None);
     }
-    // Losses which a change brings count, and those before the warm-up do not.
+    // Losses due to a change count, and losses before the warm-up do not.
     for (change, some) in
         [("at_s = 2\nloss = 0.1\n", true), ("at_s = 0.2\nloss = 0.1\n[[time]]\nat_s = 0.9\nloss = 0\n", false)]
     {
@@ -132,7 +131,7 @@ fn losses_count_from_the_start_where_a_flow_ends_before_the_warm_up() {
     }
 }
 
-/// Packets which no receiver can make anything of fill a link all the same.
+/// Packets that are useless to every receiver still use a link's capacity.
 #[test]
 fn a_link_may_be_full_and_of_no_use() {
     let two = "[[flows]]\ncount = 2\n";
@@ -145,7 +144,7 @@ fn a_link_may_be_full_and_of_no_use() {
         let useful = link.useful.unwrap();
         assert!(useful <= link.utilisation + 0.05 && useful > goodput / 20e6, "{link:?}");
     }
-    // With windows of a thousand blocks at a hundredth of the rate nothing is decoded in the time of this run.
+    // With windows of a thousand blocks at a hundredth of the rate, no block is decoded within this run.
     let flood = &measured(&format!(
         "{two}[topology]\nrate_mbps = 0.2\naccess_mbps = 40\nbuffer_packets = 50\ndiscipline = \"drr\"\n"
     ))[1];
@@ -157,7 +156,7 @@ fn a_link_may_be_full_and_of_no_use() {
 fn what_could_arrive_follows_rates_and_losses() {
     let changed = "[[time]]\nat_s = 2\nrate_mbps = 10\n[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\nloss = 0.2\n";
     for found in measured(changed) {
-        // A second at 20 and one at 10 Mbit/s are left after the warm-up, less what was lost: about a fifth.
+        // After the warm-up, one second at 20 and one at 10 Mbit/s remain, less the losses: about a fifth.
         let share = found.possible_bps / (found.ceiling_bps * 0.75);
         assert!((0.75..0.85).contains(&share), "{share}");
     }
@@ -183,7 +182,7 @@ fn gaps_and_queues_are_told_in_time() {
         let gap_ms = found.flows[0].longest_gap_ms.unwrap();
         assert!((390.0..1500.0).contains(&gap_ms), "{gap_ms}");
         let link = &found.links[0];
-        // 50 full packets take 30 ms at 20 Mbit/s; classic's flood keeps them there.
+        // 50 full packets take 30 ms at 20 Mbit/s; the flood of classic keeps the queue full.
         assert!(link.queue_p95_ms <= 30.0 && (link.queue_mean_packets < 49.0 || link.queue_p95_ms > 29.5), "{link:?}");
         let by_mean = link.queue_mean_packets * 0.6;
         assert!((link.queue_mean_ms - by_mean).abs() < 1e-6 * by_mean.max(1.0), "{link:?}");
@@ -196,7 +195,7 @@ fn what_goes_the_other_way_is_no_part_of_what_flows_have_together() {
     let both = "[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n[[flows]]\n[[flows]]\nis_back = true\ntransport = \"cubic\"\n";
     for found in measured(both) {
         let own = found.flows[0].goodput_bps;
-        // Classic's flood drops the acknowledgements of the other.
+        // The flood of classic drops acknowledgements of the other flow.
         let others = found.flows[1].goodput_bps;
         assert!(own > 5e6 && (others > 5e6 || found.links[0].queue_drops > 1_000), "{own} {others}");
         assert_eq!(found.value("aggregate_mbps", None, 1.0), Some(own / 1e6));
@@ -208,7 +207,7 @@ fn a_flow_is_measured_while_it_is_there() {
     let comes_and_goes = "[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n[[flows]]\n[[flows]]\nstart_s = 1\nstays_s = 1\ntransport = \"newreno\"\n";
     for found in measured(comes_and_goes) {
         assert_eq!((found.flows[0].stopped_s, found.flows[1].stopped_s), (None, Some(2.0)));
-        // Bins of half a second from 1 s on: two flows for two bins, then one, which is equal to itself.
+        // Bins of half a second from 1 s on: two flows for two bins, then a single flow, whose index is 1.
         let jain = found.jain_of_bins(1.0);
         assert_eq!(jain.len(), 4);
         assert!(jain[0] < 1.0 && jain[1] < 1.0 && jain[2..] == [1.0, 1.0], "{jain:?}");
@@ -216,7 +215,7 @@ fn a_flow_is_measured_while_it_is_there() {
     }
 }
 
-/// One run of each series, over 20 Mbit/s and 50 ms.
+/// Results of one run of each series, over 20 Mbit/s and 50 ms.
 fn messages(topology: &str) -> Vec<(String, crate::metrics::MessagesMeasured)> {
     let series = [("DFCP", "oracle"), ("FEC", "fec-20-10"), ("ARQ", "arq"), ("Bound", "message-bound")];
     let series = series.map(|(label, name)| format!("[[series]]\nlabel = \"{label}\"\ntransport = \"{name}\"\n"));
@@ -239,7 +238,7 @@ fn without_loss_messages_cost_what_is_sent_in_advance() {
             "DFCP" => (1.0, 1.0, 1.05),
             "FEC" => (1.0, 1.498, 1.502),
             "ARQ" => (1.0, 1.0, 1.0),
-            // One in a thousand need not be sent.
+            // One message in a thousand need not be in time.
             _ => (0.999, 0.999, 0.999),
         };
         assert!((found.in_time - in_time).abs() < 1e-9, "{series}: {found:?}");
@@ -260,7 +259,7 @@ fn with_loss_each_does_what_it_can() {
     let (dfcp, fec, arq, bound) = (of("DFCP"), of("FEC"), of("ARQ"), of("Bound"));
     assert!(dfcp.in_time > 0.995 && dfcp.datagrams_each < fec.datagrams_each, "{dfcp:?}");
     assert!(dfcp.datagrams_each > bound.datagrams_each && bound.in_time < 0.9991, "{bound:?}");
-    // There is time for one repeat, which is lost as often.
+    // There is time for one retransmission, whose loss is as probable.
     assert!((0.985..0.995).contains(&arq.in_time) && (1.08..1.12).contains(&arq.datagrams_each.unwrap()), "{arq:?}");
     assert!(arq.ip_bytes_each.unwrap() > 1_044.0 * arq.datagrams_each.unwrap(), "what is asked for counts: {arq:?}");
     assert!(fec.in_time > 0.99, "{fec:?}");
@@ -268,7 +267,7 @@ fn with_loss_each_does_what_it_can() {
 
 #[test]
 fn in_an_outage_nothing_is_possible_and_afterwards_all_is_again() {
-    // CUBIC waits for its timeout, and 1 s of 3 is left after the outage.
+    // CUBIC waits for its timeout: 1 s of 3 is left after the outage.
     let out =
         "[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n[[outages]]\nat_s = 1.2\nlasts_s = 0.5\n";
     let whole = measured(&out.replace("lasts_s = 0.5", "lasts_s = 0.001"));
@@ -304,7 +303,7 @@ fn after_a_new_address_dfcp_and_quic_go_on_and_tcp_ends() {
     for (moved, still) in moved.iter().zip(&still).skip(1) {
         assert_eq!(moved.failure, None);
         assert!(moved.goodput_bps > 0.9 * still.goodput_bps, "{} {}", moved.goodput_bps, still.goodput_bps);
-        // Packets on their way back are lost, so it is not the same run.
+        // Packets on the reverse path are lost, so the runs differ.
         assert_ne!(moved.bins_bps, still.bins_bps);
     }
 }
@@ -318,7 +317,7 @@ fn a_slow_way_back_does_not_slow_down_data() {
     }
 }
 
-/// Runs of two flows of each transport over a link with these lines, one run per transport.
+/// Runs of two flows over a link with these lines, one run per transport.
 fn marked(link: &str, transports: &[&str]) -> Vec<Measured> {
     let series: String = transports
         .iter()
@@ -348,7 +347,7 @@ fn a_queue_marks_flows_with_ecn_and_drops_none_of_their_packets() {
     }
 }
 
-/// A step which DCTCP is made for: it fills the link with a short queue, where CUBIC needs a longer one.
+/// The purpose of DCTCP: it fills the link with a short queue, where CUBIC needs a longer one.
 #[test]
 fn dctcp_keeps_a_shorter_queue_than_cubic() {
     let [dctcp, cubic] = &marked("discipline = \"codel\"\nce_threshold_us = 2500", &["\"dctcp\"", "\"cubic\""])[..]

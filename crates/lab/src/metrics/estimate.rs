@@ -9,21 +9,21 @@ use super::median;
 pub struct EstimateMeasured {
     /// Lengths of the busy periods, s, in order of time.
     pub busy_s: Vec<f64>,
-    /// The estimate: the mean of their rates, bit/s of IP packets.
+    /// Estimate: the mean rate of the busy periods, bit/s of IP packets.
     pub estimate_bps: Option<f64>,
-    /// All bytes of busy periods over all their time, bit/s of IP packets.
+    /// Bytes of all busy periods divided by their total time, bit/s of IP packets.
     pub weighted_bps: Option<f64>,
     /// Mean capacity of the bottleneck, bit/s.
     pub link_bps: f64,
-    /// Mean of |r − c| / c over busy periods: r is the rate of one, and c what the bottleneck could carry meanwhile.
+    /// Mean relative error |r − c| / c over busy periods: r is the rate of the period, c the capacity of the bottleneck during it.
     pub error_mean: Option<f64>,
-    /// The largest of these.
+    /// Largest relative error.
     pub error_worst: Option<f64>,
-    /// Load by test packets: those which arrived, bit/s of IP packets.
+    /// Rate of the test packets that arrived, bit/s of IP packets.
     pub probes_bps: f64,
 }
 
-/// The bound of what counts as short in the documents, s.
+/// Length up to which a busy period is short in the documents, s.
 const SHORT_S: f64 = 1.0;
 
 impl EstimateMeasured {

@@ -1,6 +1,6 @@
 //! Names of the metrics.
 
-/// Names of metrics, and what they are.
+/// Names of metrics, with their descriptions.
 pub const METRICS: [(&str, &str); 67] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),

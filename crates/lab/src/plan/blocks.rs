@@ -1,30 +1,30 @@
-//! Sizes of classic blocks with their redundancy.
+//! Sizes of classic blocks with redundancy.
 
-/// Encoded bytes in a full data segment of either profile.
+/// Encoded bytes in a full data segment, in either profile.
 pub(super) const SYMBOL_BYTES: f64 = 1420.0;
 
 /// Application bytes in a classic block.
 const BLOCK_BYTES: f64 = 63_536.0;
 
-/// Segments from which a classic block decodes: the documents' 5 % more than the block.
+/// Number of segments from which a classic block decodes: 5 % more than the block, as in the documents.
 const DECODING_SEGMENTS: usize = 47;
 
-/// Encoded bytes of a block at a redundancy, which are whole segments.
+/// Encoded bytes of a block at a redundancy, in whole segments.
 pub(super) fn encoded_bytes(epsilon: f64) -> f64 {
-    // The tolerance undoes the rounding of a redundancy which was made from a number of segments.
+    // The tolerance undoes the rounding of a redundancy that was computed from a number of segments.
     ((1.0 + epsilon) * BLOCK_BYTES / SYMBOL_BYTES - 1e-6).ceil() * SYMBOL_BYTES
 }
 
-/// The least redundancy with which 95 % of blocks decode at once.
+/// Least redundancy with which 95 % of blocks decode at once.
 pub(super) fn optimal_epsilon(loss: f64) -> f64 {
     optimal_segments(loss) * SYMBOL_BYTES / BLOCK_BYTES - 1.0
 }
 
-/// The least number of segments of which enough arrive with a probability of 95 %.
+/// Least number of segments of which enough arrive with a probability of 95 %.
 fn optimal_segments(loss: f64) -> f64 {
     let loss = loss.clamp(0.0, 0.9);
     for sent in DECODING_SEGMENTS.. {
-        // Probability that `lost` of `sent` are lost, from one to the next.
+        // Probability of losing `lost` of `sent` segments, updated from one `lost` to the next.
         let mut term = (1.0 - loss).powi(sent as i32);
         let mut enough = 0.0;
         for lost in 0..=sent - DECODING_SEGMENTS {

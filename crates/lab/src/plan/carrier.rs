@@ -1,4 +1,4 @@
-//! Transport of a flow, as a plan says it.
+//! Transport of a flow, as written in a plan.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,23 +15,23 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::blocks::{SYMBOL_BYTES, encoded_bytes, optimal_epsilon};
 use super::kind::Kind;
 
-/// The name of DFCP's default profile which is told its share, which no sender can know.
+/// Name of DFCP's default profile at its fair share, given in advance (unknown to a real sender).
 pub(super) const ORACLE: &str = "oracle";
 
-/// Rate of a DFCP sender.
+/// Sending rate of a DFCP sender.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Pace {
-    /// As fast as its access link takes packets.
+    /// Rate of its access link.
     #[serde(serialize_with = "as_line")]
     Line,
-    /// Its max-min fair share of the links on its way.
+    /// Max-min fair share of the links on its path.
     #[serde(serialize_with = "as_share")]
     Share,
-    /// The rate that its controller finds.
+    /// Rate found by its rate controller.
     #[serde(serialize_with = "as_auto")]
     Auto(Policy),
-    /// This many Mbit/s of IP packets.
+    /// Fixed rate, Mbit/s of IP packets.
     Mbps(f64),
 }
 
@@ -51,13 +51,13 @@ fn as_share<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str("share")
 }
 
-/// Classic's redundancy in open loop.
+/// Redundancy of classic in open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Redundancy {
-    /// ε.
+    /// This redundancy ε.
     Epsilon(f64),
-    /// The least with which 95 % of blocks decode at once at the loss of the flow's way.
+    /// Least redundancy with which 95 % of blocks decode at once at the loss rate of the flow's path.
     #[serde(serialize_with = "as_optimal")]
     Optimal,
 }
@@ -66,18 +66,18 @@ fn as_optimal<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str("optimal")
 }
 
-/// A transport and its options; what is not given keeps the default of that transport. Its serial form is that of records, in which
-/// `modern` without a rate is told its share; plans call that one `oracle` (see `plan/transport.rs`).
+/// A transport with its options; absent options have the transport's defaults. The serialized form is that of records, in which `modern`
+/// without a rate is given its share; plans call that transport `oracle` (see `plan/transport.rs`).
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Carrier {
     /// Kind of transport.
     pub kind: Kind,
-    /// Classic: send (1 + this)·k encoded bytes of every block and go on (open loop). Absent: flood.
+    /// Classic: send (1 + ε)·k encoded bytes of every block, then the next one (open loop). Default: flood.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redundancy: Option<Redundancy>,
-    /// Classic: whether it goes on flooding a receiver of which it hears nothing, as the documents' sender does. Default: one segment
-    /// per 100 ms then (`spec/protocol.md` \[classic-7\]).
+    /// Classic: whether the sender goes on flooding a silent receiver, as the documents' sender does. Default: one segment per 100 ms in
+    /// that case (`spec/protocol.md` \[classic-7\]).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endless: Option<bool>,
     /// Classic: parameters of thesis table 3.2 by their names, such as *Inctokens*.
@@ -86,13 +86,13 @@ pub struct Carrier {
     /// DFCP: blocks in the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_blocks: Option<u32>,
-    /// DFCP: how fast; absent: `line` for classic, `share` for modern.
+    /// DFCP: sending rate. Default: `line` for classic, `share` for modern.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Pace>,
-    /// DFCP: whether symbols are really coded and decoded, which changes nothing but the CPU time. Default: they are counted.
+    /// DFCP: whether symbols are really encoded and decoded, which changes only the CPU time. Default: symbols are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub codec: Option<bool>,
-    /// TCP: the most bytes in flight, which stands for the socket buffers.
+    /// TCP: greatest number of bytes in flight, in place of socket buffers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_window_bytes: Option<u32>,
     /// TCP: HyStart on or off.
@@ -104,10 +104,10 @@ pub struct Carrier {
     /// TCP: congestion window after the handshake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window_segments: Option<u32>,
-    /// TCP of today: ticks of both kernels' clocks per second (`CONFIG_HZ`). Default: 100.
+    /// Present-day TCP: clock ticks per second of both kernels (`CONFIG_HZ`). Default: 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_hz: Option<u32>,
-    /// TCP of today: explicit congestion notification (RFC 3168). Default: off; DCTCP always has it, and not this option.
+    /// Present-day TCP: explicit congestion notification (RFC 3168). Default: off. DCTCP always uses it, and does not accept this option.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
 }
@@ -150,7 +150,7 @@ impl<'de> Deserialize<'de> for Redundancy {
     }
 }
 
-/// Reads what is written as a number or as one of a few words.
+/// Deserializer of a number or one of a few words.
 struct WordOrNumber<T> {
     expected: &'static str,
     of_word: fn(&str) -> Option<T>,
@@ -182,7 +182,7 @@ impl<T> Visitor<'_> for WordOrNumber<T> {
 }
 
 impl From<Kind> for Carrier {
-    /// The transport with its defaults.
+    /// The transport with default options.
     fn from(kind: Kind) -> Self {
         Self {
             kind,
@@ -202,25 +202,25 @@ impl From<Kind> for Carrier {
     }
 }
 
-/// Memory at each end of a DFCP flow, bytes: it never limits, and counted content takes none of it.
+/// Memory at each end of a DFCP flow, bytes: large enough never to limit; counted content uses none of it.
 const DFCP_MEMORY_BYTES: u64 = 1 << 30;
 
-/// Default memory where symbols are coded: the need of 1 Gbit/s over 500 ms. An application fills it at once.
+/// Default memory where symbols are coded, bytes: enough for 1 Gbit/s over 500 ms. An application fills it at once.
 const DFCP_CODED_MEMORY_BYTES: u64 = 64 << 20;
 
-/// Ticks of a kernel's clock per second: what Linux has on one machine or another.
+/// Range of kernel clock ticks per second on Linux machines.
 const CLOCK_HZ: RangeInclusive<u32> = 24..=1_200;
 
-/// IP header below a classic segment, which the documents carry in IP itself.
+/// IP header of a classic segment, which the documents carry directly in IP.
 const IPV4_HEADER_BYTES: u32 = 20;
 
 impl Carrier {
-    /// The modern profile which is told its share.
+    /// The modern profile at its given share.
     pub(super) fn oracle() -> Self {
         Self::from(Kind::Modern)
     }
 
-    /// The name of an option which is given, and means nothing to this transport.
+    /// Name of a given option that does not apply to this transport.
     fn foreign(&self) -> Option<&'static str> {
         let (carrier, kind) = (self, self.kind);
         let dfcp = [
@@ -248,11 +248,10 @@ impl Carrier {
             .map(|(name, _)| *name)
     }
 
-    /// Transport for the simulator. `share_bps` is the rate of [`Pace::Share`], and `loss` the flow's share of packets lost on its
-    /// way.
+    /// Transport for the simulator. `share_bps` is the rate for [`Pace::Share`], and `loss` the share of packets lost on the flow's path.
     ///
     /// # Errors
-    /// One sentence about an option which the transport does not have, or which is out of its range.
+    /// Fails with one sentence about an option that does not apply to the transport, or is out of range.
     pub fn transport(&self, share_bps: u64, loss: f64) -> Result<Transport, String> {
         self.check_options()?;
         self.check_built(cfg!(feature = "quic"))?;
@@ -277,10 +276,10 @@ impl Carrier {
         Err(format!("the transport {:?} has no option `{name}`; remove it", self.name()))
     }
 
-    /// The transport of a model of messages.
+    /// Transport of a model of messages.
     ///
     /// # Errors
-    /// One sentence: it has no such option, or is no such model.
+    /// Fails with one sentence if an option does not apply, or the transport is not a model of messages.
     pub fn model(&self, messages: Messages) -> Result<Transport, String> {
         self.check_options()?;
         let recovery = match self.kind {
@@ -296,7 +295,7 @@ impl Carrier {
         Ok(Transport::Model(ModelConfig { messages, recovery }))
     }
 
-    /// Checks that this program has the code of the transport, `has_quic` or not.
+    /// Checks that this program includes the code of the transport; `has_quic` says if QUIC is included.
     pub(super) fn check_built(&self, has_quic: bool) -> Result<(), String> {
         if self.kind.is_quic() && !has_quic {
             let name = self.name();
@@ -307,19 +306,19 @@ impl Carrier {
         Ok(())
     }
 
-    /// As plans write it.
+    /// Name of the transport in plans.
     #[must_use]
     pub fn name(&self) -> &'static str {
         if self.kind == Kind::Modern && self.is_told_its_share() { ORACLE } else { self.kind.name() }
     }
 
-    /// True if its ends ask for explicit congestion notification, so that queues may mark its packets.
+    /// True if its endpoints use explicit congestion notification, so that queues may mark its packets.
     #[must_use]
     pub fn has_ecn(&self) -> bool {
         self.kind == Kind::Dctcp || self.ecn == Some(true)
     }
 
-    /// True if it is told its max-min share of the bottlenecks, which no sender can know.
+    /// True if the transport is given its max-min share of the bottlenecks, which is unknown to a real sender.
     #[must_use]
     pub fn is_told_its_share(&self) -> bool {
         match self.rate {
@@ -328,7 +327,7 @@ impl Carrier {
         }
     }
 
-    /// The share of a full data packet which is application data: what remains of a link's rate at best.
+    /// Share of application data in a full data packet: the greatest usable part of a link's rate.
     #[must_use]
     pub fn payload_share(&self) -> f64 {
         let symbol = SYMBOL_BYTES;
@@ -363,8 +362,8 @@ impl Carrier {
         let memory_bytes = if is_coded { DFCP_CODED_MEMORY_BYTES } else { DFCP_MEMORY_BYTES };
         let encoded_bytes = epsilon.map(encoded_bytes);
         let (schedule, classic, window_blocks) = (base.schedule, base.classic, base.blocks_in_window());
-        // A block of which less is sent than is awaited would never be done: with the decoder off, as the documents
-        // measured, what is sent is enough.
+        // A block of which less is sent than awaited would never complete. With the decoder off, as in the documents' measurements, the
+        // sent amount suffices.
         let redundancy_bytes =
             encoded_bytes.map_or(classic.redundancy_bytes, |bytes| classic.redundancy_bytes.min(bytes as u32));
         let mut config = base
@@ -374,7 +373,7 @@ impl Carrier {
             .with_rate(rate)
             .with_send_buffer_bytes(memory_bytes)
             .with_receive_memory_bytes(memory_bytes)
-            // Long enough for a path with 50 % loss each way; a run is shorter than an idle connection's life.
+            // The timeout suits a path with 50 % loss each way; every run is shorter.
             .with_idle_timeout(Duration::from_secs(3600))
             .with_content(if is_coded { Content::Real } else { Content::Elided });
         for (name, &value) in &self.parameters {
@@ -385,7 +384,7 @@ impl Carrier {
         Ok(Transport::Dfcp(Box::new(DfcpConfig::both(config))))
     }
 
-    /// Redundancy ε of a classic sender in open loop, at this rate of loss; `None` if the sender floods instead.
+    /// Redundancy ε of a classic sender in open loop, at this loss rate; `None` if the sender floods instead.
     fn epsilon(&self, loss: f64) -> Option<f64> {
         match self.redundancy? {
             Redundancy::Epsilon(epsilon) => Some(epsilon),

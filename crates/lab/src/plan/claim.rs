@@ -1,4 +1,4 @@
-//! Claims of the documents, as a plan says them.
+//! Claims of the documents, as written in a plan.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,66 +8,68 @@ use serde::{Deserialize, Serialize};
 use super::level::Level;
 use crate::lens::Lens;
 
-/// `[[claims]]`
+/// A table `[[claims]]` of a plan.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Its name, such as S1.2.
+    /// Name of the claim, such as S1.2.
     pub id: String,
-    /// Claim of the document.
+    /// Statement of the document.
     pub says: String,
-    /// Origin: N a number in the text, Q a statement, D a derivation of ours.
+    /// Origin: N a number in the text, Q a statement, D a derivation of this project.
     pub tag: Tag,
-    /// The test.
+    /// Test of the claim.
     pub kind: ClaimKind,
-    /// The series it is about.
+    /// Series that the claim is about.
     pub series: String,
-    /// Another series, for `ratio`, `order` and `below`.
+    /// Other series, for `ratio`, `order` and `below`.
     pub to: Option<String>,
-    /// Points of the claim: for each swept parameter a value, a list, or a range. Absent: everywhere.
+    /// Points of the claim: a value, a list or a range for each swept parameter. Default: all points.
     #[serde(default)]
     pub at: BTreeMap<String, Where>,
-    /// Name of the metric; absent: the first that is drawn.
+    /// Name of the metric. Default: the first plotted one.
     pub metric: Option<String>,
-    /// The flow, by its place from 1 on or by its label; absent: the mean over all.
+    /// Flow, by its number from 1 or its label. Default: the mean over all.
     pub flow: Option<FlowName>,
-    /// `ratio`, `order` and `below`: which flow of `to`; absent: the same.
+    /// `ratio`, `order` and `below`: flow of `to`. Default: the same flow.
     pub to_flow: Option<FlowName>,
-    /// `value`, `ratio` and `growth`: lower and upper end of what agrees.
+    /// `value`, `ratio` and `growth`: lower and upper bound of the accepted range.
     pub within: Option<(f64, f64)>,
-    /// `value`: lower and upper end of every single run, where a mean or a median would hide one that fails.
+    /// `value`: lower and upper bound for every single run, where a mean or median would hide one that fails.
     pub each_run_within: Option<(f64, f64)>,
-    /// `order`: the series is at least this many times the other; absent: it is above it, by more than chance explains. `below`: at most
-    /// this many times the other. Default 1.
+    /// `order`: least ratio of the series to the other; without it, the series exceeds the other by more than chance explains. `below`:
+    /// greatest ratio to the other, default 1.
     pub factor: Option<f64>,
-    /// `below`: and so much more is forgiven. Default 0.
+    /// `below`: absolute tolerance added to the limit. Default 0.
     pub plus: Option<f64>,
-    /// `value` of `in_time_percent`: the lower end is lower by this many standard errors of that share, for the messages measured.
+    /// `value` of `in_time_percent`: the lower bound is reduced by this many standard errors of that share, for the number of messages
+    /// measured.
     pub standard_errors: Option<f64>,
-    /// `flat`: (max − min) / max at most; `monotone`: steps back by this share are forgiven; `equal`: (max − min) / mean of
-    /// the flows at most, in each run, of which the middle counts; `unequal`: at least, by more than chance explains.
+    /// `flat`: greatest (max − min) / max. `monotone`: tolerated step back, as a share. `equal`: greatest (max − min) / mean of the flows
+    /// in each run, of which the median counts. `unequal`: least such value, and more than chance explains.
     pub tolerance: Option<f64>,
-    /// `monotone`: from the first point to the last it changes by this share at least. Default 0.02. `curved`: so much of the change from
-    /// the first point to the last it lies off the straight line between them. Default 0.05.
+    /// `monotone`: least relative change from the first point to the last, default 0.02. `curved`: least deviation from the straight line,
+    /// as a share of the change from the first point to the last, default 0.05.
     pub change: Option<f64>,
-    /// `value`, `ratio`, `order`, `below`, `equal` and `unequal`: the share of points at which it must hold, from 0 to 1. Default: at all of them.
+    /// `value`, `ratio`, `order`, `below`, `equal` and `unequal`: share of points at which the claim must hold, from 0 to 1. Default: all
+    /// points.
     pub share: Option<f64>,
-    /// `monotone`: whether it falls instead of rising.
+    /// `monotone`: whether the metric falls instead of rising.
     #[serde(default)]
     pub falls: bool,
-    /// Begin and end of the time that counts, s; absent: after the warm-up. Of metrics that are made of bins.
+    /// Start and end of the time window, s; only for metrics made of bins. Default: all after the warm-up.
     pub window_s: Option<(f64, f64)>,
-    /// Width of the bins, a multiple of the plan's; absent: the plan's.
+    /// Width of the bins, s, a multiple of the plan's. Default: the plan's.
     pub bin_s: Option<f64>,
-    /// The known reason for a difference, and its size. Without one, a failure means that the result differs.
+    /// Known reason for a difference, with its size. Without a reason, a failing claim counts as a difference.
     pub because: Option<Because>,
-    /// Platform of its series; no plan has this. Absent: the simulator.
+    /// Platform of the series; set internally, never in a plan. Default: the simulator.
     #[serde(skip)]
     pub platform: Option<String>,
 }
 
 impl Claim {
-    /// The part and the bins of a run that it judges.
+    /// Time window and bins of the claim.
     pub(crate) fn lens(&self) -> Lens {
         Lens { window_s: self.window_s, bin_s: self.bin_s }
     }
@@ -77,10 +79,9 @@ impl Claim {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Because {
-    /// The reason, which reads on after "because".
+    /// The reason, as the continuation of “because”.
     pub why: String,
-    /// Range that the reason explains: at each point where the claim fails, the number that is judged, as it is printed, lies between
-    /// these.
+    /// Range explained by the reason: at each point where the claim fails, the printed number must lie within it.
     pub within: (f64, f64),
 }
 
@@ -89,9 +90,9 @@ pub struct Because {
 pub enum Tag {
     /// A number given in the text.
     N,
-    /// A qualitative statement.
+    /// A qualitative statement in the text.
     Q,
-    /// A derivation of ours.
+    /// A derivation of this project.
     D,
 }
 
@@ -99,35 +100,35 @@ pub enum Tag {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimKind {
-    /// A metric lies in `within`.
+    /// The metric lies in `within`.
     Value,
-    /// A metric of `series` over the same of `to` lies in `within`.
+    /// The ratio of the metric of `series` to that of `to` lies in `within`.
     Ratio,
-    /// A metric of `series` is at least `factor` times the same of `to`.
+    /// The metric of `series` is at least `factor` times that of `to`.
     Order,
-    /// A metric of `series` is at most `factor` times the same of `to`, and `plus`.
+    /// The metric of `series` is at most `factor` times that of `to`, plus `plus`.
     Below,
-    /// A metric hardly changes over the sweep.
+    /// The metric hardly changes over the sweep.
     Flat,
-    /// A metric rises (or falls) along the sweep.
+    /// The metric rises (or falls) along the sweep.
     Monotone,
-    /// A metric at the last of its points over that at the first lies in `within`, which 1 does not.
+    /// The ratio of the metric at the last point to that at the first lies in `within`, a range without 1.
     Growth,
-    /// A metric lies to one side of the straight line between its first and its last point.
+    /// The metric lies to one side of the straight line between its first and its last point.
     Curved,
-    /// The flows of a series get the same.
+    /// The flows of a series get equal shares.
     Equal,
-    /// The flows of a series do not get the same.
+    /// The flows of a series get unequal shares.
     Unequal,
 }
 
-/// A flow as a claim names it.
+/// A flow as named by a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum FlowName {
-    /// The flow's place, counted from 1.
+    /// Number of the flow, from 1.
     Number(usize),
-    /// The flow's label.
+    /// Label of the flow.
     Label(String),
 }
 
@@ -140,15 +141,15 @@ impl fmt::Display for FlowName {
     }
 }
 
-/// Values of a swept parameter.
+/// Selected values of a swept parameter.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Where {
-    /// These.
+    /// Any value of this list.
     Any(Vec<toml::Value>),
-    /// The range from `min` to `max`.
+    /// A range of numbers.
     Range(Range),
-    /// This.
+    /// A single value.
     Is(toml::Value),
 }
 
@@ -163,7 +164,7 @@ pub struct Range {
 }
 
 impl Where {
-    /// True if `level` is one of these.
+    /// True if `level` is among the selected values.
     #[must_use]
     pub fn has(&self, level: &Level) -> bool {
         match self {

@@ -3,22 +3,22 @@
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-/// `[metrics]`
+/// The table `[metrics]` of a plan.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metrics {
-    /// Metrics drawn, one panel each; claims are about the first unless they say otherwise.
+    /// Plotted metrics, one panel each; claims are about the first unless they name another.
     pub plot: Vec<Spanned<String>>,
-    /// Errors of which the distribution over bins is drawn, one figure each, behind the others.
+    /// Errors whose distribution over bins is plotted, one figure each, after the others.
     #[serde(default)]
     pub over_bins: Vec<Spanned<String>>,
-    /// Goodput of every flow in bins of this length.
+    /// Width of the bins of every flow's goodput, s.
     pub bin_s: Option<f64>,
-    /// The queue of every bottleneck this often.
+    /// Sampling interval of every bottleneck's queue, ms.
     pub queue_trace_ms: Option<f64>,
 }
 
-/// Scales of an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
@@ -27,7 +27,7 @@ pub enum Scale {
     Linear,
     /// Logarithmic.
     Log,
-    /// Values are names.
+    /// Categories: values are names.
     Categories,
 }
 
@@ -40,30 +40,30 @@ pub enum Over {
     Sweep,
     /// Time within a run.
     Time,
-    /// The metric itself; up goes the share of runs below.
+    /// The metric itself: the y axis is the share of runs below.
     Distribution,
-    /// The width of bins.
+    /// Width of the bins.
     BinWidth,
 }
 
-/// `[axes]`
+/// The table `[axes]` of a plan.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axes {
     /// Quantity on the x axis.
     #[serde(default)]
     pub over: Over,
-    /// Over time: moving averages over as many seconds instead of bins.
+    /// Over time: length of moving averages, s, drawn instead of bins.
     pub average_s: Option<f64>,
-    /// Over the width of bins: widths, multiples of the plan's `bin_s`.
+    /// Over the width of bins: the widths, multiples of the plan's `bin_s`.
     #[serde(default)]
     pub bin_widths_s: Vec<f64>,
-    /// Label of the x axis; the parameter's name unless given.
+    /// Label of the x axis. Default: the parameter's name.
     pub x_label: Option<String>,
     /// Unit of the x axis.
     #[serde(default)]
     pub x_unit: String,
-    /// Values are multiplied by this for display: 100 for a percentage.
+    /// Factor of displayed values on the x axis: 100 for a percentage.
     pub x_factor: Option<f64>,
     /// Scale of the x axis.
     #[serde(default)]

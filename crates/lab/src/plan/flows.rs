@@ -1,47 +1,48 @@
-//! `[[flows]]` of a plan, and the tables within.
+//! The tables `[[flows]]` of a plan, and their subtables.
 
 use serde::{Deserialize, Serialize};
 
 use super::carrier::Carrier;
 use super::transport;
 
-/// `[[flows]]`: flows which are alike.
+/// A table `[[flows]]` of a plan: flows with the same settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
-    /// Figures, tables, traces and claims call them by it; with a number, if there are several. Absent: by their place.
+    /// Label in figures, tables, traces and claims, followed by a number if there are several flows. Default: the place in the plan.
     pub label: Option<String>,
     /// Number of flows.
     #[serde(default = "one")]
     pub count: u32,
-    /// Start of the first, s.
+    /// Start of the first flow, s.
     #[serde(default)]
     pub start_s: f64,
-    /// Delay of each next start, s.
+    /// Delay of each further start, s.
     #[serde(default)]
     pub stagger_s: f64,
-    /// Application bytes; absent for as many as the time permits.
+    /// Application bytes to send. Default: unlimited.
     pub bytes: Option<u64>,
     /// Round-trip time of the pair's access links, instead of the topology's.
     pub rtt_ms: Option<f64>,
-    /// Rate of the pair's access links, instead of the topology's; 0 for infinite.
+    /// Rate of the pair's access links, instead of the topology's; 0 for unlimited.
     pub access_mbps: Option<f64>,
-    /// Time after its start at which the hosts of each are switched off, s; never unless given.
+    /// Time from the start of each flow until its hosts are switched off, s. Default: never.
     pub stays_s: Option<f64>,
-    /// They go the other way: their data shares bottlenecks with the reports of the others.
+    /// Whether the flows run in the reverse direction: their data shares bottlenecks with the others' reports.
     #[serde(default)]
     pub is_back: bool,
-    /// Times at which the sender gets another address, as behind a NAT whose mapping has expired, s from the start of the run.
+    /// Times at which the sender's address changes, like that of a host behind a NAT whose mapping has expired, s from the start of the
+    /// run.
     #[serde(default)]
     pub rebind_s: Vec<f64>,
-    /// Special behaviour of their ends.
+    /// Special behaviour of the endpoints.
     #[serde(default)]
     pub ends: Ends,
-    /// Messages which are sent instead of a stream, or beside it.
+    /// Messages sent instead of a stream, or beside it.
     pub messages: Option<MessagesTable>,
-    /// A user who loads pages, instead of a stream.
+    /// Web user that loads pages, instead of a stream.
     pub web: Option<WebTable>,
-    /// Estimates of their bottleneck.
+    /// Estimators of the flows' bottleneck.
     pub estimate: Option<EstimateTable>,
     /// Bottlenecks crossed, first and last, counted from 1. Default: all.
     pub over: Option<(usize, usize)>,
@@ -49,48 +50,48 @@ pub struct Flows {
     pub from: Option<String>,
     /// The receiver's node in a graph.
     pub to: Option<String>,
-    /// Their transport, instead of the series's.
+    /// Transport, instead of the series's.
     #[serde(default, deserialize_with = "transport::perhaps_named")]
     pub transport: Option<Carrier>,
 }
 
-/// `ends` of `[[flows]]`: what ends of DFCP do that others do not.
+/// The subtable `ends` of `[[flows]]`: unusual behaviour of DFCP endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ends {
-    /// Rate of data from the sending application, Mbit/s; absent: always enough.
+    /// Rate of data from the sending application, Mbit/s. Default: unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_mbps: Option<f64>,
-    /// It has some for so long, and then none for `off_s`.
+    /// Time during which the sending application has data, s, alternating with `off_s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_s: Option<f64>,
-    /// See `on_s`.
+    /// Time during which the sending application has no data, s, alternating with `on_s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub off_s: Option<f64>,
-    /// Rate at which the receiving application reads, Mbit/s; absent: at once.
+    /// Rate at which the receiving application reads, Mbit/s. Default: unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_mbps: Option<f64>,
-    /// Receiver's memory for blocks which are not read, KiB.
+    /// Receiver's memory for unread blocks, KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_memory_kib: Option<u64>,
-    /// Drift of the receiver's clock, millionths: faster if positive, slower if negative.
+    /// Drift of the receiver's clock, ppm: fast if positive, slow if negative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_ppm: Option<i32>,
-    /// Interval of the batches in which packets arrive at the receiver, ms, as from an interface which coalesces.
+    /// Interval at which packets are passed to the receiver in batches, ms, as by a network interface with interrupt coalescing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_batch_ms: Option<f64>,
-    /// Lie in the receiver's reports.
+    /// False claim in the receiver's reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lie: Option<Lie>,
 }
 
-/// Lie in a receiver's reports.
+/// False claim in a receiver's reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lie {
-    /// Everything arrives four times as fast as it does.
+    /// Arrival rates four times the real ones.
     Arrivals,
-    /// Half of what arrives is lost.
+    /// Loss of half of all packets that arrive.
     Losses,
 }
 
@@ -123,20 +124,20 @@ impl Default for Flows {
     }
 }
 
-/// `[flows.messages]`: messages which are handed over at regular intervals, instead of a stream or beside it.
+/// The subtable `[flows.messages]`: messages sent at regular intervals, instead of a stream or beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MessagesTable {
-    /// Bytes of each.
+    /// Size of each message, bytes.
     pub bytes: u32,
     /// Interval of messages, ms.
     pub every_ms: f64,
-    /// Time from handing over until a message is worth nothing, ms.
+    /// Deadline of a message after it is handed over, ms.
     pub deadline_ms: f64,
-    /// Share that should come in time, percent; DFCP alone takes it as an order. Default 99.9.
+    /// Share of messages to deliver in time, percent; only DFCP takes it as a target. Default 99.9.
     #[serde(default = "target_percent")]
     pub target_percent: f64,
-    /// A stream is written without end, beside them; DFCP alone.
+    /// Whether an unlimited stream is sent beside the messages; DFCP only.
     #[serde(default)]
     pub beside_stream: bool,
 }
@@ -145,30 +146,31 @@ fn target_percent() -> f64 {
     99.9
 }
 
-/// `[flows.web]`: a user who loads pages by TCP, instead of one stream. The model: a page comes a random time after the one before, whether that is complete or
-/// not, and opens all its connections at once; each carries a random number of bytes, and ends. Times and sizes are exponentially
-/// distributed, and follow the seed.
+/// The subtable `[flows.web]`: a web user loading pages by TCP, instead of one stream. In this model a page is loaded a random time after
+/// the previous one, whether that is complete or not, and opens all its connections at once; each carries a random number of bytes, and
+/// closes. Times and sizes are exponentially distributed, and follow the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WebTable {
-    /// Connections of a page. Default 6, as many as browsers open to a server.
+    /// Connections per page. Default 6, the number that browsers open to a server.
     #[serde(default = "connections")]
     pub connections: u32,
-    /// Bytes of a connection, on average.
+    /// Mean bytes per connection.
     pub connection_bytes: u64,
-    /// Mean time from one page to the next, s.
+    /// Mean time between pages, s.
     pub page_every_s: f64,
 }
 
-/// `[flows.estimate]`: test packets of 60 bytes beside the flow's data, by which an observer of what arrives estimates the rate of the flow's bottleneck.
+/// The subtable `[flows.estimate]`: test packets of 60 bytes beside the flow's data, from whose arrivals an observer estimates the rate of
+/// the flow's bottleneck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EstimateTable {
     /// Interval of test packets, ms. Default 100.
     pub probe_every_ms: Option<f64>,
-    /// The queueing delay from which the queue counts as busy. Default 20, or the interval if that is less.
+    /// Queueing delay from which the queue counts as busy, ms. Default 20, or the interval if that is less.
     pub threshold_ms: Option<f64>,
-    /// The longest time between test packets which the model of the queue survives. Default ten intervals, or a second if that is more.
+    /// Longest time between test packets before the model of the queue is reset, ms. Default ten intervals, or one second if that is more.
     pub gap_ms: Option<f64>,
 }
 

@@ -1,28 +1,28 @@
-//! The transports which plans can name.
+//! Names of transports in plans.
 
 use serde::{Deserialize, Serialize};
 
-/// The transports which a plan can name.
+/// A transport that a plan can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// DFCP as the documents describe it.
+    /// DFCP as described in the documents.
     Classic,
-    /// DFCP's default profile, unsealed.
+    /// DFCP's default profile, unencrypted.
     Modern,
     /// CUBIC of Linux 6.12.
     Cubic,
     /// CUBIC of Linux 2.6.26, with its socket buffers.
     #[serde(rename = "cubic-2008")]
     Cubic2008,
-    /// Reno with selective acknowledgements, as Linux 6.12 has it.
+    /// Reno with selective acknowledgements, as in Linux 6.12.
     Newreno,
     /// NewReno of Linux 2.6.26, with its socket buffers.
     #[serde(rename = "newreno-2008")]
     Newreno2008,
     /// BBR version 1.
     Bbr,
-    /// DCTCP of Linux 6.12, which always has ECN.
+    /// DCTCP of Linux 6.12, always with ECN.
     Dctcp,
     /// Reno without selective acknowledgements.
     Reno,
@@ -37,9 +37,9 @@ pub enum Kind {
     /// Messages with fixed FEC: 10 repair datagrams after every 20.
     #[serde(rename = "fec-20-10")]
     Fec2010,
-    /// Messages with ARQ alone, as SRT has it.
+    /// Messages with ARQ only, as in SRT.
     Arq,
-    /// No transport: the fewest datagrams for each message with which any could do, as computed.
+    /// No transport: the computed bound, the fewest datagrams per message that any transport needs.
     MessageBound,
 }
 
@@ -62,26 +62,26 @@ impl Kind {
         !self.is_dfcp() && !self.is_quic() && !self.is_of_messages()
     }
 
-    /// True for a model of a present kernel's TCP, which has that kernel's clock. Those of 2008 have one of their own, and
-    /// Reno and Tahoe none.
+    /// True for a model of a current kernel's TCP, driven by that kernel's clock. Models of 2008 have their own clock, and Reno and Tahoe
+    /// none.
     #[must_use]
     pub fn is_tcp_of_today(self) -> bool {
         matches!(self, Self::Cubic | Self::Newreno | Self::Bbr | Self::Dctcp)
     }
 
-    /// True if a plan can give it ECN: TCP of today, except DCTCP, which is never without.
+    /// True if a plan can enable ECN: for current TCP, except DCTCP, which always has it.
     #[must_use]
     pub fn may_have_ecn(self) -> bool {
         self.is_tcp_of_today() && self != Self::Dctcp
     }
 
-    /// True if it has nothing but messages: a model, or the bound.
+    /// True if the transport carries only messages: a model, or the bound.
     #[must_use]
     pub fn is_of_messages(self) -> bool {
         matches!(self, Self::Fec2010 | Self::Arq | Self::MessageBound)
     }
 
-    /// As plans write it.
+    /// Name of the transport in plans.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

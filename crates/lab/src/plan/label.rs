@@ -1,4 +1,4 @@
-//! Labels of flows, by which figures, tables and claims call them.
+//! Labels of flows, used in figures, tables and claims.
 
 use toml::Spanned;
 
@@ -7,11 +7,11 @@ use super::flows::Flows;
 use super::model::Plan;
 use super::{PlanError, Source};
 
-/// The longest label, in characters: beyond it legends have no room.
+/// Greatest length of a label in characters: longer ones do not fit into legends.
 const LABEL_CHARS_MAX: usize = 40;
 
 impl Flows {
-    /// The label of the flow at `place` (from 0) of these: numbered where there are several.
+    /// Label of the flow at index `place` of this group: numbered if there are several.
     pub(crate) fn label_of(&self, place: u32) -> Option<String> {
         let label = self.label.as_ref()?;
         Some(if self.count > 1 { format!("{label} {}", place + 1) } else { label.clone() })
@@ -19,8 +19,7 @@ impl Flows {
 }
 
 impl Plan {
-    /// The label of each flow, in the order of flows. Empty where some runs have other numbers of flows than others, so that a place
-    /// says nothing.
+    /// Label of each flow, in order. Empty if the number of flows varies between runs, so that an index identifies no flow.
     pub(crate) fn flow_labels(&self) -> Vec<Option<String>> {
         if self.has_varied_counts() {
             return Vec::new();
@@ -29,7 +28,7 @@ impl Plan {
         groups.flat_map(|flows| (0..flows.count).map(|place| flows.label_of(place))).collect()
     }
 
-    /// The place of a flow, from 0.
+    /// Index of a flow.
     pub(crate) fn place_of(&self, flow: &FlowName) -> Option<usize> {
         match flow {
             FlowName::Number(number) => Some(number.saturating_sub(1)),

@@ -1,4 +1,4 @@
-//! Values of swept parameters, and points, which have one of each.
+//! Values of swept parameters, and points (one value of each parameter).
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ use toml::Value;
 pub enum Level {
     /// A number.
     Number(f64),
-    /// A name, or true or false.
+    /// A name, or a boolean.
     Name(String),
 }
 
 impl Level {
-    /// The level of a value in a plan.
+    /// Level for a value in a plan.
     #[must_use]
     pub fn of(value: &Value) -> Self {
         match as_number(value) {
@@ -39,10 +39,10 @@ impl fmt::Display for Level {
     }
 }
 
-/// One value for each swept parameter, in the plan's order.
+/// Point of a sweep: one value for each swept parameter, in the plan's order.
 pub type Point = Vec<(String, Level)>;
 
-/// A point in words.
+/// Formats a point as text.
 pub(crate) fn name(point: &Point) -> String {
     point.iter().map(|(name, level)| format!("{name} {level}")).collect::<Vec<_>>().join(", ")
 }
@@ -52,7 +52,7 @@ pub(crate) fn level<'point>(point: &'point Point, name: &str) -> Option<&'point 
     point.iter().find(|(parameter, _)| parameter == name).map(|(_, level)| level)
 }
 
-/// The number, if it is one.
+/// The value as a number, if it is one.
 pub(super) fn as_number(value: &Value) -> Option<f64> {
     value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
 }

@@ -29,33 +29,32 @@ pub use self::rates::{Rates, RatesFrom, TraceError, Way};
 pub use self::run::{Agreement, JudgeBy, RunTable, Shorter, Spread, TOLERANCE_WITH_LOSS};
 pub use self::topology::{Bottleneck, Discipline, GraphLink, Impairments, Random, Shape, Topology, Ways};
 
-/// A plan and the text which it was read from.
+/// A plan with its source text.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// Name of the file, for messages.
     pub file: String,
     /// The plan.
     pub plan: Plan,
-    /// Its text.
+    /// Text of the plan.
     text: String,
 }
 
-/// Error in a plan, with its place.
+/// Error in a plan, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}, line {line}: {message}")]
 pub struct PlanError {
     /// Name of the file.
     pub file: String,
-    /// Counted from 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// One sentence with the next step.
+    /// Message: one sentence with the next step.
     pub message: String,
 }
 
 impl Source {
-    /// Reads the text of a plan, and checks that its names fit together. Its runs may still be impossible:
-    /// [`reading`](crate::reading) checks them, too. `traces` are those which the plan brings along, by name and text; others are looked
-    /// for beside it.
+    /// Reads the text of a plan and checks the consistency of its names. Its runs may still be impossible: [`reading`](crate::reading)
+    /// checks them, too. `traces` are the traces embedded with the plan, by name and text; others are read from files beside it.
     pub(crate) fn read(file: &str, text: &str, traces: &[(&str, &str)]) -> Result<Self, PlanError> {
         let plan = toml::from_str(text).map_err(|error| PlanError {
             file: file.to_owned(),
@@ -82,12 +81,12 @@ impl Source {
         Ok(())
     }
 
-    /// An error at the byte `at` of the text.
+    /// Makes an error at the byte offset `at` of the text.
     pub(crate) fn error(&self, at: usize, message: impl Into<String>) -> PlanError {
         PlanError { file: self.file.clone(), line: line_of(&self.text, at), message: message.into() }
     }
 
-    /// The text which it was read from.
+    /// Text of the plan.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text

@@ -1,4 +1,4 @@
-//! A plan, and the tables of its file which have no room of their own.
+//! A plan, and those tables of its file that have no module of their own.
 
 use std::collections::BTreeMap;
 
@@ -14,61 +14,61 @@ use super::run::{Agreement, RunTable, Shorter, Spread};
 use super::topology::Topology;
 use super::transport;
 
-/// `source` of a plan which no document has.
+/// `source` of a plan that is not from a document.
 const OURS: &str = "ours";
 
 /// A plan: one figure, table or question.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Its name on the command line, and of its records.
+    /// Id of the plan, on the command line and in records.
     pub id: String,
-    /// Title, in a line.
+    /// Title, one line.
     pub title: String,
-    /// Documents and figures; `ours` if no document has it.
+    /// Documents and figures; `ours` for a plan that is not from a document.
     pub source: String,
     /// Question that the plan answers.
     pub question: String,
-    /// Statement of the document, in a sentence or two; in a plan of ours, a reader's background.
+    /// Statement of the document, in a sentence or two; for a plan of this project, background for the reader.
     #[serde(default)]
     pub says: String,
     /// Facts for the reader: details that the documents do not state, choices, known traps.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Length and repetitions.
+    /// Duration and repetitions.
     pub run: RunTable,
-    /// Changes by `--quick`.
+    /// Changes in the quick form (`--quick`).
     #[serde(default)]
     pub quick: Shorter,
-    /// Changes by `--small` beyond that.
+    /// Additional changes in the small form (`--small`).
     #[serde(default)]
     pub small: Shorter,
-    /// Values that the seed of a run draws beside losses.
+    /// Values drawn from the seed of a run, in addition to losses.
     #[serde(default)]
     pub spread: Spread,
     /// Required agreement of platforms.
     #[serde(default)]
     pub agreement: Agreement,
-    /// The network.
+    /// Network of the plan.
     pub topology: Spanned<Topology>,
-    /// The flows over it, the same for every series; one flow unless said.
+    /// Flows over the network, the same for every series. Default: one flow.
     #[serde(default = "one_flow")]
     pub flows: Vec<Spanned<Flows>>,
-    /// Series compared.
+    /// Compared series.
     pub series: Vec<Spanned<Series>>,
-    /// Parameters varied; the first is the x axis.
+    /// Swept parameters; the first is the x axis.
     #[serde(default)]
     pub sweep: Vec<Spanned<Axis>>,
-    /// Changes while a run lasts.
+    /// Changes of bottlenecks during a run.
     #[serde(default)]
     pub time: Vec<Spanned<Change>>,
-    /// Rates which walk at random while a run lasts.
+    /// Rates that follow a random walk during a run.
     #[serde(default)]
     pub walks: Vec<Spanned<Walk>>,
-    /// Rates which were recorded.
+    /// Rates from recorded traces.
     #[serde(default)]
     pub rates: Vec<Spanned<Rates>>,
-    /// Times in which a bottleneck carries nothing.
+    /// Times during which a bottleneck delivers nothing.
     #[serde(default)]
     pub outages: Vec<Spanned<Outage>>,
     /// Metrics measured.
@@ -82,14 +82,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// True if no document has it.
+    /// True if the plan is not from a document.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         let source = self.source.trim();
         source.is_empty() || source.eq_ignore_ascii_case(OURS)
     }
 
-    /// Remark of every figure with a sender that is told its share.
+    /// Note for every figure with a sender that is given its fair share.
     #[must_use]
     pub fn oracle_note(&self) -> Option<String> {
         let told = self.series.iter().map(Spanned::get_ref).filter(|series| series.transport.is_told_its_share());
@@ -107,83 +107,83 @@ fn one_flow() -> Vec<Spanned<Flows>> {
     vec![Spanned::new(0..0, Flows::default())]
 }
 
-/// `[[series]]`: one line of the figure.
+/// A table `[[series]]` of a plan: one curve of the figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Series {
-    /// Its name in the legend.
+    /// Label in the legend.
     pub label: String,
-    /// Transport of its flows.
+    /// Transport of the series's flows.
     #[serde(deserialize_with = "transport::named")]
     pub transport: Carrier,
-    /// Parameters by name which are different for it.
+    /// Parameters that differ for this series, by name.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
-    /// Points of the series: for each swept parameter a value, a list, or a range. Absent: everywhere.
+    /// Points of the series: a value, a list or a range for each swept parameter. Default: all points.
     #[serde(default)]
     pub at: BTreeMap<String, Where>,
-    /// Runs of each of its points in the full form, where that is another number than `[run]` has.
+    /// Number of runs of each point in the full form, if it differs from that of `[run]`.
     pub seeds: Option<u32>,
 }
 
-/// `[[sweep]]`: what is varied.
+/// A table `[[sweep]]` of a plan: a varied parameter.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// A parameter's name.
+    /// Name of the parameter.
     pub parameter: String,
-    /// Its values.
+    /// Values of the parameter.
     pub values: Vec<toml::Value>,
-    /// Its values in a quick run, each of which is in `values`.
+    /// Values in the quick form, a subset of `values`.
     pub quick: Option<Vec<toml::Value>>,
-    /// Its values in a small run, each of which is in `values`; unless given, those of a quick one.
+    /// Values in the small form, a subset of `values`. Default: those of the quick form.
     pub small: Option<Vec<toml::Value>>,
 }
 
-/// `[[outages]]`: a time in which a bottleneck carries nothing, either way.
+/// A table `[[outages]]` of a plan: a time during which a bottleneck delivers nothing, in both directions.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outage {
-    /// Its beginning.
+    /// Start of the outage, s.
     pub at_s: f64,
-    /// Its length.
+    /// Length of the outage, s.
     pub lasts_s: f64,
-    /// Number of the bottleneck, from 1, the default.
+    /// Number of the bottleneck, from 1. Default 1.
     #[serde(default = "first")]
     pub bottleneck: usize,
 }
 
-/// `[[time]]`: a change of a bottleneck, in data's direction.
+/// A table `[[time]]` of a plan: a change of a bottleneck, in the direction of data.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
     /// Time of the change, s.
     pub at_s: f64,
-    /// Number of the bottleneck, from 1, the default.
+    /// Number of the bottleneck, from 1. Default 1.
     #[serde(default = "first")]
     pub bottleneck: usize,
     /// Rate from then on, Mbit/s.
     pub rate_mbps: Option<f64>,
     /// One-way delay from then on, ms.
     pub delay_ms: Option<f64>,
-    /// Independent loss from then on.
+    /// Probability of independent loss from then on.
     pub loss: Option<f64>,
 }
 
-/// `[[walks]]`: the rate of a bottleneck walks at random between two shares of what it is, by another way for every seed.
+/// A table `[[walks]]` of a plan: a random walk of a bottleneck's rate between two shares of its nominal rate, different for each seed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Walk {
-    /// Number of the bottleneck, from 1, the default.
+    /// Number of the bottleneck, from 1. Default 1.
     #[serde(default = "first")]
     pub bottleneck: usize,
-    /// Time between two steps, ms.
+    /// Time between steps, ms.
     pub every_ms: f64,
-    /// The least share.
+    /// Least share of the nominal rate.
     pub lowest: f64,
-    /// The greatest share.
+    /// Greatest share of the nominal rate.
     pub highest: f64,
-    /// The longest step, as a share; steps are evenly distributed up to it, both ways.
+    /// Greatest step, as a share of the nominal rate; steps are uniformly distributed up to it, in both directions.
     pub step: f64,
 }
 

@@ -1,4 +1,4 @@
-//! `[[rates]]`: bottlenecks whose rate was recorded.
+//! The tables `[[rates]]`: bottlenecks with a recorded rate.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,43 +7,43 @@ use std::path::Path;
 use dfcp_netem::{DeliveryTrace, DeliveryTraceError, TRACE_TEXT_BYTES_MAX};
 use serde::Deserialize;
 
-/// `[[rates]]`: the rate of a bottleneck is not `rate_mbps`, but what was recorded elsewhere.
+/// A table `[[rates]]` of a plan: a recorded rate for a bottleneck, instead of `rate_mbps`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
-    /// Number of the bottleneck, from 1, the default.
+    /// Number of the bottleneck, from 1. Default 1.
     #[serde(default = "first")]
     pub bottleneck: usize,
     /// Source of the rate.
     pub from: RatesFrom,
-    /// The file, beside the plan unless it is an absolute path.
+    /// Path of the file, relative to the plan's directory.
     pub file: String,
-    /// Direction. Default: up, in data's direction.
+    /// Direction of the bottleneck. Default: up, the direction of data.
     #[serde(default)]
     pub way: Way,
-    /// Width of the bins over which the trace's rate is a mean, ms. Default 20.
+    /// Width of the bins over which the trace's rate is averaged, ms. Default 20.
     pub bin_ms: Option<f64>,
     /// Trace in the file; `None` until it is read.
     #[serde(skip)]
     pub trace: Option<DeliveryTrace>,
 }
 
-/// One way of a bottleneck.
+/// A direction of a bottleneck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
-    /// Data's direction.
+    /// The direction of data.
     #[default]
     Up,
-    /// The way back.
+    /// The reverse direction.
     Down,
 }
 
-/// Sources of rates.
+/// Source of a recorded rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RatesFrom {
-    /// A trace of mahimahi: on each line the millisecond at which a packet of 1500 bytes may leave.
+    /// A trace in the format of mahimahi: each line is the millisecond at which a packet of 1500 bytes may be sent.
     Trace,
 }
 
@@ -51,13 +51,13 @@ fn first() -> usize {
     1
 }
 
-/// A trace cannot be used.
+/// Reason for which a trace cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// It cannot be read.
+    /// The file cannot be read: its name, and the reason.
     #[error("cannot read the trace {0}: {1}")]
     File(String, String),
-    /// It is there, and none: the name of the file, and what is wrong with it.
+    /// The file is not a trace: its name, and the fault.
     #[error("{0}, line {line}: {1}", line = .1.line)]
     Content(String, DeliveryTraceError),
 }
@@ -76,7 +76,7 @@ fn read_trace(path: &Path) -> Result<DeliveryTrace, TraceError> {
 }
 
 impl Rates {
-    /// Reads the file, which is one of `brought`, by name and text, or is looked for beside the plan `plan_file`.
+    /// Reads the trace from `brought` (name and text of embedded traces), or from a file beside the plan `plan_file`.
     pub(super) fn load(&mut self, plan_file: &str, brought: &[(&str, &str)]) -> Result<(), TraceError> {
         let RatesFrom::Trace = self.from;
         let trace = match brought.iter().find(|(name, _)| *name == self.file) {

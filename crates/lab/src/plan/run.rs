@@ -1,26 +1,26 @@
-//! Length and number of a plan's runs, and the required agreement of platforms.
+//! Duration and number of a plan's runs, and the required agreement of platforms.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// `[run]`
+/// The table `[run]` of a plan.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunTable {
-    /// Simulated seconds.
+    /// Duration, in simulated seconds.
     #[serde(default = "duration_s")]
     pub duration_s: f64,
-    /// Seconds at the start which goodput leaves out.
+    /// Warm-up, s: excluded from goodput.
     #[serde(default = "warm_up_s")]
     pub warm_up_s: f64,
-    /// Warm-up in round trips of the slowest flow, where that is longer.
+    /// Warm-up in round trips of the slowest flow, if that is longer.
     #[serde(default)]
     pub warm_up_rtts: f64,
-    /// Runs of every point.
+    /// Number of runs of every point.
     #[serde(default = "seeds")]
     pub seeds: u32,
-    /// Statistic of a point's runs that claims are judged by.
+    /// Statistic of a point's runs that claims are compared with.
     #[serde(default)]
     pub judge_by: JudgeBy,
 }
@@ -29,26 +29,26 @@ pub struct RunTable {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JudgeBy {
-    /// Their mean.
+    /// Mean of the runs.
     #[default]
     Mean,
-    /// Their median.
+    /// Median of the runs.
     Median,
 }
 
-/// `[spread]`: what the seed of a run draws beside losses, so that a result does not hang on one phase.
+/// The table `[spread]`: values drawn from the seed of a run in addition to losses, so that a result does not depend on one phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spread {
-    /// Flows start later by up to this many of their round trips, evenly distributed.
+    /// Greatest delay of a flow's start, in its round trips, uniformly distributed.
     #[serde(default)]
     pub start_rtts: f64,
-    /// Round-trip times of access links differ from the plan's by up to this share, evenly distributed.
+    /// Greatest relative deviation of the access links' round-trip times from the plan's, uniformly distributed.
     #[serde(default)]
     pub rtt: f64,
 }
 
-// The documents' common settings.
+// The documents use these settings throughout.
 fn duration_s() -> f64 {
     60.0
 }
@@ -61,7 +61,7 @@ fn seeds() -> u32 {
     5
 }
 
-/// `[quick]` and `[small]`: a shorter form, which must show the same.
+/// The tables `[quick]` and `[small]`: shorter forms of the plan that must show the same results.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shorter {
@@ -71,23 +71,23 @@ pub struct Shorter {
     pub warm_up_s: Option<f64>,
     /// Number of seeds instead of the run's.
     pub seeds: Option<u32>,
-    /// Parameters by name.
+    /// Parameters of this form, by name.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
-    /// `[small]` alone: what the fastest link comes down to, instead of 100 Mbit/s where the plan's is above 200.
+    /// Only in `[small]`: rate of the fastest link after scaling, Mbit/s, if the plan has a link above 200 Mbit/s. Default 100.
     pub fastest_mbps: Option<f64>,
-    /// Loss of meaning by the shorter form.
+    /// Note on what the shorter form does not show.
     #[serde(default)]
     pub note: String,
 }
 
-/// Greatest difference of two platforms' means if packets are lost at random, as a share of the reference.
+/// Greatest relative difference of two platforms' means with random loss, as a share of the reference.
 pub const TOLERANCE_WITH_LOSS: f64 = 0.2;
 
-/// `[agreement]`: a plan can ask for more than every plan must keep to, never for less.
+/// The table `[agreement]`: a stricter tolerance than the one for every plan.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agreement {
-    /// Instead of [`TOLERANCE_WITH_LOSS`].
+    /// Tolerance instead of [`TOLERANCE_WITH_LOSS`].
     pub tolerance_with_loss: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! A transport as plans write it: a name, or a table with options. Records say the same by kind and rate, see [`Carrier`].
+//! A transport as written in plans: a name, or a table with options. Records state the same by kind and rate; see [`Carrier`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use serde::{Deserialize, Deserializer};
 use super::carrier::{Carrier, ORACLE, Pace, Redundancy};
 use super::kind::Kind;
 
-/// A transport as a plan writes it.
+/// A transport as written in a plan.
 struct Written(Carrier);
 
-/// A transport's name in a plan.
+/// Name of a transport in a plan.
 #[derive(Clone, Copy)]
 enum Name {
     Oracle,
@@ -53,7 +53,7 @@ struct Table {
 }
 
 impl Name {
-    /// Carrier of the name without options: the product's default rate is the automatic one.
+    /// Carrier for the name without options: the product's default rate is the automatic one.
     fn carrier(self) -> Carrier {
         match self {
             Self::Oracle => Carrier::oracle(),
@@ -111,12 +111,12 @@ impl<'de> Deserialize<'de> for Written {
     }
 }
 
-/// A transport which a plan must name.
+/// Deserializes a required transport.
 pub(super) fn named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Carrier, D::Error> {
     Written::deserialize(deserializer).map(|written| written.0)
 }
 
-/// A transport which a plan may name.
+/// Deserializes an optional transport.
 pub(super) fn perhaps_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Carrier>, D::Error> {
     named(deserializer).map(Some)
 }
@@ -142,7 +142,7 @@ mod tests {
             (json!({ "kind": "modern", "codec": true }), json!({ "kind": "modern", "rate": "auto", "codec": true })),
             (json!({ "kind": "modern", "rate": "line" }), json!({ "kind": "modern", "rate": "line" })),
             (json!({ "kind": "modern", "rate": 7.5 }), json!({ "kind": "modern", "rate": 7.5 })),
-            // As the records of 2026 have it, whose runs are found by what they say.
+            // The form of the records of 2026, whose runs are found by their settings.
             (json!("oracle"), json!({ "kind": "modern" })),
             (json!({ "kind": "oracle", "codec": true }), json!({ "kind": "modern", "codec": true })),
             (json!("classic"), json!({ "kind": "classic" })),

@@ -1,4 +1,4 @@
-//! The project's own plans, which the program carries with it.
+//! Plans of the project, embedded in the program.
 
 use super::parse_with;
 use crate::plan::{PlanError, Source};
@@ -89,13 +89,13 @@ const TEXTS: &[(&str, &str)] = &[
     ("M1.toml", include_str!("../../plans/M1.toml")),
 ];
 
-/// Name and text of every trace which they name.
+/// Name and text of every trace named by these plans.
 const TRACES: &[(&str, &str)] = &[("mobile.trace", include_str!("../../plans/mobile.trace"))];
 
-/// The project's own plans, in the order of the report.
+/// Plans of the project, in the order of the report.
 ///
 /// # Errors
-/// None in a program whose tests pass.
+/// Never fails in a tested program.
 pub fn builtin() -> Result<Vec<Source>, PlanError> {
     TEXTS.iter().map(|(file, text)| parse_with(file, text, TRACES)).collect()
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::expand::Run;
 use crate::plan::{Carrier, Discipline};
 
-/// A plan which is right.
+/// A valid plan.
 const SMALL: &str = include_str!("../testdata/small.toml");
 
 fn complaint(from: &str, to: &str) -> String {
@@ -182,8 +182,7 @@ fn every_plan_of_the_project_is_right_and_has_a_quick_form() {
     }
 }
 
-/// Small forms, which every platform can run, must not ask for a discipline that only the simulator
-/// has.
+/// Small forms run on every platform, so they must not use a discipline that only the simulator has.
 #[test]
 fn small_forms_of_the_project_ask_for_no_wfq_unless_a_series_is_about_it() {
     for source in builtin().unwrap() {
@@ -244,7 +243,7 @@ fn traces_are_read_beside_the_plan_and_their_mistakes_have_lines() {
     let twice = format!("{}{}", rates_with("", ""), rates_with("", ""));
     write("a.toml", &SMALL.replacen("[topology]", &format!("{twice}[topology]"), 1));
     assert!(read().unwrap_err().contains("from elsewhere, too"));
-    // One of each way: data's direction has the one, and the way back the other.
+    // One rate in each direction: the first is that of data, the second the reverse one.
     let both = format!("{}{}", rates_with("", ""), rates_with("bin_ms = 10", "way = \"down\"\nbin_ms = 20"));
     write("a.toml", &SMALL.replacen("[topology]", &format!("{both}[topology]"), 1));
     let sources = read().unwrap();
@@ -261,7 +260,7 @@ fn traces_are_read_beside_the_plan_and_their_mistakes_have_lines() {
     assert!(read().unwrap_err().contains("up_mbps is the rate which [[rates]] has, too"));
 }
 
-/// A recorded rate with one thing changed.
+/// A plan with a recorded rate, in which the text `from` is replaced by `to`.
 fn rates_with(from: &str, to: &str) -> String {
     "[[rates]]\nfrom = \"trace\"\nfile = \"cell.down\"\nbin_ms = 10\n".replacen(from, to, 1)
 }

@@ -6,7 +6,7 @@ use super::model::{Claim, Counts, Report, Tag, Verdict};
 use super::text::{escaped, prose};
 
 impl Verdict {
-    /// Its class in the style sheet, its sign and its word: colour is never all that tells them apart.
+    /// Class in the style sheet, symbol and word of the verdict: colour is never the only difference.
     const fn face(&self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Reproduced => ("yes", "✓", "reproduced"),
@@ -23,7 +23,7 @@ pub(super) fn badge(verdict: &Verdict) -> String {
     format!("<span class=\"verdict {class}\"><span aria-hidden=\"true\">{sign}</span> {word}</span>")
 }
 
-/// The reason a claim cannot be reproduced, if that is the verdict.
+/// Reason for which a claim cannot be reproduced, if that is the verdict.
 pub(super) fn reason(verdict: &Verdict) -> String {
     match verdict {
         Verdict::NotReproducible(reason) if !reason.is_empty() => {
@@ -43,7 +43,7 @@ pub(super) fn tag(tag: Tag) -> String {
     format!("<abbr title=\"{meaning}\">{}</abbr>", tag.mark())
 }
 
-/// Claims by verdict: in all, and by their origin.
+/// Counts of claims by verdict: all, and by origin.
 pub(super) fn summary(report: &Report) -> String {
     let counts = report.counts();
     let of = |verdict: &Verdict, count: usize| {
@@ -89,7 +89,7 @@ fn by_tag(report: &Report) -> String {
     out
 }
 
-/// All claims. `anchors` are the ids of the figures' sections.
+/// Table of all claims. `anchors` are the ids of the figures' sections.
 pub(super) fn table(report: &Report, anchors: &[String]) -> String {
     let mut out = String::from(
         "<table class=\"claims\" data-sortable>\n<caption>Every claim and how it fared. [N] a number in the text, [Q] a \
@@ -99,7 +99,7 @@ pub(super) fn table(report: &Report, anchors: &[String]) -> String {
     );
     for (figure, anchor) in report.figures.iter().zip(anchors) {
         for claim in &figure.claims {
-            // A claim may name another figure than the one it is listed with.
+            // A claim may name another figure than the one that lists it.
             let named = report.figures.iter().position(|figure| figure.id == claim.figure);
             let anchor = named.and_then(|index| anchors.get(index)).unwrap_or(anchor);
             row(&mut out, claim, anchor);
@@ -128,7 +128,7 @@ fn row(out: &mut String, claim: &Claim, anchor: &str) {
     );
 }
 
-/// The text, or a dash where there is none.
+/// The text, or a dash if it is empty.
 fn or_dash(text: &str) -> String {
     if text.is_empty() { "–".to_owned() } else { prose(text) }
 }

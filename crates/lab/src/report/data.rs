@@ -1,14 +1,14 @@
-//! The values behind a plot, as tables: exact where a picture is not, and readable without seeing it.
+//! Values of a plot as tables: exact, and accessible without the picture.
 
 use std::fmt::Write;
 
 use super::model::{Figure, Panel, Point, Scale, Series};
 use super::text::{escaped, value, value_with_unit};
 
-/// Longer series are summed up instead of listed.
+/// Most points of a series in a full list; longer series are summarized.
 const LISTED_MAX: usize = 40;
 
-/// The values of all panels, folded away.
+/// Tables of the values of all panels, folded.
 pub(super) fn tables(figure: &Figure) -> String {
     let mut out = String::new();
     for panel in figure.panels.iter().filter(|panel| panel.series.iter().any(|series| !series.points.is_empty())) {
@@ -23,7 +23,7 @@ pub(super) fn tables(figure: &Figure) -> String {
     if out.is_empty() { out } else { format!("<details><summary>Values</summary>\n{out}</details>\n") }
 }
 
-/// A row for each `x`, a column for each series.
+/// Full list: a row per `x`, a column per series.
 fn list(figure: &Figure, panel: &Panel) -> String {
     let points = panel.series.iter().flat_map(|series| &series.points);
     let mut xs: Vec<f64> = points.map(|point| point.x).filter(|x| x.is_finite()).collect();
@@ -65,7 +65,7 @@ fn cell(point: &Point) -> String {
     }
 }
 
-/// A row for each series: number of points, least, mean and greatest.
+/// Summary: a row per series, with number of points, minimum, mean and maximum.
 fn sums(figure: &Figure, panel: &Panel) -> String {
     let mut out = String::from(
         "<thead><tr><th scope=\"col\">Series</th><th scope=\"col\">Points</th><th scope=\"col\">Least</th><th \

@@ -1,134 +1,132 @@
-//! Parts of a report.
+//! Data model of a report.
 
 use crate::expand::Form;
 
-/// A report: where and when it was measured, and its figures.
+/// A report: origin of the measurements, and figures.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// The page's heading.
+    /// Heading of the page.
     pub title: String,
-    /// The machine which ran the experiments: processor, memory, operating system.
+    /// Machine of the experiments: processor, memory, operating system.
     pub host: String,
     /// Version of the program.
     pub version: String,
-    /// Commit it was built from.
+    /// Commit that the program was built from.
     pub commit: String,
-    /// Date, as the reader should see it.
+    /// Date, as displayed.
     pub date: String,
-    /// Platform of the experiments: `sim`, `emu`, ..
+    /// Platform of the experiments, such as `sim` or `emu`.
     pub platform: String,
     /// Form of the plans.
     pub form: Form,
-    /// Figures, in the order in which they are shown.
+    /// Figures, in the order of display.
     pub figures: Vec<Figure>,
-    /// Tables of text, folded away below the counts of claims: a legend of abbreviations, or results of other commands.
+    /// Tables of text, folded below the counts of claims: the legend of abbreviations, or results of other commands.
     pub tables: Vec<Table>,
-    /// Wall-clock time of all runs, in seconds. Not shown unless it is finite and positive.
+    /// Wall-clock time of all runs, s; shown if finite and positive.
     pub wall_s: f64,
 }
 
 /// A table of text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    /// Heading.
+    /// Heading of the table.
     pub title: String,
-    /// Sentences above it; may be empty.
+    /// Sentences above the table; may be empty.
     pub text: String,
-    /// Heads of its columns.
+    /// Headings of the columns.
     pub columns: Vec<String>,
     /// Rows with a cell for each column.
     pub rows: Vec<Vec<String>>,
 }
 
-/// Source of a figure which no document has.
+/// Source of a figure that is not from a document.
 pub const OURS: &str = "ours";
 
-/// One figure or table: of the documents, measured again, or of our own.
+/// A figure or table: one of the documents, measured again, or one of this project.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figure {
-    /// Short name, such as `S1a`; links lead to it.
+    /// Short name, such as `S1a`, used in links.
     pub id: String,
     /// Title of the experiment.
     pub title: String,
-    /// Place in the documents, such as `TH 4.7 = FC 9a`; [`OURS`] if it is not there. Not shown if empty.
+    /// Place in the documents, such as `TH 4.7 = FC 9a`; [`OURS`] for a figure of this project. Not shown if empty.
     pub source: String,
-    /// Question that it answers.
+    /// Question that the figure answers.
     pub question: String,
-    /// Statement of the documents, in short; for one of ours, a reader's background.
+    /// Statement of the documents, in short; for a figure of this project, background for the reader.
     pub says: String,
-    /// Measurement, in a sentence or two.
+    /// Result of the measurement, in a sentence or two.
     pub measured: String,
-    /// Horizontal axis of every panel. [`Scale::Categories`] makes it a bar chart.
+    /// Horizontal axis of every panel; with [`Scale::Categories`] the figure is a bar chart.
     pub x: Axis,
     /// Vertical axis of every panel.
     pub y: Axis,
-    /// Plots which stand side by side where there is room.
+    /// Plots, drawn side by side if there is room.
     pub panels: Vec<Panel>,
-    /// Claims about it.
+    /// Claims about the figure.
     pub claims: Vec<Claim>,
-    /// Reasons for which its values are less sure than they look.
+    /// Reasons for which values are less reliable than they seem.
     pub warnings: Vec<String>,
-    /// Remarks, each a sentence or a few.
+    /// Notes of one or more sentences.
     pub notes: Vec<String>,
-    /// Names and values of the set-up.
+    /// Parameters of the set-up: name and value.
     pub parameters: Vec<(String, String)>,
 }
 
 /// An axis of a plot.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Axis {
-    /// The quantity, such as `Goodput`.
+    /// Quantity of the axis, such as `Goodput`.
     pub label: String,
-    /// Its unit, such as `Mbit/s`; empty for plain numbers.
+    /// Unit of the axis, such as `Mbit/s`; empty for plain numbers.
     pub unit: String,
-    /// Mapping of values to places.
+    /// Scale of the axis.
     pub scale: Scale,
-    /// Values which the axis must reach at least, the lower first, so that it looks like the documents'. `None` leaves
-    /// the range to the data.
+    /// Range that the axis must include (lower bound first), to match the documents' figure. `None` derives the range from the data.
     pub reach: Option<(f64, f64)>,
 }
 
-/// Mapping of an axis's values to places.
+/// Scale of an axis: its mapping of values to positions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Scale {
-    /// Equal steps, equal lengths.
+    /// Linear: equal differences have equal lengths.
     #[default]
     Linear,
-    /// Equal ratios, equal lengths. Zero and less are drawn on a line of their own past a break of the axis.
+    /// Logarithmic: equal ratios have equal lengths. Zero and negative values are drawn on a separate line beyond a break of the axis.
     Log,
-    /// Names instead of numbers: `x` of a point is the index of its category. A vertical axis cannot have categories;
-    /// it is drawn linear then.
+    /// Names instead of numbers: `x` of a point is the index of its category. A vertical axis with categories is drawn as a linear one.
     Categories(Vec<String>),
 }
 
 /// One plot of a figure.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Panel {
-    /// Stands above the plot; may be empty.
+    /// Title above the plot; may be empty.
     pub title: String,
     /// Curves, or sets of bars.
     pub series: Vec<Series>,
 }
 
-/// One curve, or one set of bars.
+/// A curve, or a set of bars.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Series {
-    /// Name in the legend. Series of one figure with the same label and role look the same and share an entry.
+    /// Label in the legend. Series of one figure with the same label and role look the same and share an entry.
     pub label: String,
     /// Points in any order; curves are drawn by ascending `x`. A point whose `y` is not finite interrupts the curve.
     pub points: Vec<Point>,
-    /// Chooses the colour, so that it means the same in every figure.
+    /// Role of the series, which selects its colour consistently in all figures.
     pub role: Role,
 }
 
-/// One measured value with its interval.
+/// A measured value with its interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Point {
     /// Value on the horizontal axis, in its unit; the index of the category on an axis with categories.
     pub x: f64,
     /// Value on the vertical axis, in its unit.
     pub y: f64,
-    /// Lower end of the interval over seeds. Nothing is drawn unless it is finite and below `high`.
+    /// Lower end of the interval over seeds. The interval is drawn if this value is finite and below `high`.
     pub low: f64,
     /// Upper end of the interval over seeds.
     pub high: f64,
@@ -137,21 +135,21 @@ pub struct Point {
 /// Role of a series in the figure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// DFCP, whatever its profile: in blues.
+    /// DFCP of any profile, in blues.
     Dfcp,
-    /// A series for comparison: TCP, QUIC, a formula, published values. In other colours.
+    /// A series for comparison (TCP, QUIC, a formula, published values), in other colours.
     #[default]
     Rival,
-    /// A limit of the others, such as the capacity of a path. Over bars it is a line across each group, in the colour of text.
+    /// A limit for the other series, such as the capacity of a path. In bar charts it is a line across each group, in the colour of text.
     Bound,
 }
 
-/// One claim and how it fared.
+/// A claim with its verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     /// Name of the claim, such as `S1.2`.
     pub id: String,
-    /// The id of the figure which shows it.
+    /// Id of the figure that shows the claim.
     pub figure: String,
     /// Text of the claim.
     pub says: String,
@@ -170,20 +168,20 @@ pub enum Tag {
     Number,
     /// A qualitative statement.
     Statement,
-    /// Our own derivation from the documents: a check of consistency, no claim of the authors.
+    /// A derivation of this project from the documents: a check of consistency, not a claim of the authors.
     Derived,
 }
 
 /// Result of comparing a claim with the measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Measured within the tolerance of the claim.
+    /// The measurement is within the tolerance of the claim.
     Reproduced,
-    /// Measured outside it.
+    /// The measurement is outside the tolerance.
     Differs,
-    /// Cannot be decided here, because of the reason given, which reads on after "not reproducible, because".
+    /// The claim cannot be decided here, for this reason, which continues “not reproducible, because”.
     NotReproducible(String),
-    /// The runs it needs were left out.
+    /// The required runs were not made.
     NotRun,
 }
 
@@ -232,12 +230,12 @@ impl Counts {
 }
 
 impl Figure {
-    /// True if no document has it.
+    /// True for a figure that is not from a document.
     pub(super) fn is_ours(&self) -> bool {
         self.source == OURS
     }
 
-    /// Label and role of all series, each once: a legend's entries.
+    /// Labels and roles of all series without duplicates: the entries of the legend.
     pub(super) fn labels(&self) -> Vec<(&str, Role)> {
         let mut entries: Vec<(&str, Role)> = Vec::new();
         for series in self.panels.iter().flat_map(|panel| &panel.series) {
@@ -250,29 +248,29 @@ impl Figure {
 }
 
 impl Axis {
-    /// An axis with equal steps.
+    /// Makes a linear axis.
     pub fn linear(label: &str, unit: &str) -> Self {
         Self { label: label.to_owned(), unit: unit.to_owned(), scale: Scale::Linear, reach: None }
     }
 
-    /// A logarithmic axis.
+    /// Makes a logarithmic axis.
     pub fn log(label: &str, unit: &str) -> Self {
         Self { scale: Scale::Log, ..Self::linear(label, unit) }
     }
 
-    /// A horizontal axis with names.
+    /// Makes a horizontal axis of categories.
     pub fn categories<S: AsRef<str>>(label: &str, names: &[S]) -> Self {
         let names = names.iter().map(|name| name.as_ref().to_owned()).collect();
         Self { scale: Scale::Categories(names), ..Self::linear(label, "") }
     }
 
-    /// The axis, reaching at least from `low` to `high`.
+    /// Extends the axis to include `low` to `high`.
     #[must_use]
     pub fn reaching(self, low: f64, high: f64) -> Self {
         Self { reach: Some((low, high)), ..self }
     }
 
-    /// The quantity with its unit, as it stands at the axis.
+    /// Title of the axis: the quantity with its unit.
     pub(super) fn title(&self) -> String {
         match (self.label.as_str(), self.unit.as_str()) {
             (label, "") => label.to_owned(),
@@ -293,19 +291,19 @@ impl Point {
         Self { x, y, low, high }
     }
 
-    /// The interval, if there is one to draw.
+    /// The interval, if it is to be drawn.
     pub(super) fn interval(&self) -> Option<(f64, f64)> {
         (self.low.is_finite() && self.high.is_finite() && self.low < self.high).then_some((self.low, self.high))
     }
 
-    /// True if it has a place on a plot.
+    /// True if both coordinates are finite.
     pub(super) fn is_finite(&self) -> bool {
         self.x.is_finite() && self.y.is_finite()
     }
 }
 
 impl Tag {
-    /// As the list of claims writes it.
+    /// Letter of the tag in the list of claims.
     pub const fn mark(self) -> &'static str {
         match self {
             Self::Number => "[N]",
@@ -314,7 +312,7 @@ impl Tag {
         }
     }
 
-    /// The tag written `N`, `Q` or `D`, with or without brackets.
+    /// Parses a tag written `N`, `Q` or `D`, with or without brackets.
     pub fn parse(text: &str) -> Option<Self> {
         match text.trim().trim_start_matches('[').trim_end_matches(']') {
             "N" => Some(Self::Number),

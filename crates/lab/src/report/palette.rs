@@ -1,5 +1,5 @@
-//! Looks of series. No two of a figure share colour, dashes, marker or hatching, so that any one of them is enough to tell
-//! them apart: in print without colour, for colour-blind readers, and where curves lie on each other.
+//! Looks of series. Any two series of a figure differ in colour, dashes, marker and hatching, so that one of these suffices to distinguish
+//! them: in print without colour, for colour-blind readers, and where curves overlap.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,13 +13,13 @@ pub(super) struct Look {
     variant: usize,
 }
 
-/// The form of a marker.
+/// Shape of a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Circle,
     Square,
     Triangle,
-    /// A triangle on its point, always filled: an open one marks zero on a logarithmic axis.
+    /// A triangle on its tip, always filled: the open one marks zero on a logarithmic axis.
     Wedge,
     Diamond,
     Star,
@@ -29,17 +29,17 @@ pub(super) enum Shape {
     Dash,
 }
 
-/// One of a role's looks.
+/// One of the looks of a role.
 struct Style {
-    /// Colour on white, with at least 3:1 contrast.
+    /// Colour on a white page, with a contrast of at least 3:1.
     light: &'static str,
-    /// Colour on the dark page, with at least 3:1 contrast.
+    /// Colour on a dark page, with a contrast of at least 3:1.
     dark: &'static str,
-    /// Dashes of its line.
+    /// Dash pattern of the line.
     dashes: &'static str,
-    /// Form of its markers, and whether they are filled.
+    /// Shape of the markers, and whether they are filled.
     marker: (Shape, bool),
-    /// Hatching of its bars: the angle of the lines, their distance and their thickness. `None` is solid. A bound has no bars.
+    /// Hatching of the bars: angle, distance and thickness of its lines; `None` for solid bars. Bounds have no bars.
     hatch: Option<(i32, u32, u32)>,
 }
 
@@ -52,7 +52,7 @@ const fn style(
     Style { light: colours.0, dark: colours.1, dashes, marker, hatch }
 }
 
-/// Blues, from Okabe and Ito's on.
+/// Blues, starting with that of Okabe and Ito.
 const DFCP: [Style; 6] = [
     style(("#0072b2", "#56b4e9"), "none", (Shape::Circle, true), None),
     style(("#00406b", "#a8dcff"), "12 3", (Shape::Diamond, false), Some((90, 6, 2))),
@@ -62,7 +62,7 @@ const DFCP: [Style; 6] = [
     style(("#54749a", "#9fb6d3"), "16 3 5 3", (Shape::Star, false), Some((90, 14, 11))),
 ];
 
-/// Okabe and Ito's other colours, darker on white where they need it, and further ones.
+/// The other colours of Okabe and Ito, darkened for a white page where necessary, and some more.
 const RIVALS: [Style; 8] = [
     style(("#d55e00", "#ff8a3d"), "8 4", (Shape::Square, true), Some((45, 7, 4))),
     style(("#00805f", "#35c99d"), "3 3", (Shape::Triangle, false), Some((-45, 5, 1))),
@@ -74,7 +74,7 @@ const RIVALS: [Style; 8] = [
     style(("#6b3a1e", "#c98a5e"), "8 2 3 2", (Shape::Asterisk, true), Some((0, 12, 8))),
 ];
 
-/// The colours of text, strong and weak.
+/// Strong and weak colour of text.
 const BOUNDS: [Style; 2] = [
     style(("#1c1f23", "#e6e8ea"), "7 3", (Shape::Dash, true), None),
     style(("#61676e", "#a9b0b8"), "2 4", (Shape::Dash, false), None),
@@ -82,7 +82,7 @@ const BOUNDS: [Style; 2] = [
 
 const ROLES: [Role; 3] = [Role::Dfcp, Role::Rival, Role::Bound];
 
-/// A role's name in classes, and its styles.
+/// Name of a role in classes, and its styles.
 const fn styles(role: Role) -> (&'static str, &'static [Style]) {
     match role {
         Role::Dfcp => ("dfcp", &DFCP),
@@ -92,63 +92,63 @@ const fn styles(role: Role) -> (&'static str, &'static [Style]) {
 }
 
 impl Shape {
-    /// True if it consists of strokes, which have no inside to fill.
+    /// True for a shape of strokes without an area to fill.
     pub(super) const fn is_strokes(self) -> bool {
         matches!(self, Self::Cross | Self::Plus | Self::Asterisk | Self::Dash)
     }
 }
 
 impl Look {
-    /// Looks that a role has before they repeat. Past its styles, the same colours have other dashes and markers.
+    /// Number of different looks of a role. After the first round of styles, the same colours are used with other dashes and markers.
     const fn count(role: Role) -> usize {
         let styles = styles(role).1.len();
         styles * styles
     }
 
-    /// The style at the look's place, and that of its dashes, marker and hatching.
+    /// Index of the style for the colour, and the style for dashes, marker and hatching.
     const fn styles(self) -> (usize, &'static Style) {
         let styles = styles(self.role).1;
         let at = self.variant % styles.len();
         (at, &styles[(at + self.variant / styles.len()) % styles.len()])
     }
 
-    /// Its class in the style sheet.
+    /// Class in the style sheet.
     pub(super) fn class(self) -> String {
         format!("c-{}-{}", styles(self.role).0, self.styles().0)
     }
 
-    /// Dashes of its line.
+    /// Dash pattern of the line.
     pub(super) const fn dashes(self) -> &'static str {
         self.styles().1.dashes
     }
 
-    /// Form of its markers, and whether they are filled.
+    /// Shape of the markers, and whether they are filled.
     pub(super) const fn marker(self) -> (Shape, bool) {
         self.styles().1.marker
     }
 
-    /// Hatching of its bars: the angle of the lines, their distance and their thickness. `None` is solid.
+    /// Hatching of the bars: angle, distance and thickness of its lines; `None` for solid bars.
     pub(super) const fn hatch(self) -> Option<(i32, u32, u32)> {
         self.styles().1.hatch
     }
 }
 
-/// Looks of all series of a report. A label keeps its look from figure to figure where it can, and within a figure no
-/// two labels of a role share one as long as there are enough.
+/// Looks of all series of a report. A label keeps its look in all figures if possible, and within a figure no two labels of a role share a
+/// look while there are enough.
 #[derive(Debug)]
 pub(super) struct Palette {
     figures: Vec<BTreeMap<(Role, String), Look>>,
 }
 
 impl Palette {
-    /// Chosen in the order in which labels appear.
+    /// Assigns looks in the order in which labels appear.
     pub(super) fn of(report: &Report) -> Self {
         let mut known = BTreeMap::new();
         let figures = report.figures.iter().map(|figure| looks_of(figure, &mut known)).collect();
         Self { figures }
     }
 
-    /// The look of a series with `label` and `role` in the figure at `index`.
+    /// Look of the series with `label` and `role` in the figure at `index`.
     pub(super) fn look(&self, index: usize, label: &str, role: Role) -> Look {
         let looks = self.figures.get(index);
         let look = looks.and_then(|looks| looks.get(&(role, label.to_owned())));
@@ -160,7 +160,7 @@ fn looks_of(figure: &Figure, known: &mut BTreeMap<(Role, String), Look>) -> BTre
     let mut looks: BTreeMap<(Role, String), Look> = BTreeMap::new();
     let keys =
         || figure.panels.iter().flat_map(|panel| &panel.series).map(|series| (series.role, series.label.clone()));
-    // Labels which have a look keep it, before a new one can take it.
+    // Labels with a look keep it, before a new label can take it.
     for key in keys() {
         if let Some(look) = known.get(&key).filter(|look| !looks.values().any(|taken| taken == *look)) {
             looks.insert(key, *look);
@@ -181,13 +181,13 @@ fn looks_of(figure: &Figure, known: &mut BTreeMap<(Role, String), Look>) -> BTre
     looks
 }
 
-/// The style sheet's rules for the colours.
+/// Rules of the style sheet for the colours.
 pub(super) fn rules() -> String {
     let (light, dark) = (rules_of(|style| style.light), rules_of(|style| style.dark));
     format!("{light}@media screen and (prefers-color-scheme:dark){{\n{dark}}}\n")
 }
 
-/// Those for white paper.
+/// Rules for a white page.
 pub(super) fn light_rules() -> String {
     rules_of(|style| style.light)
 }
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
     use crate::report::model::{Panel, Series};
 
-    /// Relative luminance of `#rrggbb` as WCAG 2 defines it.
+    /// Relative luminance of `#rrggbb` (WCAG 2).
     fn luminance(colour: &str) -> f64 {
         let channel = |at: usize| {
             let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;

@@ -1,9 +1,8 @@
-//! Text: escaping, numbers for people, and how wide a line of it will be.
+//! Text: escaping, formatting of numbers, and widths of lines.
 
 use std::borrow::Cow;
 
-/// `text` fit for HTML and SVG, between tags and in quoted attributes. Control characters, which neither may hold,
-/// become spaces.
+/// Escapes `text` for HTML and SVG, between tags and in quoted attributes. Control characters, which are invalid there, become spaces.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -22,12 +21,12 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// Prose fit for HTML, in which a per cent sign stays with its number.
+/// Escapes prose for HTML, and keeps a per cent sign on the line of its number.
 pub(super) fn prose(text: &str) -> String {
     escaped(text).replace(" %", "\u{a0}%")
 }
 
-/// A value with three significant digits and without needless zeros: `945`, `0.31`, `12.5`, `4 700`, `2.5×10⁻⁶`.
+/// Formats a value with three significant digits and without trailing zeros: `945`, `0.31`, `12.5`, `4 700`, `2.5×10⁻⁶`.
 pub(super) fn value(number: f64) -> String {
     if !number.is_finite() {
         return "no value".to_owned();
@@ -42,12 +41,12 @@ pub(super) fn value(number: f64) -> String {
     scientific(number, 2)
 }
 
-/// A value with its unit: `945 Mbit/s`, `5 %`, `3`.
+/// Formats a value with its unit: `945 Mbit/s`, `5 %`, `3`.
 pub(super) fn value_with_unit(number: f64, unit: &str) -> String {
     if unit.is_empty() || !number.is_finite() { value(number) } else { format!("{}\u{a0}{unit}", value(number)) }
 }
 
-/// The label of a tick, where ticks lie `step` apart and the largest is `largest`.
+/// Label of a tick on an axis with tick distance `step` and largest tick `largest`.
 pub(super) fn tick(number: f64, step: f64, largest: f64) -> String {
     if number.abs() < step * 1e-6 {
         return "0".to_owned();
@@ -60,7 +59,7 @@ pub(super) fn tick(number: f64, step: f64, largest: f64) -> String {
     plain(number, usize::try_from(-step_exponent).unwrap_or(0))
 }
 
-/// The label of a tick on a logarithmic axis: a small whole number times a power of ten.
+/// Label of a tick on a logarithmic axis: a small whole number times a power of ten.
 pub(super) fn log_tick(number: f64) -> String {
     let exponent = exponent_of(number);
     if (-3..5).contains(&exponent) {
@@ -70,7 +69,7 @@ pub(super) fn log_tick(number: f64) -> String {
     }
 }
 
-/// A duration in seconds as hours, minutes and seconds: `48 s`, `6 min 3 s`, `1 h 0 min`.
+/// Formats a duration in hours, minutes and seconds: `48 s`, `6 min 3 s`, `1 h 0 min`.
 pub(super) fn duration(seconds: f64) -> String {
     match seconds {
         ..9.95 => format!("{seconds:.1} s"),
@@ -86,13 +85,13 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-/// The power of ten of the first digit, after rounding to three of them.
+/// Decimal exponent of a number after rounding to three significant digits.
 fn exponent_of(number: f64) -> i32 {
     let text = format!("{:.2e}", number.abs());
     text.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
 }
 
-/// A number with `decimals`, a true minus sign and, from five digits on, groups of three kept together by narrow spaces.
+/// Formats a number with `decimals`, a true minus sign and, from five digits on, groups of three separated by narrow no-break spaces.
 fn plain(number: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", number.abs());
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -115,7 +114,7 @@ fn trimmed(text: &str) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text.to_owned() }
 }
 
-/// `2.5×10⁷`, and `10⁷` where the factor is one.
+/// Formats a number as `2.5×10⁷`, or `10⁷` if the factor is one.
 fn scientific(number: f64, digits: usize) -> String {
     let text = format!("{:.*e}", digits.min(12), number.abs());
     let (factor, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -141,8 +140,7 @@ const fn superscript(digit: char) -> char {
     }
 }
 
-/// Greatest width of a line in the usual sans-serif faces (DejaVu Sans is the widest of them), for a letter height
-/// of `size`.
+/// Greatest width of a line in common sans-serif fonts (DejaVu Sans is the widest of them), for a letter height of `size`.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(em).sum::<f64>() * size
 }
@@ -161,7 +159,7 @@ fn em(character: char) -> f64 {
     }
 }
 
-/// `text` in at most `lines` lines no wider than `room`, broken between words. A longer text ends with `…`.
+/// Wraps `text` into at most `lines` lines no wider than `room`. A longer text ends with `…`.
 pub(super) fn wrapped(text: &str, size: f64, room: f64, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for word in words(text) {
@@ -172,7 +170,7 @@ pub(super) fn wrapped(text: &str, size: f64, room: f64, lines: usize) -> Vec<Str
                 line.push_str(word);
             }
             Some(line) if is_full => {
-                // Too long now, so that the shortening below marks that something is missing.
+                // Too long now, so that the shortening below adds the mark.
                 line.push(' ');
                 line.push_str(word);
                 break;
@@ -183,12 +181,12 @@ pub(super) fn wrapped(text: &str, size: f64, room: f64, lines: usize) -> Vec<Str
     out.iter().map(|line| shortened(line, size, room)).collect()
 }
 
-/// The pieces between which a line may break: never at spaces made to keep words together.
+/// Splits a text at the spaces where a line may break; no-break spaces are kept.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split([' ', '\n', '\t']).filter(|word| !word.is_empty())
 }
 
-/// `text`, cut to fit and marked with `…` where it is wider than `room`.
+/// Cuts `text` to the width `room`, and marks the cut with `…`.
 pub(super) fn shortened(text: &str, size: f64, room: f64) -> String {
     if width(text, size) <= room {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Builds a simulation of a scenario.
+//! Construction of a simulation of a scenario.
 
 use dfcp_sim::{Edge, FlowConfig, FlowId, LinkId, Network, Node, Observer, Simulation};
 use dfcp_time::Time;
@@ -6,23 +6,23 @@ use dfcp_time::Time;
 use super::layout::NO_ROUTE;
 use super::{FlowSpec, Layout, Scenario};
 
-/// Simulation of a scenario: its flows in their order, and its links in data's direction and back.
+/// Simulation of a scenario: its flows in order, and its links in both directions.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// Flows, one for each of the scenario's.
     pub flows: Vec<FlowId>,
-    /// The test packets of each, if it has some.
+    /// Test packets of each flow, if it has some.
     pub probes: Vec<Option<FlowId>>,
-    /// Links, one for each of the scenario's.
+    /// Links in the direction of data, one for each of the scenario's.
     pub links: Vec<LinkId>,
-    /// Their ways back.
+    /// Links in the reverse direction.
     pub back_links: Vec<LinkId>,
 }
 
-/// Builds `scenario` in an empty simulation. Losses which a change brings later are not there yet.
+/// Builds `scenario` in an empty simulation, without losses that a later change brings.
 ///
 /// # Errors
-/// One sentence about what makes no sense.
+/// Fails with one sentence about what is invalid.
 pub fn build<O: Observer>(scenario: &Scenario, simulation: &mut Simulation<O>) -> Result<Built, String> {
     let Layout { graph, links, hosts } = Layout::of(scenario)?;
     let network = graph.build(simulation).map_err(|error| error.to_string())?;
@@ -30,7 +30,7 @@ pub fn build<O: Observer>(scenario: &Scenario, simulation: &mut Simulation<O>) -
     let configs = flows.collect::<Result<Vec<_>, _>>()?;
     let mut add = |config: &FlowConfig| simulation.add_flow(config.clone()).map_err(|error| error.to_string());
     let flows = configs.iter().map(&mut add).collect::<Result<_, _>>()?;
-    // Behind all others, so that these have the numbers which they have in the scenario.
+    // Estimators' flows are added last, so that the others keep their numbers in the scenario.
     let estimates = scenario.flows.iter().zip(configs);
     let probes =
         estimates.map(|(flow, config)| flow.estimate.map(|estimate| add(&estimate.probes(config))).transpose());

@@ -1,4 +1,4 @@
-//! Changes of bottlenecks while a run lasts, and how a bottleneck stands after them: the same on every platform.
+//! Changes of bottlenecks during a run, and the resulting state: the same on every platform.
 
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ pub struct ChangeSpec {
     pub at_ns: u64,
     /// Index of the link.
     pub link: usize,
-    /// The change is of the way back.
+    /// True for a change of the reverse direction.
     #[serde(skip_serializing_if = "is_default", default)]
     pub is_back: bool,
-    /// bit/s.
+    /// New rate, bit/s.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate_bps: Option<u64>,
-    /// One way, ns.
+    /// New one-way delay, ns.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub delay_ns: Option<u64>,
-    /// The link's own losses begin.
+    /// True if the link's own losses start.
     pub own_loss: bool,
-    /// Independent loss.
+    /// New probability of independent loss.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loss: Option<f64>,
-    /// An outage begins (true) or ends.
+    /// True if an outage starts, false if it ends.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub outage: Option<bool>,
 }
@@ -38,7 +38,7 @@ impl ChangeSpec {
     /// Effect on the link of `scenario`.
     ///
     /// # Errors
-    /// One sentence about a loss which makes no sense.
+    /// Fails with one sentence about an invalid loss.
     pub fn link_change(&self, scenario: &Scenario) -> Result<LinkChange, String> {
         let loss = match self.loss {
             Some(p) => Some(Loss::bernoulli(p)),
@@ -50,7 +50,7 @@ impl ChangeSpec {
     }
 }
 
-/// A bottleneck at some time of a run, in data's direction.
+/// State of a bottleneck at some time of a run, in the direction of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkState {
     /// Its present rate, bit/s.
@@ -59,13 +59,13 @@ pub struct LinkState {
 }
 
 impl LinkState {
-    /// States of the links of `scenario` at its beginning.
+    /// Initial states of the links of `scenario`.
     #[must_use]
     pub fn all(scenario: &Scenario) -> Vec<Self> {
         scenario.links.iter().map(|link| Self { rate_bps: link.rate_bps, is_out: false }).collect()
     }
 
-    /// Applies `change`, which is one of this link.
+    /// Applies `change`, which is for this link.
     pub fn change(&mut self, change: &ChangeSpec) {
         if !change.is_back {
             self.rate_bps = change.rate_bps.unwrap_or(self.rate_bps);

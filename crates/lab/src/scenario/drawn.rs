@@ -1,10 +1,10 @@
-//! Parts of a scenario that the seed of a run draws, before anything runs it.
+//! Parts of a scenario that are drawn from the seed before the run.
 
 use super::random::Draw;
 use super::{ChangeSpec, Scenario, WalkSpec};
 
 impl Scenario {
-    /// The scenario as the run with this seed makes it: flows start and walk as drawn. Drawn again, it stays.
+    /// Scenario of the run with this seed: start times and walks are drawn. Drawing again changes nothing.
     #[must_use]
     pub fn drawn(&self, seed: u64) -> Self {
         let mut drawn = Self {
@@ -14,7 +14,7 @@ impl Scenario {
             spread: super::Spread::default(),
             ..self.clone()
         };
-        // Another sequence than those of the links, which the simulation draws from the same seed.
+        // A different sequence from those of the links, which the simulation draws from the same seed.
         let mut random = Draw(seed ^ 0x5851_F42D_4C95_7F2D);
         for flow in &mut drawn.flows {
             let later = self.spread.start_rtts * random.unit();
@@ -27,7 +27,7 @@ impl Scenario {
         for (flow, place) in drawn.flows.iter_mut().zip(1..) {
             let (start_ns, end_ns) = (flow.start_ns, flow.stop_ns.unwrap_or(self.duration_ns));
             if let Some(web) = &mut flow.web {
-                // Of its own sequence, so that pages are the same whatever else is drawn.
+                // A separate sequence, so that pages do not depend on other draws.
                 let mut random = Draw(seed ^ 0x3C79_AC49_2BA7_B653_u64.wrapping_mul(place));
                 web.draw(&mut random, (start_ns, end_ns.min(self.duration_ns)));
             }
@@ -41,7 +41,7 @@ impl Scenario {
         drawn
     }
 
-    /// The changes of a walk, which begins at its upper end and is thrown back from both.
+    /// Changes of a walk, which starts at its upper end and is reflected at both ends.
     fn steps(&self, walk: &WalkSpec, random: &mut Draw) -> Vec<ChangeSpec> {
         let (low, high) = walk.within;
         let rate_bps = self.links.get(walk.link).map_or(0, |link| link.rate_bps) as f64;

@@ -1,4 +1,4 @@
-//! Special behaviour of a flow's ends, for the simulator.
+//! Special behaviour of a flow's endpoints, for the simulator.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use dfcp_sim::{Behaviour, Demand, DfcpConfig, QuicConfig, Transport};
 use super::FlowSpec;
 use crate::plan::{Carrier, Ends, Lie};
 
-/// Pre-shared key of both ends of a flow whose sender gets other addresses. It protects nothing in a laboratory.
+/// Pre-shared key of both endpoints of a flow whose sender changes its address. It protects nothing in a laboratory.
 const KEY: [u8; 32] = [0x5A; 32];
 
 fn bps(mbps: f64) -> u64 {
@@ -30,14 +30,14 @@ fn behaviour(ends: &Ends) -> Behaviour {
 }
 
 impl FlowSpec {
-    /// Its carrier, with coded symbols where they cannot be only counted: encryption needs the bytes.
+    /// Carrier of the flow, with real symbols where counted ones do not suffice: encryption needs the bytes.
     fn carrier(&self) -> Carrier {
-        // Without encryption no peer accepts a new address of DFCP's (\[path-2\] of the specification).
+        // Without encryption no DFCP peer accepts a new address (\[path-2\] of the specification).
         let is_encrypted = self.transport.kind.is_dfcp() && !self.rebinds_ns.is_empty();
         Carrier { codec: if is_encrypted { Some(true) } else { self.transport.codec }, ..self.transport.clone() }
     }
 
-    /// Its transport, such that it goes on after its sender has got another address: DFCP encrypted, QUIC with migration.
+    /// Transport that survives a change of the sender's address: DFCP with encryption, QUIC with migration.
     #[must_use]
     pub fn movable(&self, transport: Transport) -> Transport {
         if self.rebinds_ns.is_empty() {
@@ -55,10 +55,10 @@ impl FlowSpec {
         }
     }
 
-    /// Its transport in the simulator.
+    /// Transport of the flow in the simulator.
     ///
     /// # Errors
-    /// One sentence about an option which makes no sense.
+    /// Fails with one sentence about an invalid option.
     pub(super) fn carried_by(&self) -> Result<Transport, String> {
         let messages = self.messages.map(|messages| messages.to_sim());
         if let Some(messages) = messages.filter(|_| self.transport.kind.is_of_messages()) {

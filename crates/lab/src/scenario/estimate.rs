@@ -12,23 +12,23 @@ use super::Scenario;
 use super::quantity::{ns, positive};
 use crate::plan::Flows;
 
-/// IP packets with test packets: the dissertation's, 4.8 kbit/s every 100 ms.
+/// Size of the IP packets that carry test packets: the dissertation's, 4.8 kbit/s at 100 ms.
 const PROBE_BYTES: u32 = 60;
-/// A share which no model of test packets asks for.
+/// Arbitrary share of messages in time; models of test packets ignore it.
 const ANY_TARGET: f64 = 0.9;
 
-/// Test packets and the parameters of the algorithm which is told of them.
+/// Test packets, and the parameters of the estimator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EstimateSpec {
     /// Interval of test packets, ns.
     pub probe_every_ns: u64,
-    /// The queueing delay from which the queue counts as busy, ns.
+    /// Queueing delay from which the queue counts as busy, ns.
     pub threshold_ns: u64,
-    /// The longest time between test packets which the model of the queue survives, ns.
+    /// Longest time between test packets before the model of the queue is reset, ns.
     pub gap_ns: u64,
 }
 
-/// That of `group`, over the bottlenecks `over`.
+/// Estimation for `group`, over the bottlenecks `over`.
 pub(super) fn estimate(
     scenario: &Scenario,
     group: &Flows,
@@ -45,7 +45,7 @@ pub(super) fn estimate(
     let time = |name, ms: f64| positive(name, ms, 1e6).map(|ms| Duration::from_nanos(ns(ms / 1e3)));
     let default = Config::default();
     let every = table.probe_every_ms.map_or(Ok(default.interval), |ms| time("probe_every_ms", ms))?;
-    // Before anything is added to it, so that no sum is too long.
+    // Checked before any addition, so that no sum overflows.
     if every > dfcp_estimate::limits::INTERVAL_MAX {
         let max = dfcp_estimate::limits::INTERVAL_MAX;
         return Err(format!("[flows.estimate]: probe_every_ms is {every:?}, but lies not above {max:?}"));
@@ -66,7 +66,7 @@ pub(super) fn estimate(
 }
 
 impl EstimateSpec {
-    /// As the estimator is told it.
+    /// Configuration of the estimator.
     #[must_use]
     pub fn config(&self) -> Config {
         Config::new(Duration::from_nanos(self.probe_every_ns))
@@ -74,7 +74,7 @@ impl EstimateSpec {
             .with_gap(Duration::from_nanos(self.gap_ns))
     }
 
-    /// A flow of test packets on the way of `flow`. None is sent twice: when it is known to be missing, its deadline is over.
+    /// Flow of test packets on the path of `flow`. None is retransmitted: a loss is detected after the deadline.
     pub(super) fn probes(&self, flow: FlowConfig) -> FlowConfig {
         let every = Duration::from_nanos(self.probe_every_ns);
         let bytes = PROBE_BYTES - MODEL_HEADER_BYTES;

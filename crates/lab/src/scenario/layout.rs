@@ -1,4 +1,4 @@
-//! The network of a scenario, whatever runs it.
+//! Network of a scenario, for every platform.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use dfcp_sim::{Edge, Graph, Node, Pair, Row};
 use super::{FlowSpec, LinkSpec, Scenario};
 use crate::plan::Discipline;
 
-/// The complaint about a flow without a path.
+/// Error for a flow without a path.
 pub(super) const NO_ROUTE: &str = "a flow's nodes are not connected; add a link between them";
 
-/// Hosts, routers and links: edges are in pairs, there and back.
+/// Hosts, routers and links; edges are in pairs, one per direction.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// The network.
+    /// Graph of nodes and edges.
     pub graph: Graph,
-    /// The scenario's links, in data's direction and back. Of two links of a graph which go one way each, one's way back is the other.
+    /// Edges of the scenario's links, in both directions. Two one-way links of a graph are each other's reverse direction.
     pub links: Vec<(Edge, Edge)>,
     /// Sender and receiver of each flow.
     pub hosts: Vec<(Node, Node)>,
 }
 
 impl Layout {
-    /// The layout of `scenario`. Losses which a change brings later are not there yet.
+    /// Layout of `scenario`, without losses that a later change brings.
     ///
     /// # Errors
-    /// One sentence about what makes no sense.
+    /// Fails with one sentence about what is invalid.
     pub fn of(scenario: &Scenario) -> Result<Self, String> {
         let is_late = |link| scenario.changes.iter().any(|change| change.link == link && change.own_loss);
         let links = scenario.links.iter().enumerate();
@@ -34,10 +34,10 @@ impl Layout {
         if scenario.nodes.is_empty() { row(scenario, configs) } else { Ok(named(scenario, configs)) }
     }
 
-    /// The edges which a flow's packets cross, there and back.
+    /// Edges crossed by a flow's packets in each direction.
     ///
     /// # Errors
-    /// There is no way between its hosts.
+    /// Fails if the hosts are not connected.
     pub fn routes(&self, flow: usize) -> Result<[Vec<Edge>; 2], String> {
         let &(sender, receiver) = self.hosts.get(flow).ok_or_else(|| format!("there is no flow {}", flow + 1))?;
         let route = |from, to| self.graph.route(from, to).ok_or(NO_ROUTE);
@@ -45,7 +45,7 @@ impl Layout {
     }
 }
 
-/// Bottlenecks in a row.
+/// Layout of bottlenecks in a row.
 fn row(scenario: &Scenario, configs: Vec<(LinkConfig, LinkConfig)>) -> Result<Layout, String> {
     let mut row = Row::new(configs);
     for flow in &scenario.flows {
@@ -62,7 +62,7 @@ fn row(scenario: &Scenario, configs: Vec<(LinkConfig, LinkConfig)>) -> Result<La
     Ok(Layout { graph: row.graph, links: row.bottlenecks, hosts })
 }
 
-/// Nodes by name, and links between them.
+/// Layout of a graph of named nodes.
 fn named(scenario: &Scenario, configs: Vec<(LinkConfig, LinkConfig)>) -> Layout {
     let mut graph = Graph::default();
     let nodes: Vec<Node> = scenario.nodes.iter().map(|_| graph.add_node()).collect();
@@ -91,7 +91,7 @@ fn access(flow: &FlowSpec) -> Option<u64> {
     (flow.access_bps > 0).then_some(flow.access_bps)
 }
 
-/// Hosts of a flow at the nodes of a graph.
+/// Adds the hosts of a flow at nodes of a graph.
 fn attach(graph: &mut Graph, nodes: &[Node], flow: &FlowSpec) -> (Node, Node) {
     let link =
         LinkConfig { rate_bps: access(flow), delay: Duration::from_nanos(flow.rtt_ns / 4), ..LinkConfig::default() };
@@ -102,7 +102,7 @@ fn attach(graph: &mut Graph, nodes: &[Node], flow: &FlowSpec) -> (Node, Node) {
     (sender, receiver)
 }
 
-/// A link in data's direction, and back.
+/// Both directions of a link: that of data, and the reverse.
 fn both_ways(link: &LinkSpec, loss_is_late: bool) -> Result<(LinkConfig, LinkConfig), String> {
     let way = |rate_bps, queue_packets| {
         LinkConfig::default()
@@ -122,10 +122,10 @@ fn both_ways(link: &LinkSpec, loss_is_late: bool) -> Result<(LinkConfig, LinkCon
     Ok((there, back))
 }
 
-/// Unless a plan says otherwise, what is late arrives so much later.
+/// Default additional delay of reordered packets, ms.
 const REORDER_MS_DEFAULT: f64 = 5.0;
 
-/// One way of a link, with what else that does to packets.
+/// One direction of a link, with its impairments.
 fn impaired(way: LinkConfig, link: &LinkSpec) -> Result<LinkConfig, String> {
     let own = link.impairments;
     let ms = |ms: Option<f64>| Duration::from_nanos((ms.unwrap_or(0.0) * 1e6).round() as u64);
@@ -141,7 +141,7 @@ fn impaired(way: LinkConfig, link: &LinkSpec) -> Result<LinkConfig, String> {
 /// The loss model of a link.
 ///
 /// # Errors
-/// One sentence about what makes no sense.
+/// Fails with one sentence about what is invalid.
 pub(super) fn loss(link: &LinkSpec) -> Result<Loss, String> {
     if link.loss == 0.0 {
         Ok(Loss::None)
@@ -152,7 +152,7 @@ pub(super) fn loss(link: &LinkSpec) -> Result<Loss, String> {
     }
 }
 
-/// Queues that can mark do so: a packet whose ends would not see it is dropped as without.
+/// Queue discipline of a link. Queues that can mark do so; packets that are not ECN-capable are dropped as without marks.
 fn discipline(link: &LinkSpec) -> netem::Discipline {
     let codel = |queues: netem::FqCodel| {
         let ce_threshold = link.ce_threshold_ns.map(Duration::from_nanos);

@@ -9,26 +9,26 @@ use super::Scenario;
 use super::quantity::{ns, positive};
 use crate::plan::{Carrier, Flows, Kind};
 
-/// The longest message of DFCP here.
+/// Most bytes of a DFCP message in a plan.
 const DFCP_BYTES_MAX: u32 = 65_536;
 
-/// Messages which are handed over at regular intervals.
+/// Messages handed over at regular intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageSpec {
-    /// Bytes of each.
+    /// Bytes per message.
     pub bytes: u32,
     /// Interval of messages, ns.
     pub every_ns: u64,
-    /// Time from handing over until a message is worth nothing, ns.
+    /// Deadline of a message after it is handed over, ns.
     pub deadline_ns: u64,
-    /// The share that should come in time.
+    /// Share of messages to deliver in time.
     pub target: f64,
-    /// A stream is written without end, beside them.
+    /// Whether an unlimited stream is sent beside the messages.
     pub beside_stream: bool,
 }
 
 impl MessageSpec {
-    /// As the simulator is told it.
+    /// Configuration for the simulator.
     #[must_use]
     pub fn to_sim(&self) -> Messages {
         Messages {
@@ -41,10 +41,10 @@ impl MessageSpec {
     }
 }
 
-/// Those of `group`, which this transport carries.
+/// Messages of `group`, if this transport carries them.
 pub(super) fn messages(group: &Flows, carrier: &Carrier) -> Result<Option<MessageSpec>, String> {
     let kind = carrier.kind;
-    // Nothing is built of the bound which would complain.
+    // For the bound, no transport is built that would refuse invalid values.
     if kind == Kind::MessageBound {
         carrier.check_options()?;
     }
@@ -82,13 +82,13 @@ pub(super) fn messages(group: &Flows, carrier: &Carrier) -> Result<Option<Messag
 }
 
 impl Scenario {
-    /// True for a scenario that is not run, but computed: the bound of messages.
+    /// True for a scenario that is computed instead of simulated: the bound of messages.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.flows.iter().any(|flow| flow.transport.kind == Kind::MessageBound)
     }
 
-    /// Checks that the bound can be computed, if it is asked for.
+    /// Checks that the bound, if asked for, can be computed.
     pub(super) fn check_bound(&self) -> Result<(), String> {
         let is_simple = self.flows.len() == 1 && self.nodes.is_empty();
         let is_steady = self.changes.is_empty() && self.walks.is_empty() && self.rates.is_empty();

@@ -1,5 +1,4 @@
-//! A scenario: everything about a run but its seed, resolved to plain numbers. Two equal scenarios with the same seed give
-//! the same figures.
+//! A scenario: all settings of a run except its seed, resolved to plain numbers. Equal scenarios with equal seeds give equal results.
 
 mod build;
 mod change;
@@ -28,7 +27,7 @@ pub use self::resolve::resolve;
 pub use self::web::WebSpec;
 use crate::plan::{Carrier, Discipline, Ends, Impairments, Spread};
 
-/// Everything that decides a run, but its seed.
+/// All settings that decide a run, except its seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scenario {
     /// Nodes of a graph; empty for bottlenecks in a row.
@@ -41,56 +40,56 @@ pub struct Scenario {
     /// Changes in order of time.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub changes: Vec<ChangeSpec>,
-    /// Rates which walk at random; [`Scenario::drawn`] makes changes of them.
+    /// Rates that follow a random walk; [`Scenario::drawn`] turns them into changes.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub walks: Vec<WalkSpec>,
-    /// Rates which were recorded; [`Scenario::drawn`] makes changes of them.
+    /// Recorded rates; [`Scenario::drawn`] turns them into changes.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub rates: Vec<RatesSpec>,
-    /// Times without anything; [`Scenario::drawn`] makes changes of them.
+    /// Outages; [`Scenario::drawn`] turns them into changes.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub outages: Vec<OutageSpec>,
-    /// Spread of flows that [`Scenario::drawn`] draws.
+    /// Random spread of flows, drawn by [`Scenario::drawn`].
     #[serde(skip_serializing_if = "is_default", default)]
     pub spread: Spread,
-    /// End of the run, ns.
+    /// Duration of the run, ns.
     pub duration_ns: u64,
-    /// Time from which goodput counts, ns.
+    /// Time from which goodput is measured, ns.
     pub warm_up_ns: u64,
     /// Width of the bins of goodput over time, ns; 0 for none.
     pub bin_ns: u64,
-    /// Interval between records of the queues, ns; 0 for never.
+    /// Sampling interval of the queues, ns; 0 for never.
     pub queue_trace_ns: u64,
 }
 
-/// A bottleneck, or a link of a graph, both ways; losses are in data's direction alone.
+/// A bottleneck, or a link of a graph, in both directions; losses only in the direction of data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkSpec {
-    /// bit/s of IP packets; in data's direction, if the way back has another.
+    /// Rate, bit/s of IP packets; that of the direction of data, if the reverse differs.
     pub rate_bps: u64,
-    /// Rate of the way back, if it has one of its own.
+    /// Rate of the reverse direction, if it differs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub back_bps: Option<u64>,
-    /// One way, ns.
+    /// One-way delay, ns.
     pub delay_ns: u64,
-    /// Share of packets lost.
+    /// Probability of loss.
     pub loss: f64,
-    /// Mean length of a run of losses; 0 for independent losses.
+    /// Mean length of loss bursts, packets; 0 for independent losses.
     pub loss_burst_packets: f64,
     /// Queue discipline.
     pub discipline: Discipline,
-    /// CoDel marks what has waited for longer, ns.
+    /// Queueing delay above which CoDel marks packets, ns.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ce_threshold_ns: Option<u64>,
-    /// Packets which may wait.
+    /// Limit of the queue, packets.
     pub queue_packets: usize,
-    /// Packets that may wait on the way back, if it is another number.
+    /// Limit of the queue in the reverse direction, packets, if it differs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub back_queue_packets: Option<usize>,
-    /// Its other impairments.
+    /// Other impairments of the link.
     #[serde(skip_serializing_if = "is_default", default)]
     pub impairments: Impairments,
-    /// Indices of its nodes in a graph.
+    /// Indices of the link's nodes in a graph.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub between: Option<(usize, usize)>,
 }
@@ -98,49 +97,49 @@ pub struct LinkSpec {
 /// A flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowSpec {
-    /// Its label, which decides nothing.
+    /// Label of the flow; no influence on results.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub label: Option<String>,
-    /// Its transport.
+    /// Transport of the flow.
     pub transport: Carrier,
-    /// Start, ns.
+    /// Start of the flow, ns.
     pub start_ns: u64,
-    /// Application bytes.
+    /// Application bytes to send; unlimited if `None`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bytes: Option<u64>,
-    /// Round-trip time of its access links, ns.
+    /// Round-trip time of the access links, ns.
     pub rtt_ns: u64,
-    /// Rate of its access links, bit/s; 0 for infinite.
+    /// Rate of the access links, bit/s; 0 for unlimited.
     pub access_bps: u64,
-    /// Longest random delay on the way from the sender, ns.
+    /// Longest random delay on the sender's access link, ns.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub jitter_ns: u64,
-    /// First and last bottleneck, or the nodes of a graph.
+    /// First and last bottleneck, or the two nodes of a graph.
     pub over: (usize, usize),
-    /// Time at which its hosts are switched off, ns.
+    /// Time at which the hosts are switched off, ns.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub stop_ns: Option<u64>,
-    /// It goes the other way.
+    /// True if the flow runs in the reverse direction.
     #[serde(skip_serializing_if = "is_default", default)]
     pub is_back: bool,
-    /// Times at which its sender gets another address, ns.
+    /// Times at which the sender's address changes, ns.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub rebinds_ns: Vec<u64>,
-    /// Special behaviour of its ends.
+    /// Special behaviour of the endpoints.
     #[serde(skip_serializing_if = "is_default", default)]
     pub ends: Ends,
-    /// Messages which are sent instead of a stream, or beside it.
+    /// Messages sent instead of a stream, or beside it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub messages: Option<MessageSpec>,
-    /// A user who loads pages, instead of a stream.
+    /// Web user that loads pages, instead of a stream.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub web: Option<WebSpec>,
-    /// Estimation of its bottleneck.
+    /// Estimation of the flow's bottleneck.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub estimate: Option<EstimateSpec>,
-    /// Rate of `share` for it, bit/s.
+    /// Sending rate for the option `share`, bit/s.
     pub share_bps: u64,
-    /// Share of its packets lost on its way, for what `optimal` means.
+    /// Loss rate of the path, for the option `optimal`.
     pub loss: f64,
 }
 
@@ -153,46 +152,46 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// A rate which walks at random.
+/// A rate that follows a random walk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WalkSpec {
     /// Index of the link.
     pub link: usize,
-    /// Time between two steps, ns.
+    /// Time between steps, ns.
     pub every_ns: u64,
     /// Range of the rate, as shares of the link's.
     pub within: (f64, f64),
-    /// The longest step, as a share of the link's rate.
+    /// Greatest step, as a share of the link's rate.
     pub step: f64,
 }
 
-/// A rate which was recorded.
+/// A recorded rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatesSpec {
     /// Index of the link.
     pub link: usize,
-    /// It is that of the way back.
+    /// True for the rate of the reverse direction.
     #[serde(skip_serializing_if = "is_default", default)]
     pub is_back: bool,
     /// Length of an interval, ns.
     pub every_ns: u64,
-    /// Packets which may leave meanwhile, from time 0.
+    /// Packets that may be sent in each interval, from time 0.
     pub packets: Vec<u64>,
-    /// Index of the entry that follows the last: all from there on repeat. Absent: they are those of the whole run.
+    /// Index from which the entries repeat after the last one; `None` if they cover the whole run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub repeats_from: Option<usize>,
-    /// Bits of each.
+    /// Bits per packet.
     pub packet_bits: f64,
 }
 
 impl LinkSpec {
-    /// Capacity in data's direction, bit/s: no more than its policer lets through.
+    /// Capacity in the direction of data, bit/s: limited by the policer, if there is one.
     #[must_use]
     pub fn carries_bps(&self) -> u64 {
         self.policed_bps(self.rate_bps)
     }
 
-    /// The policed rate at another rate of the link.
+    /// Policed rate for another rate of the link.
     pub(crate) fn policed_bps(&self, rate_bps: u64) -> u64 {
         let own = self.impairments;
         let is_policed = own.policer_packets.is_some() && own.ways.unwrap_or_default().each()[0];
@@ -202,7 +201,7 @@ impl LinkSpec {
 }
 
 impl Scenario {
-    /// The scenario without names, which decide nothing: runs are the same whatever their flows are called.
+    /// The scenario without labels, which have no influence on results.
     #[must_use]
     pub fn without_labels(&self) -> Self {
         let mut same = self.clone();
@@ -210,10 +209,10 @@ impl Scenario {
         same
     }
 
-    /// Approximate cost of the run: Gbit which its bottlenecks carry. Flows whose bytes are counted carry little more than these.
+    /// Approximate cost of the run: Gbit sent over its bottlenecks. Flows of limited size send little more than their bytes.
     #[must_use]
     pub fn cost(&self) -> f64 {
-        /// Headers, repair symbols and what is sent again.
+        /// Bytes sent per application byte at most: headers, repair symbols and retransmissions.
         const CARRIED_PER_BYTE: f64 = 4.0;
         let bytes: Option<f64> = self.flows.iter().map(|flow| flow.bytes.map(|bytes| bytes as f64)).sum();
         let carried = bytes.map(|bytes| bytes * 8e-9 * CARRIED_PER_BYTE * self.links.len() as f64);
@@ -221,15 +220,15 @@ impl Scenario {
         carried.map_or(max, |gbit| gbit.min(max)).max(1e-3)
     }
 
-    /// The scenario with bottlenecks that are full to the end.
+    /// Upper bound of the cost: all bottlenecks are busy to the end.
     #[must_use]
     pub fn cost_max(&self) -> f64 {
         let gbps: f64 = self.links.iter().map(|link| link.rate_bps as f64 / 1e9).sum();
         (self.duration_ns as f64 / 1e9 * gbps).max(1e-3)
     }
 
-    /// The longest round trip of a flow over its access links and bottlenecks, without queues, ns. Over a graph, as if every
-    /// flow crossed all links.
+    /// Longest round-trip time of a flow over its access links and bottlenecks without queueing, ns. In a graph, a flow is assumed to cross
+    /// all links.
     #[must_use]
     pub fn longest_rtt_ns(&self) -> u64 {
         let rtt_ns = |flow: &FlowSpec| {
@@ -242,19 +241,19 @@ impl Scenario {
         self.flows.iter().map(rtt_ns).max().unwrap_or(0)
     }
 
-    /// True if the link at `place` of a graph is one-way, because another connects the same nodes in the opposite direction.
+    /// True if the link at index `place` of a graph is one-way, because another connects the same nodes in the opposite direction.
     #[must_use]
     pub fn is_one_way(&self, place: usize) -> bool {
         self.opposite(place).is_some()
     }
 
-    /// The link of a graph which connects the nodes of that at `place` in the opposite direction.
+    /// Link of a graph that connects the nodes of the one at `place` in the opposite direction.
     fn opposite(&self, place: usize) -> Option<usize> {
         let (from, to) = self.links.get(place)?.between.filter(|(from, to)| from != to)?;
         self.links.iter().position(|other| other.between == Some((to, from)))
     }
 
-    /// True if the bottleneck at `place` loses packets at random, at some time of the run.
+    /// True if the bottleneck at index `place` loses packets at random at some time of the run.
     #[must_use]
     pub fn can_lose(&self, place: usize) -> bool {
         let changes = self.changes.iter().filter(|change| change.link == place).filter_map(|change| change.loss);

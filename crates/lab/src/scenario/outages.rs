@@ -1,4 +1,4 @@
-//! Times in which a bottleneck carries nothing.
+//! Outages: times during which a bottleneck delivers nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::quantity::{DURATION_S_MAX, not_negative, ns, positive};
 use super::{ChangeSpec, Scenario};
 use crate::plan::Plan;
 
-/// Outages of a plan: of more a walk of the loss is meant.
+/// Most outages of a plan; more are better described by random loss.
 const OUTAGES_MAX: usize = 10_000;
 
 /// An outage.
@@ -20,7 +20,7 @@ pub struct OutageSpec {
     pub lasts_ns: u64,
 }
 
-/// Those of the plan, by link and in the order of time.
+/// Adds the outages of the plan, by link and in order of time.
 pub(super) fn add(scenario: &mut Scenario, plan: &Plan) -> Result<(), String> {
     if plan.outages.len() > OUTAGES_MAX {
         return Err(format!("there are more than {OUTAGES_MAX} [[outages]]; leave some out"));
@@ -49,7 +49,7 @@ impl OutageSpec {
         self.at_ns.saturating_add(self.lasts_ns)
     }
 
-    /// Its beginning and end, both ways of the link, or the one which it has.
+    /// Changes at the start and end of the outage, in the directions of the link.
     pub(super) fn changes(self, scenario: &Scenario) -> impl Iterator<Item = ChangeSpec> + use<> {
         let ways = if scenario.is_one_way(self.link) { &[false][..] } else { &[false, true] };
         let times = [(self.at_ns, true), (self.end_ns(), false)];

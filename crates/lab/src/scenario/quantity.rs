@@ -1,17 +1,17 @@
-//! Numbers of a plan, checked, and in a scenario's units.
+//! Checked numbers of a plan, converted to the units of a scenario.
 
-/// The longest run, and the latest time in one, s.
+/// Greatest duration of a run, and greatest time in it, s.
 pub(super) const DURATION_S_MAX: f64 = 1e5;
 
-/// Nanoseconds of a time in seconds.
+/// Converts seconds to nanoseconds.
 pub(super) fn ns(s: f64) -> u64 {
     (s * 1e9).round() as u64
 }
 
-/// `value` if it lies above 0 and not above `max`.
+/// Checks that `value` is above 0 and at most `max`.
 ///
 /// # Errors
-/// One sentence which calls it `name`.
+/// Fails with one sentence that names `name`.
 pub(super) fn positive(name: &str, value: f64, max: f64) -> Result<f64, String> {
     // Written so that NaN is refused.
     if value > 0.0 && value <= max {
@@ -21,10 +21,10 @@ pub(super) fn positive(name: &str, value: f64, max: f64) -> Result<f64, String> 
     }
 }
 
-/// `value` if it lies between 0 and `max`.
+/// Checks that `value` is between 0 and `max`.
 ///
 /// # Errors
-/// One sentence which calls it `name`.
+/// Fails with one sentence that names `name`.
 pub(super) fn not_negative(name: &str, value: f64, max: f64) -> Result<f64, String> {
     if (0.0..=max).contains(&value) {
         Ok(value)

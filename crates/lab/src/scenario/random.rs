@@ -1,14 +1,14 @@
-//! Random networks: a parking lot drawn by a number, for the claim whose scenarios no document describes.
+//! Random networks: a parking lot drawn from a number, for the claim whose scenarios are not described in any document.
 
 use toml::Spanned;
 
 use crate::plan::{Bottleneck, Flows, Random, Shape, Topology};
 
-/// SplitMix64: the same draws on every machine, from any seed.
+/// SplitMix64: the same sequence on every machine, from any seed.
 pub(super) struct Draw(pub(super) u64);
 
 impl Draw {
-    /// A draw from 0 to 1, 1 excluded.
+    /// Draws a number from 0 (included) to 1 (excluded).
     pub(super) fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -21,7 +21,7 @@ impl Draw {
         low + (high - low) * self.unit()
     }
 
-    /// Evenly on a logarithmic scale, to three digits, so that a record can be typed again.
+    /// Draws a number with uniform logarithm, rounded to three digits, so that a record can be retyped.
     fn log(&mut self, (low, high): (f64, f64)) -> f64 {
         let value = (low.ln() + (high.ln() - low.ln()) * self.unit()).exp();
         let digit = 10_f64.powf(value.log10().floor() - 2.0);
@@ -33,7 +33,7 @@ impl Draw {
     }
 }
 
-/// The network number `scenario` of a random topology, and its flows: one over all bottlenecks, and others over each.
+/// Draws network number `scenario` of a random topology, with its flows: one over all bottlenecks, and others over each.
 pub(super) fn draw(topology: &Topology) -> Result<(Topology, Vec<Flows>), String> {
     let ranges = topology.random.ok_or("kind = \"random\" needs [topology.random] with its ranges")?;
     check(&ranges)?;
@@ -41,7 +41,7 @@ pub(super) fn draw(topology: &Topology) -> Result<(Topology, Vec<Flows>), String
     let count = random.whole(ranges.bottlenecks);
     let buffer_bdp = random.log(ranges.buffer_bdp);
     let mut drawn = Topology { kind: Shape::ParkingLot, ..topology.clone() };
-    // The plan's own buffer, if a series sets one, comes before the drawn one.
+    // The buffer of the plan (set by a series) takes precedence over the drawn one.
     if drawn.buffer_bdp.is_none() && drawn.buffer_packets.is_none() {
         drawn.buffer_bdp = Some(buffer_bdp);
     }

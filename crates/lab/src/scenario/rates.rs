@@ -1,4 +1,4 @@
-//! Bottlenecks whose rate was recorded.
+//! Bottlenecks with a recorded rate.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use super::quantity::{ns, positive};
 use super::{ChangeSpec, RatesSpec, Scenario};
 use crate::plan::{Plan, Rates, Way};
 
-/// Bins which a record has: 2000 s in bins of 20 ms, of a trace which does not repeat earlier.
+/// Most bins in a record: 2000 s in bins of 20 ms, for a trace that does not repeat earlier.
 const BINS_MAX: u64 = 100_000;
-/// Changes in a run: 5 h in bins of 20 ms.
+/// Most changes in a run: 5 h in bins of 20 ms.
 const CHANGES_MAX: u64 = 1_000_000;
 
-/// The rates of the plan; the link's way itself gets their mean, from which shares follow.
+/// Adds the recorded rates of the plan; the nominal rate of the link becomes their mean, from which shares are computed.
 pub(super) fn add(scenario: &mut Scenario, plan: &Plan) -> Result<(), String> {
-    // The way back of a link with `up_mbps` has `rate_mbps`.
+    // The reverse direction of a link with `up_mbps` has `rate_mbps`.
     let have_up: Vec<bool> = scenario.links.iter().map(|link| link.back_bps.is_some()).collect();
     for rates in plan.rates.iter().map(toml::Spanned::get_ref) {
         let spec = of(scenario, plan, rates)?;
@@ -69,7 +69,7 @@ fn of(scenario: &Scenario, plan: &Plan, rates: &Rates) -> Result<RatesSpec, Stri
     }
     let trace = rates.trace.as_ref().ok_or("the trace of [[rates]] was not read; report this")?;
     let period_ns = duration_ns(trace.period());
-    // At the seam the first round is not like the others: the last line of one and the first of the next may be of the same time.
+    // The first round differs from the others at the seam: the last line of one round and the first of the next may be at the same time.
     let repeats_from = (period_ns.is_multiple_of(every_ns) && 2 * period_ns < scenario.duration_ns)
         .then_some((period_ns / every_ns) as usize);
     let end_ns = if repeats_from.is_some() { 2 * period_ns } else { scenario.duration_ns };
@@ -82,12 +82,12 @@ fn of(scenario: &Scenario, plan: &Plan, rates: &Rates) -> Result<RatesSpec, Stri
 }
 
 impl RatesSpec {
-    /// Bins in a run of this length.
+    /// Number of bins in a run of this length.
     fn count(&self, duration_ns: u64) -> u64 {
         duration_ns.div_ceil(self.every_ns.max(1))
     }
 
-    /// Packets in the bin of this number.
+    /// Number of packets in the bin with this number.
     fn packets_in(&self, number: u64) -> u64 {
         let (number, length) = (number as usize, self.packets.len());
         let place = match self.repeats_from {
@@ -101,12 +101,12 @@ impl RatesSpec {
         binned_rate_bps(packets, self.packet_bits, Duration::from_nanos(self.every_ns))
     }
 
-    /// The fastest.
+    /// Greatest rate, bit/s.
     pub(super) fn fastest_bps(&self) -> u64 {
         self.rate_bps(self.packets.iter().copied().max().unwrap_or(0))
     }
 
-    /// Changes of the link's rate, with their times, in a run of this length.
+    /// Changes of the link's rate in a run of this length.
     pub(super) fn changes(&self, duration_ns: u64) -> impl Iterator<Item = ChangeSpec> + '_ {
         (0..self.count(duration_ns)).map(move |number| ChangeSpec {
             at_ns: self.every_ns.saturating_mul(number),

@@ -1,10 +1,10 @@
-//! Scales a scenario to lower rates.
+//! Scaling of a scenario to lower rates.
 
 use super::{FlowSpec, Scenario};
 use crate::plan::Pace;
 
 impl Scenario {
-    /// The fastest link, access links included, bit/s.
+    /// Rate of the fastest link, access links included, bit/s.
     #[must_use]
     pub fn fastest_bps(&self) -> u64 {
         let links = self.links.iter().flat_map(|link| [link.rate_bps, link.back_bps.unwrap_or(0)]);
@@ -13,8 +13,8 @@ impl Scenario {
         links.chain(changes).chain(recorded).chain(self.flows.iter().map(|flow| flow.access_bps)).max().unwrap_or(0)
     }
 
-    /// The scenario with all rates times `factor`, and with them what grows with a rate: buffers, windows, bytes; what a
-    /// packet lasts grows as much as rates fall. Round-trip times stay.
+    /// Scales all rates by `factor`, and with them the values proportional to a rate (buffers, windows, sizes); times per packet grow as
+    /// rates fall. Round-trip times stay.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         let rate = |bps: u64| (bps as f64 * factor).round() as u64;
@@ -55,7 +55,7 @@ impl FlowSpec {
         }
         let transport = &mut self.transport;
         transport.window_blocks = transport.window_blocks.map(|blocks| (rate(u64::from(blocks)) as u32).max(1));
-        // A window of less than a few segments is another transport.
+        // A window below a few segments would be another transport.
         transport.max_window_bytes =
             transport.max_window_bytes.map(|bytes| (rate(u64::from(bytes)) as u32).max(15_000));
         transport.initial_ssthresh_segments =

@@ -31,7 +31,7 @@ fn a_run_costs_what_its_links_carry_and_little_if_its_flows_end_early() {
     assert_eq!(cost("[[flows]]\nbytes = 18446744073709551615\n[[flows]]\nbytes = 18446744073709551615\n"), 5.0);
 }
 
-/// The complaint about a flow of a transport with these lines; empty if there is none.
+/// Error for a flow with this transport; empty if it is valid.
 fn complaint_of_messages(transport: &str, flows: &str, topology: &str) -> String {
     let text = format!(
         "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nduration_s = 5\nwarm_up_s = 1\n[topology]\n{topology}\n\
@@ -311,7 +311,7 @@ fn ends_are_those_of_dfcp() {
     }
 }
 
-/// Both ways of the link `place`.
+/// Both directions of the link at index `place`.
 fn ways_of(scenario: &Scenario, place: usize) -> [dfcp_netem::LinkConfig; 2] {
     let layout = Layout::of(scenario).unwrap();
     let (there, back) = layout.links[place];
@@ -326,7 +326,7 @@ fn up_is_datas_direction_and_each_way_has_the_buffer_of_its_rate() {
     assert_eq!((there.rate_bps, back.rate_bps), (Some(12_000_000), Some(600_000)));
     assert_eq!((there.queue.packets, back.queue.packets), (Some(100), Some(5)));
     assert_eq!(found.flows.iter().map(|flow| flow.share_bps).collect::<Vec<_>>(), [12_000_000, 600_000]);
-    // A bottleneck with a rate of its own has that both ways, unless it says something else.
+    // A bottleneck's own rate applies to both directions, unless it sets `up_mbps`.
     let row = scenario(
         "[topology]\nkind = \"parking-lot\"\nup_mbps = 5\n[[topology.bottlenecks]]\nrate_mbps = 3\n[[topology.bottlenecks]]\nrate_mbps = 3\nup_mbps = 2\n\
          [[topology.bottlenecks]]\n",
@@ -354,11 +354,11 @@ fn two_links_between_the_same_nodes_in_opposite_directions_go_one_way_each() {
     assert_eq!((a[0].rate_bps, a[1].rate_bps), (Some(9_000_000), Some(2_000_000)));
     assert_eq!((b[0].rate_bps, b[1].rate_bps), (Some(2_000_000), Some(9_000_000)));
     assert_eq!((&a[0].loss, &a[1].loss), (&dfcp_netem::Loss::bernoulli(0.09), &dfcp_netem::Loss::bernoulli(0.02)));
-    // Data go by the one, and what comes back by the other; shares are those of the way of data.
+    // Data uses one link, and reverse packets the other; shares are those of the direction of data.
     let [there, back] = layout.routes(0).unwrap();
     assert!(there.contains(&layout.links[0].0) && back.contains(&layout.links[1].0));
     assert_eq!(found.flows.iter().map(|flow| flow.share_bps).collect::<Vec<_>>(), [9_000_000, 2_000_000]);
-    // Both from the same node: each goes both ways, as before.
+    // Two links from the same node: both are bidirectional.
     let found = graph(&[link("a", "b", 9), link("a", "b", 2)]).unwrap();
     assert_eq!(ways_of(&found, 0).map(|way| way.rate_bps), [Some(9_000_000); 2]);
     for (links, part) in [

@@ -1,4 +1,4 @@
-//! Web traffic of a flow, resolved and drawn.
+//! Web traffic of a flow, resolved and drawn from the seed.
 
 use dfcp_sim::{WebConfig, WebConnection};
 use dfcp_time::Time;
@@ -8,28 +8,28 @@ use super::quantity::{ns, positive};
 use super::random::Draw;
 use crate::plan::{Carrier, Flows};
 
-/// Most connections of a page; more would be a flood.
+/// Most connections per page; more would be a flood.
 const CONNECTIONS_MAX: u32 = 1_000;
-/// Bytes of a connection, on average: a film.
+/// Greatest mean size of a connection, bytes: that of a film.
 const CONNECTION_BYTES_MAX: u64 = 10_000_000_000;
-/// Connections in a run: each is remembered to its end.
+/// Most connections in a run: each is kept in memory to its end.
 const ALL_CONNECTIONS_MAX: f64 = 1e6;
 
-/// A user who loads pages.
+/// A web user that loads pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WebSpec {
-    /// Connections of a page, which are opened at once.
+    /// Connections per page, opened at once.
     pub connections: u32,
-    /// Bytes of each, on average.
+    /// Mean bytes per connection.
     pub connection_bytes: u64,
-    /// Mean time from one page to the next, ns.
+    /// Mean time between pages, ns.
     pub page_every_ns: u64,
-    /// Connections that the seed has drawn; nothing before that.
+    /// Connections drawn from the seed; empty before.
     #[serde(skip)]
     pub drawn: Vec<WebConnection>,
 }
 
-/// That of `group`, which this transport carries for `duration_s`.
+/// Web traffic of `group`, carried by this transport for `duration_s`.
 pub(super) fn web(group: &Flows, carrier: &Carrier, duration_s: f64) -> Result<Option<WebSpec>, String> {
     let Some(table) = group.web else { return Ok(None) };
     let name = carrier.name();
@@ -60,13 +60,13 @@ pub(super) fn web(group: &Flows, carrier: &Carrier, duration_s: f64) -> Result<O
     }))
 }
 
-/// Exponentially distributed.
+/// Draws an exponentially distributed number.
 fn exponential(random: &mut Draw, mean: f64) -> f64 {
     -mean * (1.0 - random.unit()).ln()
 }
 
 impl WebSpec {
-    /// Draws all connections which open from `start_ns` on and before `end_ns`, unless they are drawn already.
+    /// Draws all connections that open between `start_ns` and `end_ns`, unless they are drawn already.
     pub(super) fn draw(&mut self, random: &mut Draw, (start_ns, end_ns): (u64, u64)) {
         if !self.drawn.is_empty() {
             return;
@@ -84,7 +84,7 @@ impl WebSpec {
         }
     }
 
-    /// As the simulator is told it.
+    /// Configuration for the simulator.
     pub(super) fn to_sim(&self, tcp: dfcp_sim::tcp::Config) -> WebConfig {
         WebConfig { tcp, connections: self.drawn.clone() }
     }

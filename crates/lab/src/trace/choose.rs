@@ -1,26 +1,26 @@
-//! One run of a plan.
+//! Selection of one run of a plan.
 
 use crate::expand::Run;
 use crate::plan::Level;
 
-/// Choice of a run.
+/// Criteria that select a run.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Label of the series; may be left out if there is one alone.
+    /// Label of the series; optional if there is only one.
     pub series: Option<String>,
-    /// Swept parameters and their values, as text; those with one value alone may be left out.
+    /// Swept parameters and their values, as text; those with a single value are optional.
     pub at: Vec<(String, String)>,
 }
 
-/// There is no such run, or more than one. The text says what there is to choose from.
+/// Error: no run matches, or several do. The text lists the choices.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ChoiceError(String);
 
-/// Finds the run among `runs`, which are of one plan, in its first repetition.
+/// Finds the first repetition of the selected run among `runs`, all of one plan.
 ///
 /// # Errors
-/// There is none, or more than one.
+/// Fails if no run matches, or several do.
 pub fn choose<'run>(runs: &'run [Run], wanted: &Wanted) -> Result<&'run Run, ChoiceError> {
     let Some(first) = runs.first() else { return Err(ChoiceError("the plan has no runs".to_owned())) };
     let plan = &first.plan;
@@ -50,7 +50,7 @@ pub fn choose<'run>(runs: &'run [Run], wanted: &Wanted) -> Result<&'run Run, Cho
     Err(ChoiceError(format!("{} points of {plan} are left; choose by {open}", left.len())))
 }
 
-/// The series of this label, whatever its case, or the only one.
+/// Series with this label (ignoring case), or the only one.
 fn series<'run>(runs: &'run [Run], plan: &str, wanted: Option<&str>) -> Result<&'run str, ChoiceError> {
     let mut labels: Vec<&str> = Vec::new();
     for run in runs {
@@ -79,7 +79,7 @@ fn is_same(level: &Level, text: &str) -> bool {
     }
 }
 
-/// The different values which are left, in their order.
+/// Different values of an axis in the remaining runs, in order.
 fn levels(left: &[&Run], axis: usize) -> String {
     let mut found: Vec<String> = Vec::new();
     for run in left {

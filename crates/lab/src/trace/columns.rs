@@ -1,24 +1,24 @@
-//! Columns of a trace, whatever platform makes the run.
+//! Columns of a trace, for every platform.
 
 use std::time::Duration;
 
 use dfcp_proto::{ReceivedSymbols, Stats};
 
-/// A value of a line. `None` where it has no meaning for the transport, or nothing is known yet.
+/// A value in a line; `None` if it does not apply to the transport, or is not known yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Column {
-    /// Counted since the start; a line says how many more than the line before.
+    /// A counter since the start; a line states its increase since the previous line.
     Count(Option<u64>),
-    /// As it is at the end of a bin.
+    /// A state at the end of a bin.
     State(Option<f64>),
 }
 
 pub(super) trait Row {
-    /// Names and values, in the order in which they are written.
+    /// Names and values, in the order of columns.
     fn columns(&self) -> Vec<(&'static str, Column)>;
 }
 
-/// The fields of a line: what was counted since `before`, and what is now.
+/// Fields of a line: increases of counters since `before`, and present states.
 pub(super) fn since<'row, R: Row>(now: &'row R, before: &'row R) -> impl Iterator<Item = String> + use<'row, R> {
     now.columns().into_iter().zip(before.columns()).map(|((_, now), (_, before))| match (now, before) {
         (Column::Count(Some(now)), Column::Count(before)) => (now - before.unwrap_or(0)).to_string(),
@@ -27,36 +27,36 @@ pub(super) fn since<'row, R: Row>(now: &'row R, before: &'row R) -> impl Iterato
     })
 }
 
-/// A flow at some time; counts are from the start of the run on. `None` where it has no meaning for the transport, or is unknown.
+/// State of a flow at some time; counters start with the run. `None` if a value does not apply to the transport, or is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FlowColumns {
     /// Application bytes delivered in order.
     pub delivered_bytes: u64,
-    /// The congestion window, segments.
+    /// Congestion window, segments.
     pub cwnd_segments: Option<f64>,
-    /// The congestion window, bytes.
+    /// Congestion window, bytes.
     pub cwnd_bytes: Option<f64>,
-    /// The smoothed round-trip time, ms.
+    /// Smoothed round-trip time, ms.
     pub srtt_ms: Option<f64>,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmissions: Option<u64>,
     /// Retransmission timeouts.
     pub timeouts: Option<u64>,
-    /// Packets which the sender took for lost.
+    /// Packets that the sender declared lost.
     pub lost_packets: Option<u64>,
-    /// Blocks on their way.
+    /// Blocks in flight.
     pub blocks_in_flight: Option<f64>,
     /// Encoding symbols sent.
     pub symbols_sent: Option<u64>,
-    /// Data datagrams which arrived.
+    /// Data datagrams that arrived.
     pub symbols_arrived: Option<u64>,
-    /// Those of them which were not needed.
+    /// Data datagrams that arrived and were useless.
     pub symbols_wasted: Option<u64>,
-    /// The sender's estimate of loss, 0 to 1.
+    /// Sender's estimate of the loss rate, 0 to 1.
     pub p_hat: Option<f64>,
     /// Arrival rate in the receiver's reports, 10⁶ bit/s.
     pub arrival_mbps: Option<f64>,
-    /// Time of datagrams in queues by the receiver's clock, ms.
+    /// Queueing delay of datagrams by the receiver's clock, ms.
     pub queue_ms: Option<f64>,
 }
 
@@ -82,7 +82,7 @@ impl Row for FlowColumns {
 }
 
 impl FlowColumns {
-    /// Adds the counters of a sender of DFCP; `reports` where the receiver reports (modern does).
+    /// Adds the counters of a DFCP sender; `reports` is true if the receiver sends reports (the modern profile).
     #[must_use]
     pub fn with_dfcp_sender(self, sent: &Stats, reports: bool) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl FlowColumns {
         }
     }
 
-    /// Adds the counters of a receiver of DFCP.
+    /// Adds the counters of a DFCP receiver.
     #[must_use]
     pub fn with_dfcp_receiver(self, received: &ReceivedSymbols) -> Self {
         let arrived = received.distinct() + received.duplicate;
@@ -103,25 +103,25 @@ impl FlowColumns {
     }
 }
 
-/// Milliseconds.
+/// Converts a duration to milliseconds.
 pub(super) fn ms(duration: Duration) -> f64 {
     duration.as_nanos() as f64 / 1e6
 }
 
-/// A bottleneck in data's direction at some time; counts are from the start of the run on.
+/// State of a bottleneck in the direction of data at some time; counters start with the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkColumns {
     /// Packets waiting.
     pub packets_waiting: u64,
-    /// Packets which came to it.
+    /// Packets that arrived at the queue.
     pub offered: u64,
     /// Packets which the queue dropped.
     pub drops: u64,
-    /// Those of them which RED or CoDel dropped though there was room; `None` if the platform does not tell.
+    /// Packets dropped early by RED or CoDel, although there was room; `None` if the platform does not report it.
     pub drops_early: Option<u64>,
-    /// Packets which its losses took.
+    /// Packets dropped by the loss model.
     pub lost: u64,
-    /// Packets which left it.
+    /// Packets delivered.
     pub delivered: u64,
     /// Packets which the queue marked for congestion.
     pub marks: u64,

@@ -6,23 +6,23 @@ use std::time::Duration;
 use super::ROWS_MAX;
 use crate::measure::MeasureError;
 
-/// A trace could not be made, or is not to be believed.
+/// Reason for which a trace could not be made, or is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The scenario.
+    /// The scenario is impossible.
     #[error(transparent)]
     Impossible(#[from] MeasureError),
-    /// The width of the bins.
+    /// The width of the bins is invalid.
     #[error("bins have no width; give one with --bin, like 100ms")]
     Bin,
-    /// The length.
+    /// The duration is invalid.
     #[error("a trace of {} s is impossible; give a --duration above 0 and up to 100000s", .0.as_secs_f64())]
     Duration(Duration),
-    /// Too much would be written.
+    /// The tables would have too many lines.
     #[error("the trace would have {0} lines, more than {ROWS_MAX}; give a wider --bin or a shorter --duration")]
     Rows(u64),
-    /// A file.
+    /// A file cannot be read or written.
     #[error("cannot write {path}: {error}; check the directory given with --output")]
     Io {
         /// Path of the file.
@@ -30,25 +30,25 @@ pub enum TraceError {
         /// Reason.
         error: io::Error,
     },
-    /// A file would seem to belong to this trace.
+    /// A file of another trace is in the directory.
     #[error(
         "{0} is of another trace; remove it, ask for a new one with --pcap, or give another directory with --output"
     )]
     Stale(String),
-    /// The platform cannot make such a run, or such a trace.
+    /// The platform cannot make such a run or trace.
     #[error("{0}")]
     Refused(String),
-    /// It was asked to stop.
+    /// The trace was stopped on request.
     #[error("the trace was broken off, and its files are removed; start it again when ready")]
     Stopped,
-    /// The simulator is wrong.
+    /// The simulator violated physical laws: it has a defect.
     #[error(
         "the run broke {count} physical laws, so do not believe the trace in {directory}, and report this: {first}"
     )]
     Violated {
-        /// Number of violations; only the first 20 and those of the counters are kept.
+        /// Number of violations; only the first 20, and those of the counters, are kept.
         count: usize,
-        /// The first of them.
+        /// Description of the first violation.
         first: String,
         /// Directory of the files.
         directory: String,
@@ -56,7 +56,7 @@ pub enum TraceError {
 }
 
 impl From<String> for TraceError {
-    /// The error for a sentence about a scenario that makes no sense.
+    /// Error for a sentence about an invalid scenario.
     fn from(message: String) -> Self {
         Self::Impossible(MeasureError::Impossible(message))
     }

@@ -1,4 +1,4 @@
-//! The files of a trace.
+//! Files of a trace.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -11,16 +11,16 @@ pub(super) const FLOWS: &str = "flows.csv";
 pub(super) const QUEUES: &str = "queues.csv";
 pub(super) const PACKETS: &str = "packets.pcapng";
 
-/// Files of a trace; `discard` removes those begun.
+/// Files of a trace; `discard` removes those that were started.
 #[derive(Debug)]
 pub(super) struct Files {
     directory: PathBuf,
-    /// Names of those which were begun.
+    /// Names of the started files.
     begun: Vec<String>,
 }
 
 impl Files {
-    /// Makes the directory if it is not there. An older capture must not stand beside new tables.
+    /// Creates the directory if it is missing, and refuses one with an older capture beside new tables.
     pub(super) fn open(directory: &Path, has_capture: bool) -> Result<Self, TraceError> {
         let files = Self { directory: directory.to_owned(), begun: Vec::new() };
         fs::create_dir_all(directory)
@@ -45,7 +45,7 @@ impl Files {
         Ok(BufWriter::new(file))
     }
 
-    /// Copies a file out of the directory `from`; returns its path here.
+    /// Copies a file from the directory `from`; returns the new path.
     pub(super) fn copy(&mut self, name: &str, from: &Path) -> Result<String, TraceError> {
         let source = from.join(name);
         let mut source =
@@ -56,15 +56,15 @@ impl Files {
         Ok(self.path(name))
     }
 
-    /// Removes what was begun.
+    /// Removes the started files.
     pub(super) fn discard(&self) {
         for name in &self.begun {
-            // The error which led here is told; one about what it left behind would hide it.
+            // The caller reports its own error; another one about leftovers would hide it.
             let _ = fs::remove_file(self.directory.join(name));
         }
     }
 
-    /// A new table with these columns.
+    /// Creates a table with these columns.
     pub(super) fn csv(&mut self, name: &str, columns: &[&str]) -> Result<Csv, TraceError> {
         let mut csv = Csv { path: self.path(name), to: self.create(name)?, text: String::new() };
         csv.add(columns.iter().map(|&column| column.to_owned()))?;
@@ -72,12 +72,12 @@ impl Files {
     }
 }
 
-/// A table which is being written.
+/// A table open for writing.
 #[derive(Debug)]
 pub(super) struct Csv {
     path: String,
     to: BufWriter<File>,
-    /// A line which is being made.
+    /// Buffer of the present line.
     text: String,
 }
 
@@ -89,7 +89,7 @@ impl Csv {
         written.map_err(|error| TraceError::Io { path: self.path.clone(), error })
     }
 
-    /// The path of the finished table.
+    /// Finishes the table; returns its path.
     pub(super) fn finish(mut self) -> Result<String, TraceError> {
         match self.to.flush() {
             Ok(()) => Ok(self.path),

@@ -6,7 +6,7 @@ use dfcp_sim::{End, FlowId, Observer, Packet, Simulation};
 use super::columns::{FlowColumns, LinkColumns, ms};
 use crate::plan::Kind;
 
-/// Present state of a flow over `kind`.
+/// Present state of a flow with the transport `kind`.
 pub(super) fn flow<O: Observer>(simulation: &Simulation<O>, id: FlowId, kind: Kind) -> FlowColumns {
     let row = FlowColumns { delivered_bytes: simulation.flow(id).delivered_bytes, ..FlowColumns::default() };
     match (simulation.end(id, false), simulation.end(id, true)) {
@@ -21,14 +21,14 @@ pub(super) fn flow<O: Observer>(simulation: &Simulation<O>, id: FlowId, kind: Ki
                 ..row
             }
         }
-        // Of many connections there is no one window or round-trip time.
+        // With many connections there is no single window or round-trip time.
         (End::WebSender(sender), _) => {
             let stats = sender.stats();
             FlowColumns { retransmissions: Some(stats.retransmissions), timeouts: Some(stats.timeouts), ..row }
         }
         (End::Dfcp(sender), End::Dfcp(receiver)) => FlowColumns {
             blocks_in_flight: Some(sender.blocks_in_flight() as f64),
-            // A classic receiver reports nothing of the kind.
+            // A classic receiver reports none of these.
             ..row
                 .with_dfcp_sender(&sender.stats(), kind != Kind::Classic)
                 .with_dfcp_receiver(&receiver.stats().received)

@@ -1,6 +1,6 @@
-//! Course of one run: its flows and queues over time, and its packets.
+//! Trace of one run: its flows and queues over time, and its packets.
 //!
-//! Every platform writes its tables by [`Tables`]. Captures are of the simulator alone.
+//! Every platform writes its tables with [`Tables`]. Only the simulator makes captures.
 
 mod choose;
 mod columns;
@@ -28,41 +28,41 @@ use crate::drive::drive;
 use crate::expand::Run;
 use crate::scenario::{Built, Scenario, build};
 
-/// A capture is no longer; it then ends before the run does. About 1.7 million packets of TCP.
+/// Most bytes of a capture, about 1.7 million packets of TCP; a full capture ends before the run does.
 pub const CAPTURE_BYTES_MAX: u64 = 200_000_000;
-/// Lines of `flows.csv` and `queues.csv` together.
+/// Most lines of `flows.csv` and `queues.csv` together.
 pub const ROWS_MAX: u64 = 10_000_000;
-/// The longest trace: as long as a plan's run may be.
+/// Longest duration of a trace, the same as that of a plan's run.
 const DURATION_MAX: Duration = Duration::from_secs(100_000);
 
 /// Settings of a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'trace> {
-    /// Directory of the files; made if it is not there.
+    /// Directory of the files; created if missing.
     pub directory: &'trace Path,
     /// Width of the bins.
     pub bin: Duration,
     /// Length of the traced run, instead of the plan's.
     pub duration: Option<Duration>,
-    /// Packets are captured as well.
+    /// Whether packets are captured as well.
     pub has_capture: bool,
-    /// A capture ends before it is longer; see [`CAPTURE_BYTES_MAX`].
+    /// Most bytes of the capture; see [`CAPTURE_BYTES_MAX`].
     pub capture_bytes_max: u64,
-    /// Set it, and the trace ends early, with an error.
+    /// Flag that ends the trace early, with an error.
     pub stop: &'trace AtomicBool,
 }
 
 impl Settings<'_> {
-    /// The width of a bin and the end, ns.
+    /// Width of a bin and end of the trace, ns.
     ///
     /// # Errors
-    /// One of them makes no sense, or there would be too much to write.
+    /// Fails if a setting is invalid, or the output would be too large.
     pub fn times(&self, scenario: &Scenario) -> Result<(u64, u64), TraceError> {
         let duration = self.duration.unwrap_or_else(|| Duration::from_nanos(scenario.duration_ns));
         if duration.is_zero() || duration > DURATION_MAX {
             return Err(TraceError::Duration(duration));
         }
-        // No longer than the longest duration, which is far from 2⁶⁴ ns.
+        // The longest duration is far below 2⁶⁴ ns.
         let ns = |duration: Duration| duration.min(DURATION_MAX).as_nanos() as u64;
         let (bin_ns, end_ns) = (ns(self.bin), ns(duration));
         if bin_ns == 0 {
@@ -72,19 +72,18 @@ impl Settings<'_> {
         if rows > ROWS_MAX { Err(TraceError::Rows(rows)) } else { Ok((bin_ns, end_ns)) }
     }
 
-    /// Makes the directory if it is not there, and looks whether the files of this trace may go there: before a long run.
+    /// Creates the directory if it is missing, and checks that the files of this trace may be written there, before a long run.
     ///
     /// # Errors
-    /// It cannot be made, or a file of another trace is in it.
+    /// Fails if the directory cannot be created, or contains a file of another trace.
     pub fn prepare(&self) -> Result<(), TraceError> {
         Files::open(self.directory, self.has_capture).map(drop)
     }
 
-    /// Takes over the tables that a platform has left in the directory `from`; returns their paths. Nothing is left of those which
-    /// cannot be copied whole.
+    /// Copies the tables that a platform has written in the directory `from`; returns their paths. Incomplete copies are removed.
     ///
     /// # Errors
-    /// They cannot be read or written.
+    /// Fails if a table cannot be read or written.
     pub fn take_over(&self, from: &Path) -> Result<Vec<String>, TraceError> {
         let mut files = Files::open(self.directory, self.has_capture)?;
         let copied = [files::FLOWS, files::QUEUES].into_iter().map(|name| files.copy(name, from)).collect();
@@ -99,16 +98,16 @@ impl Settings<'_> {
 type Capture = Pcapng<BufWriter<File>>;
 type Watched = Simulation<(Verifier, Option<Capture>)>;
 
-/// Runs `run` on the simulator and writes `flows.csv` and `queues.csv`, a line for each bin and flow or link, and if asked
-/// `packets.pcapng`: what the senders send and get. All the while physical laws are checked.
+/// Runs `run` on the simulator and writes `flows.csv` and `queues.csv` (a line per bin and flow or link) and, if asked, `packets.pcapng`
+/// with the packets that senders send and receive. Physical laws are checked during the run.
 ///
 /// # Errors
-/// A setting makes no sense, the run is impossible, a file cannot be written, or a law was violated.
+/// Fails if a setting is invalid, the run is impossible, a file cannot be written, or a law was violated.
 pub fn trace(run: &Run, settings: Settings<'_>) -> Result<Traced, TraceError> {
     let times = settings.times(&run.scenario)?;
     let mut files = Files::open(settings.directory, settings.has_capture)?;
     let outcome = write(run, settings, times, &mut files);
-    // The trace of a violation is worth reading; any other file would end early without saying so.
+    // The trace of a violation is useful; after any other error the files would be incomplete without a sign of it.
     if !matches!(outcome, Ok(_) | Err(TraceError::Violated { .. })) {
         files.discard();
     }
@@ -144,7 +143,7 @@ fn write(
     Ok(summary::summary(run, &mut simulation, &built, summary::End { ended_ns, capture, paths, unwatched }))
 }
 
-/// Has the laws checked on all links which the verifier knows how to judge. Returns how many are left out.
+/// Enables the checks on all links supported by the verifier. Returns the number of other links.
 fn watch(simulation: &mut Watched, scenario: &Scenario, built: &Built) -> usize {
     let is_changed = |id| {
         let of_link = |change: &&crate::scenario::ChangeSpec| {
@@ -189,7 +188,7 @@ fn end(capture: Capture, files: &Files) -> Result<(Captured, String), TraceError
 }
 
 /// # Errors
-/// There is a violation.
+/// Fails if there is a violation.
 fn lawful(violations: Vec<String>, directory: &Path) -> Result<(), TraceError> {
     let count = violations.len();
     match violations.into_iter().next() {
@@ -198,7 +197,7 @@ fn lawful(violations: Vec<String>, directory: &Path) -> Result<(), TraceError> {
     }
 }
 
-/// Ends a bin.
+/// Ends a bin: writes a line per flow and link.
 fn sample(
     tables: &mut Tables,
     simulation: &mut Watched,

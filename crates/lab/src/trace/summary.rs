@@ -11,54 +11,54 @@ use crate::expand::Run;
 use crate::plan::{Kind, Point};
 use crate::scenario::{Built, FlowSpec};
 
-/// A flow from its start to the end of the trace.
+/// Summary of a flow, from its start to the end of the trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowSummary {
-    /// Counted from 1.
+    /// Number of the flow, from 1.
     pub flow: usize,
-    /// Its label in the plan.
+    /// Label of the flow in the plan.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub label: Option<String>,
-    /// Its transport.
+    /// Transport of the flow.
     pub transport: Kind,
-    /// Application bytes per second from its start to its last byte or the trace's end, in 10⁶ bits.
+    /// Goodput from the flow's start to its last byte or the end of the trace, 10⁶ bit/s.
     pub goodput_mbps: f64,
-    /// Application bytes which its receiver got.
+    /// Application bytes delivered to the receiver.
     pub delivered_bytes: u64,
-    /// Time at which its receiver had the last byte, s; only of a flow with a size.
+    /// Time at which the receiver had the last byte, s; only for a flow of limited size.
     pub completed_s: Option<f64>,
-    /// Smoothed round-trip time at the end, ms, where the transport knows it.
+    /// Smoothed round-trip time at the end, ms, if the transport measures it.
     pub srtt_ms: Option<f64>,
-    /// TCP alone.
+    /// Retransmitted segments; TCP only.
     pub retransmissions: Option<u64>,
-    /// TCP alone.
+    /// Retransmission timeouts; TCP only.
     pub timeouts: Option<u64>,
-    /// Packets which the sender took for lost; QUIC alone.
+    /// Packets that the sender declared lost; QUIC only.
     pub lost_packets: Option<u64>,
-    /// Data datagrams which arrived in vain; DFCP alone.
+    /// Data datagrams that were useless on arrival; DFCP only.
     pub symbols_wasted: Option<u64>,
-    /// Error that ended it early.
+    /// Error that ended the flow early.
     pub failure: Option<String>,
 }
 
-/// A bottleneck in data's direction.
+/// Summary of a bottleneck in the direction of data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkSummary {
-    /// Counted from 1, as in the plan.
+    /// Number of the link, from 1, as in the plan.
     pub link: usize,
-    /// Packets which came to it.
+    /// Packets that arrived at the queue.
     pub offered: u64,
     /// Packets that its queue dropped.
     pub drops: u64,
-    /// Those of them for which there was no room; `None` if the platform does not tell.
+    /// Packets dropped because the queue was full; `None` if the platform does not report it.
     pub drops_full: Option<u64>,
-    /// Packets that RED or CoDel dropped though there was room.
+    /// Packets dropped early by RED or CoDel, although there was room.
     pub drops_early: Option<u64>,
-    /// Packets that its random losses took.
+    /// Packets dropped by the loss model.
     pub lost: u64,
 }
 
-/// A trace which was made, and what it comes to.
+/// A finished trace with its summary.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Traced {
     /// Platform of the run: `sim`, or `kernel-6.12.117`.
@@ -73,7 +73,7 @@ pub struct Traced {
     pub repetition: u32,
     /// Seed of the run.
     pub seed: u64,
-    /// Simulated seconds: fewer than asked for if all flows ended before.
+    /// Simulated seconds: fewer than asked for if all flows ended earlier.
     pub duration_s: f64,
     /// Flows, in the plan's order.
     pub flows: Vec<FlowSummary>,
@@ -81,20 +81,20 @@ pub struct Traced {
     pub links: Vec<LinkSummary>,
     /// Packets in the capture.
     pub captured_packets: Option<u64>,
-    /// Packets which the capture lacks, because it had reached its limit.
+    /// Packets left out of the capture after it had reached its limit.
     pub left_out_packets: Option<u64>,
-    /// Time at which it had, s.
+    /// Time at which the capture reached its limit, s.
     pub capture_full_s: Option<f64>,
-    /// Directions of links on which physical laws were checked; the simulator's alone.
+    /// Number of directions of links with checked physical laws; only on the simulator.
     pub verified_links: Option<usize>,
-    /// Those on which they were not, because of jitter or a rate or delay which changes.
+    /// Number of directions of links without that check, because of jitter or a changing rate or delay.
     pub unverified_links: Option<usize>,
-    /// Files written.
+    /// Paths of the written files.
     pub files: Vec<String>,
 }
 
 impl Traced {
-    /// Summary of a run that `platform` has made, with its result.
+    /// Summary of a run made by `platform`, with its result.
     #[must_use]
     pub fn of(
         run: &Run,
@@ -127,16 +127,16 @@ impl Traced {
 /// Times of a flow's events, ns from the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowTimes {
-    /// Its connection was opened.
+    /// Time at which the connection was opened.
     pub started_ns: u64,
-    /// Its receiver had the last byte.
+    /// Time at which the receiver had the last byte.
     pub completed_ns: Option<u64>,
-    /// The trace ended.
+    /// Time at which the trace ended.
     pub ended_ns: u64,
 }
 
 impl FlowSummary {
-    /// Summary of the flow `spec` at `place` (from 0), with its last row.
+    /// Summary of the flow `spec` at index `place`, with its last row.
     #[must_use]
     pub fn new(place: usize, spec: &FlowSpec, last: &FlowColumns, times: FlowTimes, failure: Option<String>) -> Self {
         let ns = times.completed_ns.unwrap_or(times.ended_ns).saturating_sub(times.started_ns);
@@ -158,7 +158,7 @@ impl FlowSummary {
 }
 
 impl LinkSummary {
-    /// Summary of the link at `place` (from 0), with its last row.
+    /// Summary of the link at index `place`, with its last row.
     #[must_use]
     pub fn new(place: usize, last: &LinkColumns) -> Self {
         Self {
@@ -172,10 +172,10 @@ impl LinkSummary {
     }
 }
 
-/// End of a simulator's trace.
+/// Results at the end of a simulator's trace.
 pub(super) struct End {
     pub(super) ended_ns: u64,
-    /// The capture and its path.
+    /// Capture, with its path.
     pub(super) capture: Option<(Captured, String)>,
     /// Paths of the tables.
     pub(super) paths: Vec<String>,

@@ -1,4 +1,4 @@
-//! The tables of a trace.
+//! Tables of a trace.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use super::error::TraceError;
 use super::files::{self, Csv, Files};
 use crate::scenario::Scenario;
 
-/// `flows.csv` and `queues.csv` while they are written: a line for each bin and flow, or link.
+/// Tables `flows.csv` and `queues.csv` open for writing: a line per bin and flow, or link.
 #[derive(Debug)]
 pub struct Tables {
     flows: Csv,
@@ -19,10 +19,10 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// New ones in a directory that is there.
+    /// Creates the tables in an existing directory.
     ///
     /// # Errors
-    /// They cannot be made.
+    /// Fails if they cannot be created.
     pub fn new(scenario: &Scenario, directory: &Path) -> Result<Self, TraceError> {
         Self::of(scenario, &mut Files::open(directory, false)?)
     }
@@ -43,10 +43,10 @@ impl Tables {
         })
     }
 
-    /// Ends a bin at `now_ns`, unless it is empty. `flows` and `links` are in the plan's order.
+    /// Ends a bin at `now_ns`, unless the bin is empty. `flows` and `links` are in the plan's order.
     ///
     /// # Errors
-    /// A line cannot be written.
+    /// Fails if a line cannot be written.
     pub fn sample(&mut self, now_ns: u64, flows: &[FlowColumns], links: &[LinkColumns]) -> Result<(), TraceError> {
         let bin_ns = now_ns - self.sampled_ns;
         if bin_ns == 0 {
@@ -69,10 +69,10 @@ impl Tables {
         Ok(())
     }
 
-    /// The paths of the finished files.
+    /// Finishes the tables; returns their paths.
     ///
     /// # Errors
-    /// The last lines cannot be written.
+    /// Fails if the last lines cannot be written.
     pub fn finish(self) -> Result<Vec<String>, TraceError> {
         Ok(vec![self.flows.finish()?, self.links.finish()?])
     }

@@ -1,15 +1,15 @@
-//! Geometry of the plots.
+//! Geometry checks of the plots.
 
 use crate::markup::Element;
 
-/// Left, top, right, bottom.
+/// Rectangle: left, top, right, bottom.
 type Area = [f64; 4];
 
-/// Letters are at least this wide on average, for a letter height of one; so areas found with it are no larger than
-/// those on a screen, and the page's own estimate, which is generous, must keep them apart.
+/// Least average width of a letter, for a letter height of one. Areas computed with it are at most as large as on a screen, so the page's
+/// own, larger estimate must keep texts apart.
 const LETTER: f64 = 0.5;
 
-/// That all texts of each plot lie inside it and apart from each other, and its bars inside it.
+/// Checks that all texts of each plot lie inside it without overlap, and all bars inside it.
 pub(crate) fn check(elements: &[Element]) -> Result<(), String> {
     for (index, plot) in elements.iter().enumerate() {
         if plot.name != "svg" || !plot.get("class").is_some_and(|class| class.starts_with("plot")) {

@@ -1,4 +1,4 @@
-//! The report as a page: what it says, that it is well formed, and that nothing on its plots covers anything else.
+//! Tests of the report page: its content, well-formedness, and the absence of overlaps in its plots.
 
 mod geometry;
 mod markup;
@@ -140,7 +140,7 @@ fn curves_are_named_at_their_ends_and_bars_in_a_legend() {
     let elements = read(&html(&report)).unwrap();
     for series in &report.figures[0].panels[0].series {
         let names: Vec<_> = elements.iter().filter(|one| one.name == "text" && one.text == series.label).collect();
-        // Once in the wide plot and once in the narrow one, to the right of all values.
+        // Once in the wide and once in the narrow plot, to the right of all values.
         let places: Vec<f64> = names.iter().filter_map(|name| name.number("x")).collect();
         assert!(matches!(places[..], [wide, narrow] if wide > 650.0 && narrow > 250.0), "{places:?}");
     }

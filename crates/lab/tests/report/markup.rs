@@ -1,9 +1,9 @@
-//! A small reader of the page's HTML and SVG, which refuses what a browser would silently mend.
+//! A small parser of the page's HTML and SVG that refuses errors which a browser silently corrects.
 
 /// Elements without an end tag.
 const VOID: [&str; 3] = ["meta", "br", "link"];
 
-/// A start tag, what it is in, and the text up to the next tag.
+/// A start tag, its parent, and the text up to the next tag.
 #[derive(Debug, Clone)]
 pub(crate) struct Element {
     pub(crate) name: String,
@@ -23,7 +23,7 @@ impl Element {
     }
 }
 
-/// All elements of `page`, or what is wrong with it.
+/// Parses all elements of `page`, or fails with a description of the fault.
 pub(crate) fn read(page: &str) -> Result<Vec<Element>, String> {
     let mut rest = page.strip_prefix("<!DOCTYPE html>").ok_or("no document type")?;
     let mut elements: Vec<Element> = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn read(page: &str) -> Result<Vec<Element>, String> {
     }
 }
 
-/// The start tag at the beginning of `rest` (after its `<`), whether it closes itself, and what follows it.
+/// Parses the start tag at the beginning of `rest` (after its `<`): the element, whether it is self-closing, and the rest.
 fn start_tag(rest: &str) -> Result<(Element, bool, &str), String> {
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).ok_or("a tag without an end")?;
     let (name, mut rest) = rest.split_at(end);
@@ -102,7 +102,7 @@ fn unescaped(text: &str) -> String {
     marks.iter().fold(text.to_owned(), |text, (entity, mark)| text.replace(entity, mark))
 }
 
-/// Text must have its ampersands escaped and no control characters.
+/// Checks that a text has escaped ampersands and no control characters.
 fn check_text(text: &str) -> Result<(), String> {
     if text.contains(['<', '>']) || text.chars().any(|c| c.is_control() && c != '\n') {
         return Err(format!("unescaped: {text:?}"));

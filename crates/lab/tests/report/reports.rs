@@ -1,11 +1,11 @@
-//! Reports to look at: one by hand, and any.
+//! Reports for the tests: one written by hand, and arbitrary ones.
 
 use dfcp_lab::Form;
 use dfcp_lab::report::{Axis, Claim, Figure, Panel, Point, Report, Role, Scale, Series, Table, Tag, Verdict};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Curves with a zero on a logarithmic axis, bars, and every verdict.
+/// Report with a zero on a logarithmic axis, bars, and every verdict.
 pub(crate) fn small() -> Report {
     let claim = |id: &str, says: &str, tag, measured: &str, verdict| Claim {
         id: id.to_owned(),
@@ -105,7 +105,7 @@ fn any_value() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// Most figures stay within usual values, so that plots look as they do in use.
+/// Points mostly within usual values, so that plots look as in use.
 fn any_points() -> impl Strategy<Value = Vec<Point>> {
     let usual = (0.0..100.0f64, 0.1..1000.0f64).prop_map(|(x, y)| Point::within(x, y, y * 0.9, y * 1.1));
     let category = (0..12u32, 0.0..1000.0f64).prop_map(|(x, y)| Point::exact(f64::from(x), y));

@@ -2,7 +2,7 @@ use super::*;
 use crate::reading::parse;
 use crate::scenario::resolve;
 
-/// 12 Mbit/s, on which a full packet lasts 1 ms, and a round trip of 40 ms.
+/// Scenario at 12 Mbit/s, where a full packet takes 1 ms, with a round trip of 40 ms.
 fn scenario(rest: &str) -> Scenario {
     let text = format!(
         "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nduration_s = 5\nwarm_up_s = 1\n\
@@ -13,7 +13,7 @@ fn scenario(rest: &str) -> Scenario {
     resolve(&source.plan, &source.plan.series[0].get_ref().transport).unwrap()
 }
 
-/// Ticks of 1 ms in each of which `packets` are carried and 1 in 10 is dropped, up to the time given.
+/// Ticks of 1 ms up to the given time, in each of which `packets` are delivered and 1 in 10 is dropped.
 fn run(scenario: &Scenario, course: &[(u64, u64, u64)]) -> Settled {
     let mut settling = Settling::new(scenario);
     let mut link = LinkReading::default();
@@ -51,11 +51,11 @@ fn a_burst_shorter_than_a_round_trip_is_no_start() {
 #[test]
 fn the_longest_time_after_a_change_counts() {
     let changes = "[[time]]\nat_s = 1\nrate_mbps = 24\n[[time]]\nat_s = 2\nrate_mbps = 12\n";
-    // The second half is used 200 ms after the first change, the first half at once after the second.
+    // The link is used 200 ms after the first change (at half load), and at once after the second.
     let course = [(1000, 1, 12_000_000), (1200, 1, 24_000_000), (2000, 2, 24_000_000), (3000, 1, 12_000_000)];
     let recovery_ns = run(&scenario(changes), &course).recovery_ns;
     assert_eq!(recovery_ns, Some(192 * TICK_NS));
-    // A change that is never made up for lasts until the next.
+    // A recovery that never succeeds lasts until the next change.
     let course = [(1000, 1, 12_000_000), (2000, 1, 24_000_000), (3000, 1, 12_000_000)];
     assert_eq!(run(&scenario(changes), &course).recovery_ns, Some(1_000 * TICK_NS));
 }
@@ -64,7 +64,8 @@ fn the_longest_time_after_a_change_counts() {
 fn an_outage_is_no_start_and_its_end_is_made_up_for() {
     let outage = "[[outages]]\nat_s = 1\nlasts_s = 0.5\n";
     let scenario = scenario(outage).drawn(1);
-    // Out from the start on: the first window ends with one tick of what it could. Out again from 1 s to 1.5 s, after which it is used 200 ms later.
+    // An outage at the start: the first window ends with one tick of capacity. A second outage from 1 s to 1.5 s; the link is used again
+    // 200 ms later.
     let course = [(100, 0, 0), (1000, 1, 12_000_000), (1500, 0, 0), (1700, 0, 12_000_000), (3000, 1, 12_000_000)];
     let settled = run(&scenario, &course);
     assert_eq!((settled.started_ns, settled.recovery_ns), (Some(61 * TICK_NS), Some(196 * TICK_NS)));

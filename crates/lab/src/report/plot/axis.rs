@@ -1,4 +1,4 @@
-//! The frame of a plot: its margins, grid, axes, ticks, numbers and titles.
+//! Frame of a plot: margins, grid, axes, ticks, numbers and titles.
 
 use super::Size;
 use super::labels::{Area, Taken};
@@ -9,14 +9,14 @@ use crate::report::text::{shortened, width, words, wrapped};
 
 /// Height of a line of text.
 const LINE: f64 = 15.0;
-/// Distance from the axis to the baseline of its numbers.
+/// Distance from the axis to the baseline of the numbers.
 const NUMBERS: f64 = 18.0;
-/// Free space at the right of a plot which has nothing there.
+/// Margin at the right of a plot without labels there.
 pub(super) const RIGHT: f64 = 16.0;
-/// The longest name of a category that is written upwards.
+/// Greatest length of a category name that is written vertically.
 const UPRIGHT_MAX: f64 = 150.0;
 
-/// The area of the values, and what stands around it.
+/// Plot area, with its axes.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) area: Area,
@@ -26,26 +26,26 @@ pub(super) struct Frame {
     x_title: Vec<String>,
 }
 
-/// Room around the area of the values.
+/// Margins around the plot area.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
-    /// Room for values above it.
+    /// Margin for values above the area.
     pub(super) above: f64,
-    /// Room for numbers or names below it.
+    /// Margin for numbers or names below the area.
     pub(super) below: f64,
-    /// Room for names of curves, or the half of a number.
+    /// Margin for names of curves, or for half of the last number.
     pub(super) right: f64,
 }
 
 impl Frame {
-    /// A frame for the range `y_range`, with `room` around the area.
+    /// Makes a frame for the range `y_range`, with margins `room` around the area.
     pub(super) fn new(size: Size, axes: (&Axis, &Axis), y_range: Range, room: Room) -> Self {
         let (x_axis, y_axis) = axes;
         let y_title = wrapped(&y_axis.title(), TEXT, size.width - 8.0, 2);
         let x_title = wrapped(&x_axis.title(), TEXT, size.width - 24.0, 2);
         let top = 8.0 + LINE * y_title.len() as f64 + room.above;
         let bottom = size.height - room.below - LINE * x_title.len() as f64 - 6.0;
-        // By the size alone, so that frames with different room below have the same numbers.
+        // Computed from the size only, so that frames with different lower margins have the same numbers.
         let log = y_axis.scale == Scale::Log;
         let count = ((size.height - 100.0) / if log { 21.0 } else { 31.0 }) as usize;
         let y = Mapping::new(y_axis, y_range, (bottom, top), count);
@@ -54,7 +54,7 @@ impl Frame {
         Self { area, y, size, y_title, x_title }
     }
 
-    /// Grid, numbers and title of the vertical axis, and the titles of both.
+    /// Draws grid, numbers and title of the vertical axis, and the titles of both axes.
     pub(super) fn draw_y(&self, svg: &mut Svg) {
         let Area { left, top, right, bottom } = self.area;
         for (index, line) in self.y_title.iter().enumerate() {
@@ -63,7 +63,7 @@ impl Frame {
         let middle = (left + right) / 2.0;
         for (index, line) in self.x_title.iter().rev().enumerate() {
             let y = self.size.height - 7.0 - LINE * index as f64;
-            // Under the middle of the area, unless that would push it over an edge.
+            // Centred under the area, unless the title would cross an edge.
             let half = width(line, TEXT) / 2.0;
             let x = middle.clamp(half + 2.0, (self.size.width - half - 2.0).max(half + 2.0));
             svg.text((x, y), TEXT, Anchor::Middle, line);
@@ -87,7 +87,7 @@ impl Frame {
         }
     }
 
-    /// Grid, numbers and line of a numeric horizontal axis.
+    /// Draws grid, numbers and line of a numeric horizontal axis.
     pub(super) fn draw_x(&self, svg: &mut Svg, x: &Mapping) {
         let Area { left, top, right, bottom } = self.area;
         let mut taken = Taken::default();
@@ -119,22 +119,22 @@ impl Frame {
     }
 }
 
-/// Height that the numbers of a horizontal axis need.
+/// Height of the numbers of a horizontal axis.
 pub(super) const fn numbers_height() -> f64 {
     NUMBERS + 8.0
 }
 
-/// The names below a row of slots, set so that none covers another.
+/// Names below a row of slots, arranged without overlap.
 #[derive(Debug)]
 pub(super) enum Names {
-    /// Each in a few lines.
+    /// Horizontal names of a few lines each.
     Level(Vec<Vec<String>>),
-    /// Each written upwards; one in `every` is shown.
+    /// Vertical names, of which one in `every` is shown.
     Upright { names: Vec<String>, every: usize },
 }
 
 impl Names {
-    /// Names for slots of `slot` width each.
+    /// Arranges names for slots of width `slot`.
     pub(super) fn new(names: &[String], slot: f64) -> Self {
         let is_whole = |name: &String| {
             let lines = wrapped(name, TEXT, slot - 4.0, 3);
@@ -148,7 +148,7 @@ impl Names {
         Self::Upright { names, every: ((TEXT + 2.0) / slot).ceil().max(1.0) as usize }
     }
 
-    /// The height they take.
+    /// Height of the names.
     pub(super) fn height(&self) -> f64 {
         match self {
             Self::Level(names) => 10.0 + LINE * names.iter().map(Vec::len).max().unwrap_or(0) as f64,
@@ -158,7 +158,7 @@ impl Names {
         }
     }
 
-    /// Draws them below `y`, the one at `index` around `middle(index)`.
+    /// Draws the names below `y`, each centred at `middle(index)`.
     pub(super) fn draw(&self, svg: &mut Svg, y: f64, middle: impl Fn(usize) -> f64) {
         match self {
             Self::Level(names) => {

@@ -1,4 +1,4 @@
-//! Groups of bars over categories, and what bounds them.
+//! Groups of bars over categories, with bounds.
 
 use super::axis::{Frame, Names, RIGHT, Room};
 use super::labels::{Area, Taken};
@@ -9,29 +9,29 @@ use crate::report::model::{Axis, Panel, Point, Role, Scale, Series};
 use crate::report::palette::Look;
 use crate::report::text::{escaped, value, width};
 
-/// The widest bar.
+/// Greatest width of a bar.
 const BAR_MAX: f64 = 54.0;
-/// Share of a slot that its bars fill.
+/// Share of a slot filled by its bars.
 const FILLED: f64 = 0.8;
-/// The narrowest bar that has room for an upright value above.
+/// Least width of a bar with a vertical value above it.
 const UPRIGHT_MIN: f64 = 12.0;
-/// Free space beside the value of a bound.
+/// Gap beside the value of a bound.
 const BESIDE: f64 = 4.0;
-/// From a bound up to the end of its value.
+/// Distance from a bound to the top of its value.
 const ABOVE: f64 = 15.0;
 
 fn has_bars(series: &Series) -> bool {
     series.role != Role::Bound
 }
 
-/// Category of `point`, of `count`, if any.
+/// Category index of `point`, if it is below `count`.
 pub(super) fn slot(point: &Point, count: usize) -> Option<usize> {
     (0..count).find(|&index| (point.x - index as f64).abs() < 0.5)
 }
 
-/// Layout of one panel's bar chart, computed before anything is drawn.
+/// Layout of the bar chart of a panel, computed before drawing.
 pub(super) struct Layout<'a> {
-    /// Higher than asked for by what long names and upright values would take from the bars.
+    /// Size of the plot: higher than requested by the height of long names and vertical values.
     pub(super) size: Size,
     names: Names,
     bars: Bars<'a>,
@@ -42,7 +42,7 @@ impl<'a> Layout<'a> {
     pub(super) fn new(plot: &'a Plot<'a>, names: &[String], size: Size) -> Self {
         let figure = plot.figure;
         let y_range = Range::of(&figure.y, plot.y_values()).down_to_zero(figure.y.scale != Scale::Log);
-        // Only the width of this frame counts.
+        // Only the width of this frame is used.
         let room = Room { above: 0.0, below: 0.0, right: RIGHT };
         let area = Frame::new(size, (&figure.x, &figure.y), y_range, room).area;
         let slot_width = (area.right - area.left) / names.len().max(1) as f64;
@@ -60,7 +60,7 @@ impl<'a> Layout<'a> {
         for (index, look) in plot.looks.iter().enumerate() {
             svg.hatch(*look, &format!("{}-h{index}", plot.id));
         }
-        // A higher plot may have other numbers at its side, and so a little less or more room.
+        // A higher plot may have other numbers on its vertical axis, and so a slightly different width.
         self.bars.slot_width = (frame.area.right - frame.area.left) / self.bars.count.max(1) as f64;
         self.bars.draw(svg, &frame);
         svg.line("axis", (frame.area.left, frame.y.base()), (frame.area.right, frame.y.base()));
@@ -69,7 +69,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Orientation of the values above their bars.
+/// Orientation of the values above bars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Values {
     Level,
@@ -85,13 +85,13 @@ struct Bars<'a> {
     values: Values,
     /// Width of the widest value.
     widest: f64,
-    /// Room at the right of each group for values of bounds; none where they are not shown.
+    /// Space at the right of each group for the values of bounds; 0 if they are not shown.
     beside: f64,
 }
 
 impl<'a> Bars<'a> {
     fn new(plot: &'a Plot<'a>, count: usize, slot_width: f64) -> Self {
-        // The same in all panels, so that they line up and can be compared.
+        // The same in all panels, so that they are aligned and comparable.
         let panels = &plot.figure.panels;
         let bars = |panel: &Panel| panel.series.iter().filter(|series| has_bars(series)).count();
         let series = panels.iter().map(bars).max().unwrap_or(0).max(1);
@@ -115,7 +115,7 @@ impl<'a> Bars<'a> {
         Self { plot, count, slot_width, bar_width, values, widest, beside }
     }
 
-    /// Room above the area for the value of a bar which reaches its top.
+    /// Space above the area for the value of the highest bar.
     fn headroom(&self) -> f64 {
         let bars = match self.values {
             Values::Level => 20.0,
@@ -126,7 +126,7 @@ impl<'a> Bars<'a> {
     }
 
     fn draw(&self, svg: &mut Svg, frame: &Frame) {
-        // Below the bars, so that one which passes its bound is seen to do so.
+        // Drawn below the bars, so that a bar beyond its bound is visible.
         self.draw_bounds(svg, frame);
         let all = self.plot.panel.series.iter().filter(|series| has_bars(series)).count() as f64;
         let free = self.slot_width - all * self.bar_width;
@@ -149,7 +149,7 @@ impl<'a> Bars<'a> {
         series.enumerate().map(|(index, (series, look))| (index, series, *look))
     }
 
-    /// The point which is drawn in each category.
+    /// Point drawn in each category.
     fn points(&self, series: &'a Series) -> impl Iterator<Item = (usize, &'a Point)> {
         let count = self.count;
         (0..count).filter_map(move |category| {
@@ -158,12 +158,12 @@ impl<'a> Bars<'a> {
         })
     }
 
-    /// Left end of a category's slot.
+    /// Left edge of a category's slot.
     fn left_of(&self, frame: &Frame, category: usize) -> f64 {
         frame.area.left + category as f64 * self.slot_width
     }
 
-    /// Lines across the groups, with their values where these have room beside the bars and each other.
+    /// Draws the lines of bounds across the groups, with their values where there is room.
     fn draw_bounds(&self, svg: &mut Svg, frame: &Frame) {
         let mut taken = Taken::default();
         for (_, series, look) in self.series().filter(|(_, series, _)| !has_bars(series)) {
@@ -193,12 +193,12 @@ impl<'a> Bars<'a> {
         tip(label, self.plot.figure, point, name)
     }
 
-    /// One bar with its interval and its value.
+    /// Draws a bar with its interval and value.
     fn draw_bar(&self, svg: &mut Svg, frame: &Frame, (x, fill): (f64, &str), what: (&str, usize, &Point)) {
         let (label, category, point) = what;
         let Some(end) = frame.y.at(point.y) else { return };
         let base = frame.y.base();
-        // A sliver stays visible however little it was.
+        // Tiny bars stay visible.
         let height = (end - base).abs().max(1.5);
         let top = if end > base { base } else { base - height };
         let (left, bar_width) = (x - self.bar_width * 0.44, self.bar_width * 0.88);

@@ -1,4 +1,4 @@
-//! Names at the right ends of curves, each behind a sample of its line, so that no legend is needed.
+//! Names at the right ends of curves, each after a sample of its line, instead of a legend.
 
 use super::Size;
 use super::labels::Area;
@@ -7,44 +7,44 @@ use crate::report::model::{Figure, Panel, Point, Series};
 use crate::report::palette::Look;
 use crate::report::text::{width, words, wrapped};
 
-/// More names than this are a list, which a legend shows better.
+/// Most names at the ends of curves; more are shown in a legend.
 const LABELS_MAX: usize = 16;
-/// Share of a plot's width which names may take.
+/// Greatest share of a plot's width for names.
 const SHARE_MAX: f64 = 0.27;
-/// Lines of a name.
+/// Most lines of a name.
 const LINES_MAX: usize = 3;
 /// Height of a line of a name.
 const LINE: f64 = 13.0;
 /// Free space between two names.
 const BETWEEN: f64 = 3.0;
-/// Distance from the area to the samples: room for the lines that lead there.
+/// Distance from the area to the samples, for the connecting lines.
 const LEAD: f64 = 16.0;
 /// Distance from a sample to its name, and from the longest name to the plot's edge.
 const GAP: f64 = 5.0;
 
-/// A place on the page.
+/// Coordinates on the page.
 type Place = (f64, f64);
 
-/// The names of a figure's curves as they will stand in a plot of one size.
+/// Names of a figure's curves, laid out for a plot of one size.
 #[derive(Debug)]
 pub(super) struct Ends {
     room: f64,
     sample: f64,
     /// Width of the longest line.
     widest: f64,
-    /// Height of the names of the panel which has the most.
+    /// Height of the names in the panel with the most.
     pub(super) height: f64,
-    /// Every name of the figure is there in full.
+    /// True if every name of the figure is shown in full.
     pub(super) is_whole: bool,
 }
 
-/// True if a curve has an end.
+/// True if the curve has a point to end at.
 fn is_drawn(series: &Series) -> bool {
     series.points.iter().any(Point::is_finite)
 }
 
 impl Ends {
-    /// Labels of all panels together, so that their areas line up. `None` where there are none, or too many.
+    /// Lays out the names of all panels together, so that their areas are aligned. `None` if there are none, or too many.
     pub(super) fn new(figure: &Figure, size: Size) -> Option<Self> {
         let drawn = |panel: &Panel| panel.series.iter().filter(|series| is_drawn(series)).count();
         if !(1..=LABELS_MAX).contains(&figure.panels.iter().map(drawn).max().unwrap_or(0)) {
@@ -77,13 +77,13 @@ impl Ends {
         wrapped(label, SMALL, self.room, LINES_MAX)
     }
 
-    /// Width of the labels at the right of the area.
+    /// Width of the names at the right of the area.
     pub(super) fn width(&self) -> f64 {
         LEAD + self.sample + GAP + self.widest + GAP
     }
 
-    /// Draws the names of `curves`, each given by its look, its name and its end, beside `area`, and lines which lead there.
-    /// Returns the corners of these lines.
+    /// Draws the names of `curves` (look, name and end point of each) beside `area`, with connecting lines. Returns the corners of these
+    /// lines.
     pub(super) fn draw(&self, svg: &mut Svg, area: &Area, curves: &[(Look, &str, Place)]) -> Vec<[Place; 3]> {
         let mut labels: Vec<_> = curves.iter().map(|&(look, name, end)| (look, self.lines(name), end)).collect();
         labels.sort_by(|a, b| a.2.1.total_cmp(&b.2.1));
@@ -117,10 +117,10 @@ fn is_whole(label: &str, lines: &[String]) -> bool {
     lines.iter().flat_map(|line| words(line)).eq(words(label))
 }
 
-/// Middles for pieces of given heights, in their order and without overlap, as near as can be to where they are wanted, and
-/// between `top` and `bottom` if they fit.
+/// Arranges pieces of given heights in order and without overlap, as close as possible to their wanted middles, and between `top` and
+/// `bottom` if they fit. Returns their middles.
 fn spread(wanted: &[(f64, f64)], (top, bottom): (f64, f64)) -> Vec<f64> {
-    /// Pieces which touch: how many, their height, and the sum of the places at which each would have the group begin.
+    /// Adjacent pieces: their number, total height, and the sum of the group positions that each of them wants.
     struct Group {
         count: usize,
         height: f64,

@@ -11,22 +11,21 @@ use crate::report::model::{Point, Scale, Series};
 use crate::report::palette::Look;
 use crate::report::text::{value, value_with_unit};
 
-/// Up to this many points, each of a series has a marker and its own error bar; beyond it a few have markers, and the
-/// intervals become a band.
+/// Most points of a series for a marker and an error bar at each; longer series have a few markers, and a band as interval.
 const MARKED_MAX: usize = 40;
 
-/// Markers on a long curve, enough to tell it from others without colour.
+/// Number of markers on a long curve, enough to identify it without colour.
 const MARKERS: usize = 7;
 
-/// Up to this many points in a panel, each has its value beside it where there is room.
+/// Most points of a panel for a value beside each (where there is room).
 const VALUES_MAX: usize = 12;
 
-/// Room above the area, where a value beside a point may reach to.
+/// Space above the area for values beside points.
 const ABOVE: f64 = 10.0;
 
-/// Layout of one panel's curves, computed before anything is drawn.
+/// Layout of the curves of a panel, computed before drawing.
 pub(super) struct Layout<'a> {
-    /// Higher than asked for if the names of the curves need it.
+    /// Size of the plot: higher than requested if the names of the curves need it.
     pub(super) size: Size,
     plot: &'a Plot<'a>,
     ends: Option<Ends>,
@@ -69,7 +68,7 @@ impl<'a> Layout<'a> {
                 taken.add_line(corner, name);
             }
         }
-        // The first series, usually DFCP, lies on top.
+        // The first series, usually DFCP, is drawn last and so on top.
         for curve in curves.iter().rev() {
             svg.push(format_args!("<g class=\"{}\">", curve.look.class()));
             curve.draw(svg, plot, &frame.y);
@@ -91,9 +90,9 @@ struct Curve<'a> {
     series: &'a Series,
     look: Look,
     index: usize,
-    /// The finite points by ascending `x`, with their places.
+    /// Finite points by ascending `x`, with their coordinates.
     points: Vec<(&'a Point, Dot)>,
-    /// Pieces of the curve without interruption, as ranges of `points`.
+    /// Uninterrupted pieces of the curve, as ranges of `points`.
     runs: Vec<std::ops::Range<usize>>,
 }
 
@@ -144,7 +143,7 @@ impl<'a> Curve<'a> {
             }
         }
         let stride = if few { 1 } else { self.points.len().div_ceil(MARKERS) };
-        // Long curves which lie on each other have their markers at different places.
+        // Markers of overlapping long curves are at different places.
         let first = if few { 0 } else { stride * (2 * self.index + 1) / 8 % stride };
         let alone = |index: usize| self.runs.iter().any(|run| run.len() == 1 && run.start == index);
         for (index, (point, dot)) in self.points.iter().enumerate() {
@@ -161,7 +160,7 @@ impl<'a> Curve<'a> {
     }
 }
 
-/// The values beside the points, where they cover nothing, least of all what is `taken` already.
+/// Draws the values beside the points where they cover nothing, in particular nothing in `taken`.
 fn draw_values(svg: &mut Svg, curves: &[Curve<'_>], area: &Area, mut taken: Taken) {
     for curve in curves {
         for (_, dot) in &curve.points {

@@ -21,18 +21,18 @@ use super::model::{Axis, Figure, Panel, Point, Scale};
 use super::palette::Look;
 use super::text::{escaped, value, value_with_unit};
 
-/// Width and height of a plot in SVG units, which are pixels where the page has room.
+/// Width and height of a plot in SVG units: pixels if the page is wide enough.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Size {
     pub(super) width: f64,
     pub(super) height: f64,
 }
 
-/// A plot alone on a wide page.
+/// Size of a single plot on a wide page.
 pub(super) const WIDE: Size = Size { width: 760.0, height: 380.0 };
-/// One of two side by side.
+/// Size of each of two plots side by side.
 pub(super) const HALF: Size = Size { width: 490.0, height: 330.0 };
-/// One of three side by side, and any plot on a phone.
+/// Size of each of three plots side by side, and of any plot on a phone.
 pub(super) const NARROW: Size = Size { width: 340.0, height: 290.0 };
 
 /// A plot to be drawn.
@@ -40,19 +40,19 @@ pub(super) const NARROW: Size = Size { width: 340.0, height: 290.0 };
 pub(super) struct Plot<'a> {
     pub(super) figure: &'a Figure,
     pub(super) panel: &'a Panel,
-    /// One for each series of the panel.
+    /// Look of each series of the panel.
     pub(super) looks: Vec<Look>,
-    /// Prefix of the element's ids, unique on the page.
+    /// Prefix of the ids of SVG elements, unique on the page.
     pub(super) id: String,
 }
 
 impl Plot<'_> {
-    /// The plot as an SVG element with `class`, as wide as the page lets it be.
+    /// Draws the plot as an SVG element with `class`, as wide as the page permits.
     pub(super) fn svg(&self, size: Size, class: &str) -> String {
         self.element(size, |_| format!("class=\"plot {class}\"")).1
     }
 
-    /// The plot as an element within another SVG, at its left edge and `y`; and its height.
+    /// Draws the plot as an element within another SVG, at its left edge and at `y`; returns its height as well.
     fn nested(&self, size: Size, y: f64) -> (f64, String) {
         self.element(size, |Size { width, height }| {
             format!("class=\"plot\" y=\"{y:.0}\" width=\"{width:.0}\" height=\"{height:.0}\"")
@@ -89,7 +89,7 @@ impl Plot<'_> {
         }
     }
 
-    /// The plot in words, for screen readers.
+    /// Description of the plot as text, for screen readers.
     fn description(&self) -> String {
         let Figure { x, y, .. } = self.figure;
         let kind = if matches!(x.scale, Scale::Categories(_)) { "Bars" } else { "Curves" };
@@ -109,24 +109,24 @@ impl Plot<'_> {
         out
     }
 
-    /// Points of all panels, which share their axes so that they can be compared.
+    /// Points of all panels, which share their axes for comparison.
     fn all_points(&self) -> impl Iterator<Item = &Point> {
         self.figure.panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points)
     }
 
-    /// Values that the vertical axis has to show.
+    /// Values that the vertical axis has to include.
     fn y_values(&self) -> impl Iterator<Item = f64> {
         let log = self.figure.y.scale == Scale::Log;
         self.all_points().filter(|point| point.is_finite()).flat_map(move |point| {
             let ends = point.interval().map(|(low, high)| [low, high]);
-            // An interval which reaches below zero does not give a logarithmic axis a zero.
+            // An interval that extends below zero adds no zero to a logarithmic axis.
             let ends = ends.into_iter().flatten().filter(move |end| !log || *end > 0.0);
             std::iter::once(point.y).chain(ends)
         })
     }
 }
 
-/// A plot before it is drawn.
+/// Layout of a plot.
 enum Layout<'a> {
     Bars(bars::Layout<'a>),
     Curves(line::Layout<'a>),
@@ -141,7 +141,7 @@ impl Layout<'_> {
     }
 }
 
-/// True if plots of this size name all of the figure's curves at their ends, so that a legend would say nothing new.
+/// True if plots of this size name all curves of the figure at their ends, so that no legend is needed.
 pub(super) fn is_labelled(figure: &Figure, size: Size) -> bool {
     let is_bars = matches!(figure.x.scale, Scale::Categories(_));
     !is_bars && ends::Ends::new(figure, size).is_some_and(|ends| ends.is_whole)
@@ -152,7 +152,7 @@ fn in_words(axis: &Axis) -> String {
     format!("{}{scale}", axis.title())
 }
 
-/// Value at a point, in words.
+/// Text of the tooltip of a point.
 fn tip(label: &str, figure: &Figure, point: &Point, at: &str) -> String {
     let unit = &figure.y.unit;
     let interval = match point.interval() {
@@ -162,7 +162,7 @@ fn tip(label: &str, figure: &Figure, point: &Point, at: &str) -> String {
     format!("{label}: {}{interval} at {at}", value_with_unit(point.y, unit))
 }
 
-/// Remarks on a figure's plots: the place of zero, and points that are not drawn.
+/// Notes on a figure's plots: the position of zero, and points that are not drawn.
 pub(super) fn remarks(figure: &Figure) -> Vec<String> {
     let points = || figure.panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points);
     let mut out = Vec::new();

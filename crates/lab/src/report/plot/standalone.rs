@@ -1,4 +1,4 @@
-//! A figure as an SVG file of its own: title, legend, plots and notes one below the other, dark on white.
+//! A figure as a separate SVG file: title, legend, plots and notes below each other, dark on white.
 
 use super::legend;
 use super::svg::{Anchor, SMALL, Svg, TEXT};
@@ -7,17 +7,17 @@ use crate::report::model::{Figure, Report, Scale};
 use crate::report::palette::{Palette, light_rules};
 use crate::report::text::{width, wrapped};
 
-/// Around everything, and between parts.
+/// Margin around the drawing, and distance between its parts.
 const MARGIN: f64 = 16.0;
 const TITLE: f64 = 17.0;
-/// Distance of lines, in letter heights.
+/// Line spacing, as a multiple of the letter height.
 const LEADING: f64 = 1.45;
-/// A legend's sample with the space behind it.
+/// Width of a legend's sample with the gap after it.
 const SAMPLE: f64 = 52.0;
-/// No text is longer.
+/// Most lines of a text.
 const LINES_MAX: usize = 8;
 
-/// The whole file.
+/// Draws the whole file.
 pub(in crate::report) fn standalone(figure: &Figure) -> String {
     let palette = Palette::of(&Report { figures: vec![figure.clone()], ..Report::default() });
     let mut sheet = Sheet { svg: Svg::default(), y: MARGIN };
@@ -42,7 +42,7 @@ pub(in crate::report) fn standalone(figure: &Figure) -> String {
     )
 }
 
-/// Programs that only show pictures do not know the page's variables.
+/// Style sheet of the file: programs that only show pictures do not know the variables of the page.
 fn style() -> String {
     let plot = include_str!("../plot.css");
     let plot =
@@ -50,7 +50,7 @@ fn style() -> String {
     format!("{plot}{}", light_rules())
 }
 
-/// Parts of the drawing, from top to bottom.
+/// Drawing in parts, from top to bottom.
 struct Sheet {
     svg: Svg,
     /// Top of the next part.
@@ -58,7 +58,7 @@ struct Sheet {
 }
 
 impl Sheet {
-    /// Nothing if `text` is empty.
+    /// Adds a paragraph; nothing if `text` is empty.
     fn text(&mut self, text: &str, size: f64) {
         for line in wrapped(text, size, WIDE.width - 2.0 * MARGIN, LINES_MAX) {
             self.svg.text((MARGIN, self.y + size), size, Anchor::Start, &line);

@@ -1,16 +1,16 @@
-//! Fewer points for long curves, without losing their extremes.
+//! Reduction of long curves to fewer points that keeps their extremes.
 
 /// A point on the page, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Dot {
     pub(super) x: f64,
     pub(super) y: f64,
-    /// Places of the interval's ends, the lower value's first.
+    /// Positions of the interval's ends, the lower value first.
     pub(super) interval: Option<(f64, f64)>,
 }
 
-/// The first, the highest, the lowest and the last of `dots` in each column of one unit's width, in their order, so
-/// that the picture is the same as with all of them. Intervals become the widest of the column.
+/// Reduces `dots` to the first, highest, lowest and last one in each column of width 1, in order, so that the picture is unchanged.
+/// Intervals are merged to the widest of the column.
 pub(super) fn thinned(dots: &[Dot]) -> Vec<Dot> {
     let mut out = Vec::new();
     for column in dots.chunk_by(|a, b| a.x.floor() == b.x.floor()) {
