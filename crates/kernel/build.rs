@@ -1,4 +1,4 @@
-//! Tells the program a hash of the code which decides what a run gives on this platform, for its records.
+//! Build script: passes the program a hash of the code that decides the result of a run on this platform, for its records.
 
 /// Sources of DFCP and of the code that runs in a guest.
 const GUEST: [&str; 14] = [

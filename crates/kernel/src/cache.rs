@@ -1,4 +1,4 @@
-//! Built kernels in the user's cache directory: `dfcp/kernel/<release>-<hash>/linux`, and how each was built.
+//! Built kernels in the user's cache directory: `dfcp/kernel/<release>-<hash>/linux`, with a build record each.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::{Kernel, KernelError};
 use crate::limits::BUILD_INFO_BYTES_MAX;
 
-/// Name of a kernel's program in its directory.
+/// File name of a kernel's program in its directory.
 pub(crate) const PROGRAM: &str = "linux";
 
-/// Name of the file beside it that says how it was built.
+/// File name of a kernel's build record in its directory.
 pub(crate) const BUILD_INFO: &str = "build.json";
 
 /// A directory of built kernels.
@@ -23,59 +23,59 @@ pub struct Cache(PathBuf);
 /// One entry of the cache.
 #[derive(Debug)]
 pub struct Cached {
-    /// The entry's directory.
+    /// Directory of the entry.
     pub directory: PathBuf,
-    /// The kernel in it, or why it cannot be used.
+    /// Kernel of the entry, or the reason for which it cannot be used.
     pub kernel: Result<Kernel, KernelError>,
-    /// Its build record; `None` if `build.json` is missing or damaged.
+    /// Build record; `None` if `build.json` is missing or damaged.
     pub info: Option<BuildInfo>,
 }
 
-/// The record of a kernel's build: `build.json` beside it.
+/// Build record of a kernel, stored beside it as `build.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BuildInfo {
-    /// The kernel's release, as `6.12.117`.
+    /// Release of the kernel, such as `6.12.117`.
     pub release: String,
-    /// Debian's package of its source, as `linux-source-6.12`.
+    /// Debian's source package, such as `linux-source-6.12`.
     pub package: String,
-    /// The package's version, as `6.12.117-1~deb12u1`.
+    /// Version of the package, such as `6.12.117-1~deb12u1`.
     pub package_version: String,
-    /// Hash of the source package, the options and the way of building: hex digits.
+    /// Hash of the source package, the options and the build procedure, in hex.
     pub hash: String,
-    /// The options asked for, as `CONFIG_NET=y`.
+    /// Options asked for, such as `CONFIG_NET=y`.
     pub options: Vec<String>,
-    /// The compiler, as it names itself.
+    /// Compiler, with its version.
     pub compiler: String,
-    /// Duration of the whole build, seconds.
+    /// Duration of the whole build, s.
     pub seconds: f64,
 }
 
 impl Cache {
-    /// The user's cache: `dfcp/kernel` in `$XDG_CACHE_HOME` or `~/.cache`. It need not exist.
+    /// Cache of the user: `dfcp/kernel` in `$XDG_CACHE_HOME` or `~/.cache`, which need not exist.
     ///
     /// # Errors
-    /// There is no home directory.
+    /// Fails if there is no home directory.
     pub fn of_user() -> Result<Self, KernelError> {
         let strategy = etcetera::choose_base_strategy().map_err(|_| KernelError::NoCache)?;
         Ok(Self::at(&strategy.cache_dir().join("dfcp").join("kernel")))
     }
 
-    /// The directory at `path`.
+    /// Cache in the directory `path`.
     #[must_use]
     pub fn at(path: &Path) -> Self {
         Self(path.to_owned())
     }
 
-    /// The directory's path.
+    /// Path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// All entries, the newest release first; unusable ones come last.
+    /// All entries, newest release first, unusable ones last.
     ///
     /// # Errors
-    /// The directory is there and cannot be read.
+    /// Fails if the directory exists but cannot be read.
     pub fn entries(&self) -> Result<Vec<Cached>, KernelError> {
         let unreadable = |error| KernelError::Io { path: self.0.clone(), error };
         let entries = match fs::read_dir(&self.0) {
@@ -86,7 +86,7 @@ impl Cache {
         let mut cached = Vec::new();
         for entry in entries {
             let entry = entry.map_err(unreadable)?;
-            // Builds under way begin with a dot; a link may lead anywhere.
+            // Names of unfinished builds start with a dot; links are ignored, because they may point anywhere.
             let is_entry = !entry.file_name().as_encoded_bytes().starts_with(b".");
             if is_entry && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 let directory = entry.path();
@@ -95,7 +95,7 @@ impl Cache {
             }
         }
         cached.sort_by_key(|cached| {
-            // Of one release, that which was built last.
+            // Among entries of the same release, the latest build is first.
             let key = |kernel: &Kernel| {
                 (kernel.version(), kernel.path().metadata().and_then(|metadata| metadata.modified()).ok())
             };
@@ -104,10 +104,10 @@ impl Cache {
         Ok(cached)
     }
 
-    /// The newest kernel in it, or the newest of a series as `6.12` or of a release as `6.12.117`, or the one of this id.
+    /// Finds the newest kernel, the newest of a series (`6.12`) or release (`6.12.117`), or the one with this id.
     ///
     /// # Errors
-    /// There is none, or the cache cannot be read.
+    /// Fails if there is no such kernel, or the cache cannot be read.
     pub fn find(&self, series: Option<&str>) -> Result<Kernel, KernelError> {
         let mut kernels = self.entries()?.into_iter().filter_map(|cached| cached.kernel.ok());
         let is_called = |kernel: &Kernel, name| [kernel.series(), kernel.release(), &kernel.id()].contains(&name);
@@ -117,7 +117,7 @@ impl Cache {
 }
 
 impl BuildInfo {
-    /// The record of the kernel in this directory; `None` if it is missing or damaged.
+    /// Reads the build record in this directory; `None` if it is missing or damaged.
     pub(crate) fn read(directory: &Path) -> Option<Self> {
         let mut text = String::new();
         let file = File::open(directory.join(BUILD_INFO)).ok()?;
@@ -126,7 +126,7 @@ impl BuildInfo {
     }
 }
 
-/// The kernel in an entry's directory.
+/// Kernel in the directory of an entry.
 fn program_in(directory: &Path) -> Result<Kernel, KernelError> {
     let path = directory.join(PROGRAM);
     let metadata = fs::symlink_metadata(&path).map_err(|error| KernelError::Io { path: path.clone(), error })?;
@@ -177,11 +177,11 @@ mod tests {
         let entry = directory.path().join("any name");
         fs::create_dir(&entry).unwrap();
         let copy = |from: &Path, to: &Path| {
-            // By a process of its own, as in `testing::script`.
+            // Copied by a separate process, as in `testing::script`.
             assert!(std::process::Command::new("cp").arg(from).arg(to).status().unwrap().success());
         };
         copy(kernel.path(), &entry.join("linux"));
-        // It can be used without it; only a build wants to know more.
+        // A kernel without a build record is usable; only a build needs the record.
         fs::write(entry.join("build.json"), "{\"release\": \"6.").unwrap();
         let found = cache.find(None).unwrap();
         assert_eq!((found.id(), found.release()), (kernel.id(), kernel.release()));
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(cache.find(Some(kernel.release())).unwrap(), found);
         assert_eq!(cache.find(Some(&kernel.id())).unwrap(), found);
         assert!(cache.find(Some("6")).is_err());
-        // Of two of one release the later is the default, whatever its name.
+        // Of two builds of one release the later is the default, whatever its name.
         let later = directory.path().join("zzz");
         fs::create_dir(&later).unwrap();
         copy(kernel.path(), &later.join("linux"));

@@ -1,4 +1,4 @@
-//! Output of a guest or a tool: its last bytes, their form in an error, and a listener for each line.
+//! Output of a guest or a tool: its last bytes, their form in an error, and listeners for lines.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::{CONSOLE_BYTES_MAX, CONSOLE_LINE_BYTES_SHOWN, CONSOLE_LINES_SHOWN};
 
-/// The last bytes of an output.
+/// Last bytes of an output.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tail(Arc<Mutex<VecDeque<u8>>>);
 
@@ -26,17 +26,17 @@ impl Tail {
     }
 }
 
-/// A callback that gets each line of a console once it is printed.
+/// Callback for each line of a console, once it is complete.
 #[derive(Clone)]
 pub struct Listener(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl Listener {
-    /// `hear` gets lines without their ends, and without what moves a terminal's cursor or changes its colours.
+    /// Makes a listener. `hear` receives lines without line ends and without terminal control sequences.
     pub fn new(hear: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(hear))
     }
 
-    /// A callback that takes an output in pieces of any length. A line longer than [`CONSOLE_BYTES_MAX`] is passed on in pieces, too.
+    /// Callback for output in pieces of any length. Lines longer than [`CONSOLE_BYTES_MAX`] are passed on in pieces, too.
     pub(crate) fn hear_pieces(self) -> impl FnMut(&[u8]) + Send + 'static {
         let mut begun = Vec::new();
         move |bytes| {
@@ -59,7 +59,7 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// A text without what moves a terminal's cursor or changes its colours.
+/// Removes terminal control sequences (cursor, colours) from a text.
 pub(crate) fn readable(output: &str) -> String {
     let mut text = String::with_capacity(output.len());
     for letter in output.chars() {
@@ -73,7 +73,7 @@ pub(crate) fn readable(output: &str) -> String {
     text
 }
 
-/// The last lines which are not empty, each cut to a readable length.
+/// Last non-empty lines of a text, each cut to a readable length.
 pub(crate) fn last_lines(text: &str) -> String {
     let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(CONSOLE_LINES_SHOWN)..];

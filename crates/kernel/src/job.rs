@@ -1,4 +1,4 @@
-//! The job of a guest and its answer: files in a directory that guest and host share.
+//! Job of a guest and its answer: files in a directory shared by guest and host.
 
 use std::path::PathBuf;
 
@@ -7,28 +7,27 @@ use dfcp_lab::scenario::Scenario;
 use dfcp_lab::trace::{FlowSummary, LinkSummary};
 use serde::{Deserialize, Serialize};
 
-/// The file with the [`Job`], JSON.
+/// File with the [`Job`] as JSON.
 pub(crate) const JOB_FILE: &str = "job.json";
 
-/// The file with the [`Answer`], JSON. It is written under another name first: a guest which was stopped leaves none.
+/// File with the [`Answer`] as JSON. It is written under another name and renamed, so a stopped guest leaves none.
 pub(crate) const ANSWER_FILE: &str = "answer.json";
 
-/// The files with what the commands of a [`Task::Execute`] write: that at the sender's host, standard output and standard error;
-/// and both of that at the receiver's.
+/// Files with the output of a [`Task::Execute`]: standard output and standard error at the sender's host, and both at the receiver's.
 pub(crate) const OUTPUT_FILES: [&str; 3] = ["stdout", "stderr", "peer"];
 
 /// A guest's job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Job {
-    /// The network, what changes in it, and the flows.
+    /// Network with its changes, and flows.
     pub(crate) scenario: Scenario,
-    /// Seed of netem's losses, and of the draws of DFCP and quinn.
+    /// Seed of netem's losses, and of the random numbers of DFCP and quinn.
     pub(crate) seed: u64,
-    /// The use of the network.
+    /// Task to do in the network.
     pub(crate) task: Task,
 }
 
-/// The use of a network.
+/// Task to do in a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Task {
@@ -48,15 +47,15 @@ pub(crate) enum Task {
 /// Commands between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commands {
-    /// Program and arguments at the sender's host. The machine ends with it.
+    /// Program and arguments at the sender's host. The machine powers off when it ends.
     pub command: Vec<String>,
-    /// Command for a shell at the receiver's host.
+    /// Shell command at the receiver's host.
     pub peer: Option<String>,
-    /// Working directory of both, one of the host's; they may write there.
+    /// Working directory of both commands on the host, writable.
     pub directory: PathBuf,
 }
 
-/// Result of a traced run, beside its tables.
+/// Result of a traced run, without its tables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Traced {
     pub(crate) ended_ns: u64,
@@ -68,12 +67,12 @@ pub(crate) struct Traced {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// The flows were run.
+    /// Measurements of the flows.
     Measured(Box<Measured>),
-    /// The flows were run and traced.
+    /// Measurements of the flows, with a trace.
     Traced(Traced),
-    /// The command ended with this status, or 128 and the signal which ended it.
+    /// Exit status of the command, or 128 plus the signal that ended it.
     Executed(i32),
-    /// The job failed, for this reason.
+    /// Reason for which the job failed.
     Failed(String),
 }

@@ -1,4 +1,4 @@
-//! Kernels which run as programs.
+//! Kernels that run as programs.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,16 +9,16 @@ use std::sync::atomic::AtomicBool;
 use crate::limits::{KERNEL_BYTES_MAX, VERSION_LIMIT};
 use crate::process::{Ending, Supervised};
 
-/// Bytes that every user-mode Linux has in its program.
+/// Bytes contained in every user-mode Linux program.
 pub(crate) const MARK: &[u8] = b"User Mode Linux v";
 
-/// The name of a timer, which the program has in it only if it can run in virtual time.
+/// Name of a timer, contained in programs that support virtual time.
 pub(crate) const TIME_TRAVEL_MARK: &[u8] = b"time-travel-timer-infcpu";
 
 /// Hex digits of a hash in a kernel's id.
 const ID_DIGITS: usize = 8;
 
-/// A Linux kernel which is a program (user-mode Linux) and can run in virtual time.
+/// A Linux kernel that runs as a program (user-mode Linux) and supports virtual time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     path: PathBuf,
@@ -26,71 +26,71 @@ pub struct Kernel {
     hash: blake3::Hash,
 }
 
-/// There is no such kernel.
+/// Reason for which there is no such kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
-    /// No kernel, or none of this series, is in the cache.
+    /// The cache contains no kernel, or none of this series.
     #[error("no {}kernel is built; run: dfcp lab kernel build{}", shown(series.as_deref(), ""), shown(series.as_deref(), " "))]
     NoneBuilt {
-        /// The series asked for, as `6.12`.
+        /// Series asked for, such as `6.12`.
         series: Option<String>,
     },
     /// There is no home directory.
     #[error("cannot find the home directory for the cache of kernels; set HOME or XDG_CACHE_HOME")]
     NoCache,
-    /// The file system.
+    /// A file cannot be read.
     #[error("cannot read {} ({error}); remove it and run: dfcp lab kernel build", path.display())]
     Io {
-        /// The file that was read.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the system.
         error: io::Error,
     },
-    /// A directory, a link in the cache, or something stranger.
+    /// The path is not a regular file (a directory, or a link in the cache).
     #[error("{} is no regular file; remove it and run: dfcp lab kernel build", path.display())]
     NotAFile {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The file may not be run.
+    /// The file is not executable.
     #[error("{} is not executable; run chmod +x, or remove it and run: dfcp lab kernel build", path.display())]
     NotExecutable {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// Some other program.
+    /// The file is another program.
     #[error("{} is no Linux kernel that runs as a program (user-mode Linux); run: dfcp lab kernel build", path.display())]
     NotUserMode {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A kernel without `CONFIG_UML_TIME_TRAVEL_SUPPORT`, as that of Debian's package `user-mode-linux`.
+    /// The kernel lacks `CONFIG_UML_TIME_TRAVEL_SUPPORT`, like that of Debian's package `user-mode-linux`.
     #[error("the kernel {} has no virtual time (CONFIG_UML_TIME_TRAVEL_SUPPORT); run: dfcp lab kernel build", path.display())]
     NoTimeTravel {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// It does not run on this machine, or says no release.
+    /// The kernel does not run on this machine, or reports no release.
     #[error("the kernel {} does not say its release with --version ({why}); build it anew: dfcp lab kernel build", path.display())]
     NoRelease {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
         /// The reason, as part of a sentence.
         why: String,
     },
 }
 
-/// The series with a space on one side, or nothing.
+/// Formats the series for a sentence: after `before`, or followed by a space; empty without a series.
 fn shown(series: Option<&str>, before: &str) -> String {
     let after = if before.is_empty() { " " } else { "" };
     series.map(|series| format!("{before}{series}{after}")).unwrap_or_default()
 }
 
 impl Kernel {
-    /// The kernel at `path`. Nothing is run that does not look like one.
+    /// Opens the kernel at `path`. Only a file that looks like such a kernel is executed.
     ///
     /// # Errors
-    /// There is no such file, or it is no user-mode Linux with virtual time which runs here.
+    /// Fails if the file is missing, or is not a user-mode Linux with virtual time that runs here.
     pub fn at(path: &Path) -> Result<Self, KernelError> {
         let unreadable = |error| KernelError::Io { path: path.to_owned(), error };
         let path = std::path::absolute(path).map_err(unreadable)?;
@@ -114,37 +114,37 @@ impl Kernel {
         Ok(Self { path, release, hash: blake3::hash(&program) })
     }
 
-    /// Its program.
+    /// Path of the program.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its release by `--version`, as `6.12.117`.
+    /// Release reported by `--version`, such as `6.12.117`.
     #[must_use]
     pub fn release(&self) -> &str {
         &self.release
     }
 
-    /// The first two numbers of its release, as `6.12`.
+    /// First two numbers of the release, such as `6.12`.
     #[must_use]
     pub fn series(&self) -> &str {
         self.release.match_indices(['.', '-']).nth(1).map_or(&self.release, |(end, _)| &self.release[..end])
     }
 
-    /// A unique id: the release and the first digits of the program's BLAKE3, as `6.12.117-0123abcd`.
+    /// Unique id: the release and the first digits of the program's BLAKE3, such as `6.12.117-0123abcd`.
     #[must_use]
     pub fn id(&self) -> String {
         format!("{}-{}", self.release, &self.hash.to_hex()[..ID_DIGITS])
     }
 
-    /// A kernel without a file.
+    /// Makes a kernel without a file, for tests.
     #[cfg(test)]
     pub(crate) fn of_test(release: &str) -> Self {
         Self { path: PathBuf::from("/nonexistent/linux"), release: release.to_owned(), hash: blake3::hash(b"") }
     }
 
-    /// The numbers of its release, for comparing.
+    /// Numbers of the release, for comparison.
     pub(crate) fn version(&self) -> Vec<u32> {
         self.release.split(['.', '-', '+']).map_while(|number| number.parse().ok()).collect()
     }
@@ -154,7 +154,7 @@ fn contains(program: &[u8], mark: &[u8]) -> bool {
     program.windows(mark.len()).any(|window| window == mark)
 }
 
-/// The release, by running the program with `--version`.
+/// Runs the program with `--version` and returns the release.
 fn ask_release(path: &Path) -> Result<String, String> {
     let set = |command: &mut std::process::Command| {
         command.arg("--version");
@@ -169,7 +169,7 @@ fn ask_release(path: &Path) -> Result<String, String> {
     }
 }
 
-/// A release is one word which begins with two numbers.
+/// Checks that a release is one word that starts with two numbers.
 fn release_in(output: &str) -> Result<String, String> {
     let release = output.trim();
     let is_word = release.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-+_~".contains(&byte));

@@ -1,5 +1,5 @@
-//! The kernel platform of the laboratory: a Linux kernel which runs as a program (user-mode Linux), in virtual time, with
-//! its own TCP, its own queue disciplines and this project's `dfcp` on real sockets.
+//! Kernel platform of the laboratory: a Linux kernel that runs as a program (user-mode Linux), in virtual time, with its own TCP, its own
+//! queue disciplines and this project's `dfcp` on real sockets.
 
 #![forbid(unsafe_code)]
 

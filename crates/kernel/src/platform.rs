@@ -20,24 +20,24 @@ use crate::host::{Guest, mappings_max};
 use crate::job::{ANSWER_FILE, Answer, Commands, JOB_FILE, Job, OUTPUT_FILES, Task};
 use crate::kernel::Kernel;
 
-/// A kernel in virtual time.
+/// Platform that runs scenarios in a kernel in virtual time.
 #[derive(Debug)]
 pub struct KernelPlatform {
     kernel: Kernel,
-    /// The first process of a guest: this program.
+    /// Path of this program, the first process of a guest.
     program: PathBuf,
     engine: Engine,
     events: Option<Events>,
 }
 
-/// Events of the guests' connections.
+/// Events of the guests' connections: filter and callback.
 #[derive(Debug)]
 struct Events {
     filter: String,
     tell: Tell,
 }
 
-/// Is told the seed of a run and a line.
+/// Callback for a line of events, with the seed of the run.
 type TellLine = dyn Fn(u64, &str) + Send + Sync;
 
 struct Tell(Arc<TellLine>);
@@ -48,15 +48,15 @@ impl fmt::Debug for Tell {
     }
 }
 
-/// The variable that a guest's own program reads as its filter of events, as on a host.
+/// Variable with the filter of events, read by this program in a guest as on a host.
 const FILTER: &str = "DFCP_LOG";
 
-/// Wall-clock time that every run may take.
+/// Least wall-clock time limit of a run.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Additional wall-clock time for each unit of cost, which is one simulated second at 1 Gbit/s.
+/// Additional time limit per unit of cost (one simulated second at 1 Gbit/s), s.
 const LIMIT_S_PER_COST: f64 = 200.0;
 
-/// Has the C library keep memory which was freed: a page that is new costs a guest as much as several calls of the system.
+/// Variables that make the C library keep freed memory: a new page costs a guest as much as several system calls.
 const MALLOC: [(&str, &str); 4] = [
     ("MALLOC_ARENA_MAX", "1"),
     ("MALLOC_TOP_PAD_", "16777216"),
@@ -64,14 +64,14 @@ const MALLOC: [(&str, &str); 4] = [
     ("MALLOC_MMAP_THRESHOLD_", "33554432"),
 ];
 
-/// Most flows for which a guest keeps freed memory. With more, its pieces may exceed the mappings that a process of the host has by default.
+/// Most flows for which a guest keeps freed memory. With more, its mappings may exceed the host's default limit per process.
 const MALLOC_FLOWS_MAX: usize = 4;
 
-/// Mappings of a host process from which memory is kept with any number of flows.
+/// Host limit of mappings from which memory is kept with any number of flows.
 const MAPPINGS_AMPLE: u64 = 1 << 18;
 
 impl KernelPlatform {
-    /// Runs are made by `kernel`; `program` is this program, whose command line is known to have `lab kernel guest`.
+    /// Makes a platform with `kernel`; `program` is the path of this program, whose command line must support `lab kernel guest`.
     #[must_use]
     pub fn new(kernel: Kernel, program: PathBuf) -> Self {
         let hash = format!("{} {}", env!("DFCP_GUEST"), kernel.id());
@@ -79,18 +79,18 @@ impl KernelPlatform {
         Self { kernel, program, engine, events: None }
     }
 
-    /// Guests' events which pass `filter` are told as they come, with the seed of the run.
+    /// Passes guests' events that match `filter` to `tell` as they occur, with the seed of the run.
     #[must_use]
     pub fn with_events(mut self, filter: String, tell: impl Fn(u64, &str) + Send + Sync + 'static) -> Self {
         self.events = Some(Events { filter, tell: Tell(Arc::new(tell)) });
         self
     }
 
-    /// Runs `commands` at the hosts of the first flow of `scenario`. What they write comes to `stdout` and `stderr` as it is
-    /// written; the guest is killed soon after `stop` was set. Returns the status of the first of them.
+    /// Runs `commands` at the hosts of the first flow of `scenario`. Their output is copied to `stdout` and `stderr` as it is written; the
+    /// guest is killed soon after `stop` is set. Returns the status of the sender's command.
     ///
     /// # Errors
-    /// One sentence about what cannot be set up, or what failed.
+    /// Fails with one sentence about the failed set-up or run.
     pub fn execute(
         &self,
         scenario: &Scenario,
@@ -150,18 +150,18 @@ impl KernelPlatform {
     }
 }
 
-/// Settings of the C library in a guest: memory is kept unless the host's limit of mappings could be exceeded.
+/// Settings of the C library in a guest: freed memory is kept unless the host's limit of mappings could be exceeded.
 fn malloc(scenario: &Scenario) -> &'static [(&'static str, &'static str)] {
     let is_ample = mappings_max().is_some_and(|limit| limit >= MAPPINGS_AMPLE);
     if is_ample || scenario.flows.len() <= MALLOC_FLOWS_MAX { &MALLOC } else { &[] }
 }
 
-/// Longest wall-clock time of a run of this cost.
+/// Wall-clock time limit of a run of this cost.
 fn limit(cost: f64) -> Duration {
     LIMIT + Duration::from_secs_f64(cost * LIMIT_S_PER_COST)
 }
 
-/// The directory through which host and guest speak.
+/// Directory for the exchange between host and guest.
 struct Desk {
     directory: TempDir,
     memory_mib: u32,
@@ -169,7 +169,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// A directory with the job's file.
+    /// Creates a directory with the job's file.
     fn new(job: &Job) -> Result<Self, String> {
         let directory = tempfile::tempdir().map_err(|error| format!("cannot make a directory: {error}"))?;
         let text = serde_json::to_vec(job).map_err(|error| error.to_string())?;
@@ -178,7 +178,7 @@ impl Desk {
         Ok(Self { directory, memory_mib: memory_mib(&job.scenario), seed: job.seed })
     }
 
-    /// Lets a guest do the job.
+    /// Runs a guest that does the job.
     fn give(
         &self,
         platform: &KernelPlatform,
@@ -214,7 +214,7 @@ impl Desk {
 /// Interval at which the output files of a command are read.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Passes on what is written to the output files, until the guest has ended and all is passed on.
+/// Copies the output files as they grow, until the guest has ended and everything is copied.
 fn follow(directory: &Path, outputs: [&mut (dyn Write + Send); 3], is_over: &AtomicBool) -> io::Result<()> {
     let mut files = OUTPUT_FILES.map(|_| None);
     let mut outputs = outputs;
@@ -237,12 +237,12 @@ fn follow(directory: &Path, outputs: [&mut (dyn Write + Send); 3], is_over: &Ato
     }
 }
 
-/// Sockets hold what an application has written: buffers of DFCP's ends are the largest part.
+/// Memory of a guest, MiB. Sockets hold the data written by applications; the buffers of DFCP endpoints are the largest part.
 fn memory_mib(scenario: &Scenario) -> u32 {
     1_024 + 192 * scenario.flows.len().min(64) as u32
 }
 
-/// The reason a kernel lacks such a transport; `None` if it has it.
+/// Reason for which a kernel does not support this transport; `None` if it does.
 fn refusal(carrier: &Carrier) -> Option<&'static str> {
     match carrier.kind {
         Kind::Cubic2008 | Kind::Newreno2008 => Some("a kernel of today has no TCP of 2008"),
@@ -250,7 +250,7 @@ fn refusal(carrier: &Carrier) -> Option<&'static str> {
         _ if carrier.initial_ssthresh_segments.is_some() => {
             Some("the kernel gives a slow-start threshold to a second connection alone")
         }
-        // Less is a bound of the window, which the kernel derives from the buffer and from what packets take of it.
+        // A smaller window is a limit that the kernel derives from the buffer and the overhead of packets.
         _ if carrier.max_window_bytes.is_some_and(|bytes| bytes < WINDOW_BYTES_FREE) => {
             Some("the kernel has no exact bound of the window")
         }
@@ -261,7 +261,7 @@ fn refusal(carrier: &Carrier) -> Option<&'static str> {
     }
 }
 
-/// The reason a kernel lacks such a link; `None` if it has it.
+/// Reason for which a kernel does not support this link; `None` if it does.
 fn refusal_of_link(link: &Impairments) -> Option<&'static str> {
     match link {
         _ if link.reorder.is_some_and(|share| share > 0.0) => Some("links keep order in the kernel"),
@@ -269,7 +269,7 @@ fn refusal_of_link(link: &Impairments) -> Option<&'static str> {
     }
 }
 
-/// The reason a kernel lacks such hosts; `None` if it has them.
+/// Reason for which a kernel does not support these hosts; `None` if it does.
 fn refusal_of_flow(flow: &FlowSpec) -> Option<&'static str> {
     match flow {
         _ if flow.stop_ns.is_some() => Some("hosts are not switched off in the kernel"),
@@ -283,7 +283,7 @@ fn refusal_of_flow(flow: &FlowSpec) -> Option<&'static str> {
     }
 }
 
-/// The reason a kernel cannot run a scenario; `None` if it can.
+/// Reason for which a kernel cannot run this scenario; `None` if it can.
 fn refused(scenario: &Scenario) -> Option<String> {
     if scenario.links.iter().any(|link| link.discipline == Discipline::Wfq) {
         return Some("the kernel has no WFQ; drr and fq-codel are fair, too".to_owned());
@@ -294,10 +294,10 @@ fn refused(scenario: &Scenario) -> Option<String> {
     why.map(str::to_owned)
 }
 
-/// Ticks per second of the clock of every kernel with the architecture `um` (`arch/um/Kconfig`).
+/// Clock ticks per second of every kernel with the architecture `um` (`arch/um/Kconfig`).
 const CLOCK_HZ: u32 = 100;
 
-/// A window which never limits at 200 Mbit/s.
+/// Window that never limits at 200 Mbit/s, bytes.
 const WINDOW_BYTES_FREE: u32 = 16 << 20;
 
 impl Platform for KernelPlatform {
@@ -336,7 +336,7 @@ mod tests {
 
     use super::*;
 
-    /// The refusal of the one run of a plan with these lines.
+    /// Refusal of the only run of a plan with these lines.
     fn refused(topology: &str, transport: &str) -> Option<String> {
         let text = format!(
             "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\n[topology]\n{topology}\n[[series]]\nlabel = \"A\"\n\

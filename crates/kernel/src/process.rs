@@ -1,5 +1,4 @@
-//! A child process with all its descendants: its output is kept in bounds, its time is limited, and nothing of it outlives
-//! this program.
+//! A child process with all its descendants: with bounded output and time, and never outliving this program.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -16,25 +15,25 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use crate::console::Tail;
 use crate::limits::{CONSOLE_DRAIN, STOP_POLL};
 
-/// Waits for the end of its input, which comes when this program has ended, however it did: then it kills the group and
-/// removes the directory. The parent-death signal of Linux would reach one process, and setting it needs `unsafe`.
+/// Watchdog script: waits for the end of its input, which occurs when this program ends for any reason, then kills the process group and
+/// removes the directory. Linux's parent-death signal would reach one process only, and setting it requires `unsafe`.
 const WATCHDOG: &str = r#"read -r group || exit; read -r _; kill -s KILL -- "-$group"; [ -z "$0" ] || rm -rf -- "$0""#;
 
-/// Becomes the program in question, which must not dump a core of the size of a guest's memory.
+/// Launcher script: disables core dumps (a dump would have the size of a guest's memory), then executes the program.
 const LAUNCHER: &str = r#"ulimit -c 0; exec "$0" "$@""#;
 
-/// The end of a process.
+/// Way in which a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It exited by itself.
+    /// The process exited.
     Exited(ExitStatus),
-    /// It took longer than allowed, and was killed.
+    /// The process exceeded its time limit, and was killed.
     TimedOut,
-    /// The caller wanted it to stop, and it was killed.
+    /// The process was stopped by the caller, and killed.
     Stopped,
 }
 
-/// A process and its descendants, in a group of their own.
+/// A process and its descendants, in a process group of their own.
 #[derive(Debug)]
 pub(crate) struct Supervised {
     child: Child,
@@ -47,8 +46,8 @@ pub(crate) struct Supervised {
 }
 
 impl Supervised {
-    /// Starts `program` without input. If this program dies before it, then the group is killed and `scratch`, if there is
-    /// one, removed. Each piece of output goes to `tell`, too.
+    /// Starts `program` without input. If this program ends first, the group is killed and `scratch`, if given, is removed. Each piece of
+    /// output is passed to `tell` as well.
     pub(crate) fn start(
         program: &Path,
         set: impl FnOnce(&mut Command),
@@ -67,26 +66,26 @@ impl Supervised {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", LAUNCHER]).arg(program);
         set(&mut command);
-        // A user-mode kernel calls setsid(), which fails for the leader of a group: so it stays in it.
+        // A user-mode kernel calls setsid(), which fails for the leader of a group: so it stays in the group.
         command.process_group(0).stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         let child = match command.spawn() {
             Ok(child) => child,
             Err(error) => {
-                // It has no group to kill.
+                // The watchdog has no group to kill yet.
                 let _ = watchdog.kill().and_then(|()| watchdog.wait());
                 return Err(error);
             }
         };
-        // Or the writing end of the pipe stays open here.
+        // Otherwise the writing end of the pipe would stay open here.
         drop(command);
         let group = Pid::from_child(&child);
         if let Some(stdin) = &mut watchdog.stdin {
-            // Without a watchdog the rest still works.
+            // Without the watchdog everything else still works.
             let _ = writeln!(stdin, "{}", group.as_raw_nonzero()).and_then(|()| stdin.flush());
         }
         let (ended, has_ended) = mpsc::channel();
         thread::spawn(move || {
-            // It stays a zombie, so that its number is not given to another before its group was killed.
+            // The process stays a zombie, so that its number is not reused before its group is killed.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             while matches!(waitid(WaitId::Pid(group), options), Err(Errno::INTR)) {}
             let _ = ended.send(());
@@ -112,7 +111,7 @@ impl Supervised {
         Ok(Self { child, group, watchdog, has_ended, output, is_drained, is_reaped: false })
     }
 
-    /// Waits for the process, and then ends what it has left behind.
+    /// Waits for the process, and then kills remaining descendants.
     pub(crate) fn wait(&mut self, limit: Option<Duration>, stop: &AtomicBool) -> io::Result<Ending> {
         let start = Instant::now();
         let killed_as = loop {
@@ -130,22 +129,22 @@ impl Supervised {
         Ok(killed_as.unwrap_or(Ending::Exited(status)))
     }
 
-    /// Kills whatever is alive of the group.
+    /// Kills all living processes of the group.
     fn end(&mut self) -> io::Result<ExitStatus> {
         if !self.is_reaped {
-            // It fails if no process is left but the zombie.
+            // The call fails if only the zombie is left.
             let _ = kill_process_group(self.group, Signal::KILL);
         }
         let status = self.child.wait()?;
         self.is_reaped = true;
-        // Not by the end of its input: the group's number may soon be another's.
+        // Not by closing its input: the number of the group may soon be reused.
         let _ = self.watchdog.kill().and_then(|()| self.watchdog.wait());
         Ok(status)
     }
 
-    /// The last [`CONSOLE_BYTES_MAX`] bytes of what was printed, to both outputs.
+    /// Last [`CONSOLE_BYTES_MAX`] bytes of both outputs.
     pub(crate) fn output(&self) -> String {
-        // A process which left the group might keep the pipe open.
+        // A process that left the group might keep the pipe open.
         let _ = self.is_drained.recv_timeout(CONSOLE_DRAIN);
         self.output.text()
     }

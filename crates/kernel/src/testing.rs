@@ -1,4 +1,4 @@
-//! Helpers that this crate's tests share.
+//! Helpers common to this crate's tests.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a failed helper is a failed test, a skipped one says so")]
 
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use crate::cache::Cache;
 use crate::kernel::Kernel;
 
-/// A kernel for a test: `$DFCP_TEST_KERNEL`, else the newest in the cache. Without one the test is skipped.
+/// Kernel for a test: `$DFCP_TEST_KERNEL`, else the newest in the cache; `None` skips the test.
 pub(crate) fn kernel() -> Option<Kernel> {
     let kernel = match std::env::var_os("DFCP_TEST_KERNEL") {
         Some(path) => Kernel::at(Path::new(&path)),
@@ -20,8 +20,8 @@ pub(crate) fn kernel() -> Option<Kernel> {
     kernel.map_err(|error| println!("skipped: {error}")).ok()
 }
 
-/// Writes a shell script which can be run. By a process of its own: a file that is open for writing in a process which
-/// another thread is just starting could not be (ETXTBSY).
+/// Writes an executable shell script, in a separate process: a file open for writing in this process could not be executed (ETXTBSY) if
+/// another thread forks meanwhile.
 pub(crate) fn script(path: &Path, lines: &str) {
     let mut writer = Command::new("/bin/sh");
     writer.args(["-c", r#"cat > "$0" && chmod 755 "$0""#]).arg(path).stdin(Stdio::piped());
@@ -30,7 +30,7 @@ pub(crate) fn script(path: &Path, lines: &str) {
     assert!(writer.wait().unwrap().success());
 }
 
-/// A program which is none, but begins as one and has these marks in it.
+/// Writes a file that is no program but starts like one and contains these marks.
 pub(crate) fn fake(path: &Path, marks: &[&[u8]], mode: u32) {
     fs::write(path, [b"\x7fELF\n".as_slice(), &marks.concat()].concat()).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

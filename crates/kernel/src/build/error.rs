@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use crate::kernel::KernelError;
 use crate::limits::BUILD_BYTES_MIN;
 
-/// No kernel was built. Nothing half-made is left that could be taken for one.
+/// Reason for which no kernel was built. An incomplete build leaves nothing that could be taken for a kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// It is not `6.12` or the like.
+    /// The version is not of the form `6.12`.
     #[error("{version:?} is no version of a kernel; write one like 6.12")]
     Version {
         /// The text given as a version.
         version: String,
     },
-    /// User-mode Linux exists for this architecture alone.
+    /// The architecture is unsupported: user-mode Linux exists for x86-64 only.
     #[error(
         "a kernel that runs as a program can be built on x86-64 only, and this is {architecture}; use --platform sim"
     )]
@@ -23,54 +23,54 @@ pub enum BuildError {
         /// This machine's architecture.
         architecture: &'static str,
     },
-    /// There is no package manager of Debian's kind.
+    /// The system has no Debian package manager.
     #[error(
         "{missing} is not on PATH: a kernel's source comes from Debian's packages; build on Debian, or in a container of it"
     )]
     NotDebian {
-        /// The program looked for.
+        /// Name of the missing program.
         missing: &'static str,
     },
-    /// The package lists do not have this version.
+    /// The package lists do not contain this version.
     #[error("the package linux-source-{version} is not known; run apt-get update as root{}", others(known))]
     UnknownPackage {
-        /// The version.
+        /// Version asked for.
         version: String,
-        /// Versions which the lists have.
+        /// Versions in the lists.
         known: Vec<String>,
     },
-    /// A compiler or its C library is not installed.
+    /// No compiler or C library is installed.
     #[error("cannot compile C here ({why}); run as root: apt-get install gcc libc6-dev make")]
     NoCompiler {
         /// The missing programs, or the failure of a first compilation.
         why: String,
     },
-    /// Packages cannot be had.
+    /// A package cannot be downloaded.
     #[error("cannot download {package}; check the network, and run apt-get update as root; the log is {}{}", log.display(), shown(output))]
     Download {
-        /// The package.
+        /// Name of the package.
         package: String,
-        /// The log's path.
+        /// Path of the log.
         log: PathBuf,
-        /// The last that was said.
+        /// Last output of the download.
         output: String,
     },
-    /// Too little room, before or while building.
+    /// The disk is full, before or during the build.
     #[error("the disk of {} is full: building takes {} GB; free some, or set XDG_CACHE_HOME to another", path.display(), BUILD_BYTES_MIN / 1_000_000_000)]
     DiskFull {
-        /// A directory of it.
+        /// A directory on that disk.
         path: PathBuf,
     },
-    /// `make` cannot work in such a directory.
+    /// `make` cannot work in a directory with this path.
     #[error("a kernel cannot be built in {}: the path has a space or colon in it; set XDG_CACHE_HOME to another", path.display())]
     Path {
-        /// The cache.
+        /// Path of the cache.
         path: PathBuf,
     },
-    /// The kernel does not have some of the options.
+    /// The kernel does not support some of the options.
     #[error("this source does not grant {}; build another version, or report this", options.join(", "))]
     Refused {
-        /// As `CONFIG_NET=y`.
+        /// Refused options, such as `CONFIG_NET=y`.
         options: Vec<String>,
     },
     /// A tool failed.
@@ -78,35 +78,35 @@ pub enum BuildError {
     Failed {
         /// The tool's task.
         what: String,
-        /// Its end, in words.
+        /// Exit status of the tool, as text.
         status: String,
-        /// The log's path.
+        /// Path of the log.
         log: PathBuf,
-        /// The last that it said.
+        /// Last output of the tool.
         output: String,
     },
-    /// The package has no source in it.
+    /// The package contains no source archive.
     #[error(
         "the package {package} has no archive of a kernel's source in /usr/src; build another version, or report this"
     )]
     NoSource {
-        /// The package.
+        /// Name of the package.
         package: String,
     },
-    /// The file system.
+    /// A file operation failed.
     #[error("cannot {what} {} ({error}); check its permissions, or set XDG_CACHE_HOME", path.display())]
     Io {
-        /// The operation, as `write`.
+        /// Failed operation, such as `write`.
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the system.
         error: io::Error,
     },
-    /// The result is no usable kernel, or the cache cannot be used.
+    /// The result is not a usable kernel, or the cache cannot be used.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// The caller stopped it.
+    /// The build was stopped by the caller.
     #[error("the build was broken off, and what was half-made removed; start it again when ready")]
     Stopped,
 }
@@ -124,7 +124,7 @@ fn others(known: &[String]) -> String {
     if known.is_empty() { String::new() } else { format!(", or build one of: {}", known.join(", ")) }
 }
 
-/// The last lines, on lines of their own.
+/// Formats the last lines of an output for an error message, on separate lines.
 fn shown(output: &str) -> String {
     if output.is_empty() { String::new() } else { format!("; it ends:\n{output}") }
 }

@@ -1,18 +1,18 @@
-//! Options that a kernel's configuration must have, and the check that it has them.
+//! Options that a kernel's configuration must have, and the check for them.
 
-/// The options of `fragment.config`, in the program: an installed one has no file beside it.
+/// Options of `fragment.config`, embedded in the program, which is installed without that file.
 pub const FRAGMENT: &str = include_str!("fragment.config");
 
-/// An option of a fragment.
+/// An option in a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked<'text> {
-    /// As `CONFIG_NET`.
+    /// Name of the option, such as `CONFIG_NET`.
     name: &'text str,
-    /// As `y`; `n` is the same as none.
+    /// Value of the option, such as `y`; `n` is equivalent to absence.
     value: &'text str,
 }
 
-/// The option of a line which sets one.
+/// Parses the option set by a line.
 fn option(line: &str) -> Option<Asked<'_>> {
     let line = line.trim();
     if let Some(name) = line.strip_prefix("# CONFIG_").and_then(|rest| rest.strip_suffix(" is not set")) {
@@ -23,14 +23,13 @@ fn option(line: &str) -> Option<Asked<'_>> {
     name.starts_with("CONFIG_").then_some(Asked { name, value })
 }
 
-/// The options which a fragment asks for, as `CONFIG_NET=y`.
+/// Options of a fragment, such as `CONFIG_NET=y`.
 #[must_use]
 pub fn options(fragment: &str) -> Vec<String> {
     fragment.lines().filter_map(option).map(|asked| format!("{}={}", asked.name, asked.value)).collect()
 }
 
-/// Those options of a fragment which a resolved configuration does not have: they are unknown to that kernel, or something
-/// that they depend on is missing.
+/// Options of a fragment that are missing in a resolved configuration, because the kernel does not know them or a dependency is missing.
 pub(super) fn refused(fragment: &str, resolved: &str) -> Vec<String> {
     let resolved: std::collections::BTreeMap<_, _> =
         resolved.lines().filter_map(option).map(|option| (option.name, option.value)).collect();

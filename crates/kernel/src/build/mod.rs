@@ -1,4 +1,4 @@
-//! Builds a kernel from Debian's source, into the cache.
+//! Build of a kernel from Debian's source, into the cache.
 
 mod error;
 mod fragment;
@@ -30,17 +30,17 @@ use crate::cache::{BUILD_INFO, Cache, PROGRAM};
 use crate::kernel::Kernel;
 use crate::limits::{BUILD_BYTES_MIN, STOP_POLL};
 
-/// The version that is built unless another is asked for.
+/// Default version of the kernel.
 pub const DEFAULT_VERSION: &str = "6.12";
 
-/// Version of the way in which kernels are built here: another number makes another kernel of the same source and options.
+/// Version of the build procedure; a new number leads to a new build from the same source and options.
 const RECIPE: u32 = 1;
 
-/// Hex digits of a build's hash.
+/// Hex digits of a build's hash in names.
 const HASH_DIGITS: usize = 16;
 
-/// Two thirds of a source's bytes: drivers which this architecture never has, and what is no code. Their `Kconfig` and
-/// `Makefile`s are read, and so stay.
+/// Parts of the source that are not unpacked, two thirds of its bytes: drivers for other architectures, and files without code. Their
+/// `Kconfig` and `Makefile`s are needed, and unpacked.
 const NOT_UNPACKED: [&str; 12] = [
     "*/Documentation/*/*",
     "*/boot/dts/*",
@@ -59,57 +59,57 @@ const NOT_UNPACKED: [&str; 12] = [
 /// A step of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Another process builds the same kernel.
+    /// Waiting for another process that builds the same kernel.
     Wait,
-    /// Tools are looked for, and fetched if they are not installed.
+    /// Search for tools, and download of those that are not installed.
     Tools,
-    /// The source is downloaded and unpacked.
+    /// Download and unpacking of the source.
     Source,
-    /// The options are resolved, and it is checked that none was refused.
+    /// Resolution of the options, with a check that none was refused.
     Configure,
-    /// The compiler runs.
+    /// Compilation.
     Compile,
-    /// The new kernel is asked what it is, and moved into the cache.
+    /// Check of the new kernel, and its move into the cache.
     Check,
 }
 
 /// Progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// A step begins.
+    /// Start of a step.
     Began(Step),
-    /// Files compiled since [`Step::Compile`] began; there are about 700.
+    /// Files compiled since the start of [`Step::Compile`], of about 700.
     Compiled(usize),
-    /// A step has ended.
+    /// End of a step, with its duration.
     Ended(Step, Duration),
 }
 
-/// Is told how far a build is, from several threads.
+/// Callback for the progress of a build, called from several threads.
 pub type Tell = Arc<dyn Fn(Progress) + Send + Sync>;
 
-/// A build to be run.
+/// Settings of a build.
 #[derive(Clone, Debug)]
 pub struct Build<'host> {
-    /// The series, as `6.12`: a version of the package `linux-source-…`.
+    /// Series of the kernel, such as `6.12`: a version of the package `linux-source-…`.
     pub version: &'host str,
-    /// Compilers at a time.
+    /// Number of concurrent compilers.
     pub jobs: NonZeroUsize,
-    /// Keeps the source beside the kernel, as `source/` (about 0.7 GB). A kernel that is in the cache already gets none.
+    /// Whether the source is kept beside the kernel, as `source/` (about 0.7 GB). A kernel found in the cache gets no source.
     pub keeps_source: bool,
-    /// The cache that gets the kernel.
+    /// Cache for the kernel.
     pub cache: &'host Cache,
 }
 
-/// A kernel that is in the cache.
+/// Result of a build: a kernel in the cache.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// The kernel.
     pub kernel: Kernel,
-    /// The record of its build.
+    /// Build record of the kernel.
     pub info: BuildInfo,
-    /// True if this call built it; false if it was in the cache.
+    /// True if this call built the kernel, false if it was in the cache.
     pub is_new: bool,
-    /// Its source, if it was kept.
+    /// Path of the source, if it was kept.
     pub source: Option<PathBuf>,
 }
 
@@ -120,26 +120,26 @@ fn is_version(version: &str) -> bool {
     (2..=3).contains(&parts.len()) && parts.iter().all(is_number)
 }
 
-/// Hash of all that decides the result, except the compiler.
+/// Hash of all inputs that decide the result, except the compiler.
 fn hash(package: &SourcePackage) -> String {
     let text = format!("{RECIPE}\n{}={}\n{}", package.name, package.version, options(FRAGMENT).join("\n"));
     blake3::hash(text.as_bytes()).to_hex()[..HASH_DIGITS].to_owned()
 }
 
-/// An empty directory for this build. What killed builds of the same kernel have left is removed: the caller has the lock.
-/// Each has a name of its own, as the watchdog of a killed one may be removing that one still.
+/// Creates an empty directory for this build, and removes leftovers of killed builds of the same kernel (the caller has the lock). Names
+/// are unique, because the watchdog of a killed build may still be removing an older directory.
 fn scratch(cache: &Path, hash: &str) -> Result<TempDir, BuildError> {
     let prefix = format!(".build-{hash}-");
     for entry in fs::read_dir(cache).map_err(BuildError::io("read", cache))?.flatten() {
         if entry.file_name().to_string_lossy().starts_with(&prefix) {
-            // It fails where that watchdog is faster.
+            // The removal fails if that watchdog is faster.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
     tempfile::Builder::new().prefix(&prefix).tempdir_in(cache).map_err(BuildError::io("write in", cache))
 }
 
-/// Variables that keep builder, host and time out of the program: the same compiler makes the same program.
+/// Variables that keep user, host and time out of the program, so that builds are reproducible.
 const REPRODUCIBLE: [(&str, &str); 4] = [
     ("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 1970"),
     ("KBUILD_BUILD_USER", "dfcp"),
@@ -147,12 +147,12 @@ const REPRODUCIBLE: [(&str, &str); 4] = [
     ("KBUILD_BUILD_VERSION", "1"),
 ];
 
-/// True for a line by which `make` names a step: `  CC      kernel/fork.o`.
+/// True for a line of `make` that names a step, such as `  CC      kernel/fork.o`.
 fn is_progress(line: &str) -> bool {
     line.strip_prefix("  ").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
 }
 
-/// Tells of a step.
+/// Runs a step, and reports its start and end.
 fn timed<T>(step: Step, tell: &Tell, work: impl FnOnce() -> Result<T, BuildError>) -> Result<T, BuildError> {
     let start = Instant::now();
     tell(Progress::Began(step));
@@ -161,7 +161,7 @@ fn timed<T>(step: Step, tell: &Tell, work: impl FnOnce() -> Result<T, BuildError
     Ok(done)
 }
 
-/// Downloads the source, unless just this is installed, and unpacks what is needed of it; where.
+/// Downloads the source, unless exactly this version is installed, and unpacks the necessary parts; returns the directory.
 fn unpack_source(runner: &Runner<'_>, package: &SourcePackage, scratch: &Path) -> Result<PathBuf, BuildError> {
     let installed = package.is_installed.then(|| packages::archive(Path::new("/"), &package.name).ok()).flatten();
     let root = scratch.join("package");
@@ -183,7 +183,7 @@ fn unpack_source(runner: &Runner<'_>, package: &SourcePackage, scratch: &Path) -
     Ok(source)
 }
 
-/// Makes the configuration: what was asked for, what that needs, and nothing else.
+/// Writes the configuration: the options of the fragment, their dependencies, and no others.
 fn configure(runner: &Runner<'_>, source: &Path, scratch: &Path) -> Result<(), BuildError> {
     let file = scratch.join("fragment.config");
     fs::write(&file, FRAGMENT).map_err(BuildError::io("write", &file))?;
@@ -197,16 +197,16 @@ fn configure(runner: &Runner<'_>, source: &Path, scratch: &Path) -> Result<(), B
 }
 
 impl Build<'_> {
-    /// Builds the kernel, or finds it in the cache if Debian's package and the options are the same. Takes minutes and
-    /// 1.5 GB of disk meanwhile. Several builds at a time, of several programs, do not harm each other.
+    /// Builds the kernel, or finds it in the cache if Debian's package and the options are the same. A build takes minutes and 1.5 GB of
+    /// disk. Concurrent builds, in several processes, are safe.
     ///
     /// # Errors
-    /// The machine lacks what is needed, the package cannot be had, or a tool fails; or `stop` was set.
+    /// Fails if the machine lacks a requirement, the package cannot be downloaded, a tool fails, or `stop` is set.
     pub fn run(&self, stop: &AtomicBool, tell: &Tell) -> Result<Built, BuildError> {
         self.run_with(std::env::var_os("PATH").unwrap_or_default(), stop, tell)
     }
 
-    /// As [`run`](Self::run), with programs from this search path.
+    /// [`run`](Self::run) with this search path for programs.
     fn run_with(&self, path: OsString, stop: &AtomicBool, tell: &Tell) -> Result<Built, BuildError> {
         if !is_version(self.version) {
             return Err(BuildError::Version { version: self.version.to_owned() });
@@ -220,13 +220,13 @@ impl Build<'_> {
             return Err(BuildError::Path { path: cache.to_owned() });
         }
         fs::create_dir_all(cache).map_err(BuildError::io("make", cache))?;
-        // Steps before the lock print little to the log.
+        // Steps before the lock write little to the log.
         let log = cache.join(format!("build-{}.log", self.version));
         let runner =
             Runner { scratch: None, log: log.clone(), kept_log: log.clone(), path, variables: Vec::new(), stop };
         let outcome = self.find_or_build(runner, tell);
         if matches!(outcome, Ok(_) | Err(BuildError::Stopped)) {
-            // No error names it any more.
+            // No error refers to the log any more.
             let _ = fs::remove_file(&log);
         }
         outcome
@@ -240,7 +240,7 @@ impl Build<'_> {
             return Ok(built);
         }
         let _lock = self.lock(&hash, runner.stop, tell)?;
-        // Another may have built it meanwhile.
+        // Another process may have built the kernel in the meantime.
         if let Some(built) = self.cached(&hash)? {
             return Ok(built);
         }
@@ -255,13 +255,13 @@ impl Build<'_> {
         let kept_log = runner.kept_log.clone();
         let outcome = self.build(runner, &package, &hash, tell);
         if outcome.is_err() {
-            // Without it the error's text has to do.
+            // If the log cannot be kept, the error's text must suffice.
             let _ = fs::rename(log, kept_log);
         }
         outcome
     }
 
-    /// The kernel of this hash, if it is in the cache and complete.
+    /// Finds the kernel with this hash in the cache, if it is there and complete.
     fn cached(&self, hash: &str) -> Result<Option<Built>, BuildError> {
         for cached in self.cache.entries()? {
             let source = cached.directory.join("source");
@@ -275,7 +275,7 @@ impl Build<'_> {
         Ok(None)
     }
 
-    /// Waits until no other process builds this kernel. The lock ends with the file's descriptor, so with this program.
+    /// Waits until no other process builds this kernel. The lock ends with the file descriptor, and so with this program.
     fn lock(&self, hash: &str, stop: &AtomicBool, tell: &Tell) -> Result<File, BuildError> {
         let path = self.cache.path().join(format!(".lock-{hash}"));
         let file = File::create(&path).map_err(BuildError::io("write", &path))?;
@@ -343,31 +343,31 @@ impl Build<'_> {
                 command.args(["ARCH=um", &jobs, "linux"]).current_dir(source).envs(REPRODUCIBLE);
             },
             move |bytes| {
-                // A line of a file that is compiled begins with this; a piece of output may be cut within, which is no harm.
+                // A line about a compiled file starts with this; a cut at a boundary of output pieces is harmless.
                 let more = bytes.windows(5).filter(|window| window == b"  CC ").count();
                 if more > 0 {
                     tell(Progress::Compiled(files.fetch_add(more, Ordering::Relaxed) + more));
                 }
             },
         )?;
-        // With several compilers there may be many of these lines after the error.
+        // Parallel compilers may print many such lines after the error.
         let output = outcome.output.lines().filter(|line| !is_progress(line)).collect::<Vec<_>>().join("\n");
         runner.successful("compiling the kernel", Outcome { output, ..outcome }).map(|_| ())
     }
 
-    /// Writes down how it was built, and moves it into the cache, at once.
+    /// Writes the build record, and moves the kernel into the cache atomically.
     fn install(&self, entry: &Path, info: &BuildInfo) -> Result<Built, BuildError> {
         let text = serde_json::to_string_pretty(info).unwrap_or_default() + "\n";
         let file = entry.join(BUILD_INFO);
         fs::write(&file, text).map_err(BuildError::io("write", &file))?;
-        // A name is not to be there before what it names.
+        // The content of a file must be durable before its name is.
         for name in [PROGRAM, BUILD_INFO] {
             let file = entry.join(name);
             File::open(&file).and_then(|file| file.sync_all()).map_err(BuildError::io("write", &file))?;
         }
         let directory = self.cache.path().join(format!("{}-{}", info.release, info.hash));
         if fs::symlink_metadata(&directory).is_ok() {
-            // It is damaged, or it would have been used.
+            // An entry that exists here is damaged, or it would have been used.
             let old = entry.with_extension("old");
             fs::rename(&directory, &old).map_err(BuildError::io("replace", &directory))?;
         }

@@ -1,4 +1,4 @@
-//! Debian's packages: asked about, downloaded and unpacked without being installed, so without root.
+//! Debian's packages: queried, downloaded and unpacked without installation, and so without root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,22 +7,22 @@ use super::error::BuildError;
 use super::runner::{Runner, find};
 use crate::console::last_lines;
 
-/// Programs which this needs.
+/// Programs required here.
 const NEEDED: [&str; 3] = ["apt-cache", "apt-get", "dpkg-deb"];
 
-/// A package's two versions of interest, if it is known.
+/// Installed and available version of a known package.
 #[derive(Debug, PartialEq, Eq)]
 struct Policy {
     candidate: String,
     installed: Option<String>,
 }
 
-/// Debian's source of a kernel.
+/// Debian's source package of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SourcePackage {
-    /// As `linux-source-6.12`.
+    /// Name of the package, such as `linux-source-6.12`.
     pub name: String,
-    /// As `6.12.117-1~deb12u1`.
+    /// Version of the package, such as `6.12.117-1~deb12u1`.
     pub version: String,
     /// True if exactly this version is installed.
     pub is_installed: bool,
@@ -34,7 +34,7 @@ pub(super) fn check(runner: &Runner<'_>) -> Result<(), BuildError> {
     missing.map_or(Ok(()), |missing| Err(BuildError::NotDebian { missing }))
 }
 
-/// The source package of this version, as the package lists of this machine have it.
+/// Finds the source package of this version in the package lists of this machine.
 pub(super) fn source(runner: &Runner<'_>, version: &str) -> Result<SourcePackage, BuildError> {
     let name = format!("linux-source-{version}");
     let output = runner.run("asking for packages", "apt-cache", |command| {
@@ -50,7 +50,7 @@ pub(super) fn source(runner: &Runner<'_>, version: &str) -> Result<SourcePackage
     Err(BuildError::UnknownPackage { version: version.to_owned(), known: versions(&names) })
 }
 
-/// The versions in an output of `apt-cache policy` for one package.
+/// Parses the output of `apt-cache policy` for one package.
 fn policy(output: &str) -> Option<Policy> {
     let value = |key: &str| {
         let value = output.lines().find_map(|line| line.trim().strip_prefix(key))?.trim();
@@ -59,7 +59,7 @@ fn policy(output: &str) -> Option<Policy> {
     Some(Policy { candidate: value("Candidate:")?, installed: value("Installed:") })
 }
 
-/// The versions in a list of packages.
+/// Versions in a list of package names.
 fn versions(names: &str) -> Vec<String> {
     let versions = names.lines().filter_map(|name| name.trim().strip_prefix("linux-source-"));
     let mut versions: Vec<_> = versions.filter(|version| super::is_version(version)).map(str::to_owned).collect();
@@ -67,7 +67,7 @@ fn versions(names: &str) -> Vec<String> {
     versions
 }
 
-/// The names which a package depends on, of these that begin with `prefix`.
+/// Dependencies of a package whose names start with `prefix`.
 pub(super) fn dependencies(runner: &Runner<'_>, package: &str, prefix: &str) -> Result<Vec<String>, BuildError> {
     let output = runner.run("asking for packages", "apt-cache", |command| {
         command.args(["depends", package]);
@@ -83,7 +83,7 @@ pub(super) fn unpack(runner: &Runner<'_>, packages: &[String], root: &Path) -> R
     let outcome = runner.attempt(
         "apt-get",
         |command| {
-            // Started by root it would work as the user `_apt`, who may not write here.
+            // Started by root, apt would switch to the user `_apt`, who may not write here.
             command.args(["-q", "-o", "APT::Sandbox::User=root", "download"]).args(packages).current_dir(&downloads);
         },
         |_| (),
@@ -106,7 +106,7 @@ pub(super) fn unpack(runner: &Runner<'_>, packages: &[String], root: &Path) -> R
     fs::remove_dir_all(&downloads).map_err(BuildError::io("remove", &downloads))
 }
 
-/// The archive of a kernel's source below `root/usr/src`, which has it there or one directory deeper.
+/// Path of the source archive below `root/usr/src`, directly or one directory deeper.
 pub(super) fn archive(root: &Path, package: &str) -> Result<PathBuf, BuildError> {
     let sources = root.join("usr/src");
     let deeper = sources.join(package);

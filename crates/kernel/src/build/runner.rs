@@ -1,4 +1,4 @@
-//! Runs tools one after the other, with one log.
+//! Execution of tools one after the other, with a common log.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -11,46 +11,46 @@ use super::error::BuildError;
 use crate::console::{last_lines, readable};
 use crate::process::{Ending, Supervised};
 
-/// Settings that the tools of one build share.
+/// Settings common to the tools of one build.
 pub(super) struct Runner<'build> {
-    /// The working directory of the build. It is removed if this program is killed.
+    /// Working directory of the build, removed if this program is killed.
     pub scratch: Option<&'build Path>,
-    /// The tools' outputs.
+    /// Path of the log of the tools' output.
     pub log: PathBuf,
-    /// The log's path after a failure.
+    /// Path of the log after a failure.
     pub kept_log: PathBuf,
-    /// The tools' `PATH`.
+    /// `PATH` of the tools.
     pub path: OsString,
-    /// Variables which they get besides.
+    /// Further environment variables of the tools.
     pub variables: Vec<(&'static str, OsString)>,
-    /// The caller's wish to stop.
+    /// Stop flag set by the caller.
     pub stop: &'build AtomicBool,
 }
 
-/// A tool which has ended.
+/// Result of a tool that has ended.
 pub(super) struct Outcome {
-    /// True if the tool did its work.
+    /// True if the tool succeeded.
     pub is_success: bool,
-    /// Its end, in words.
+    /// Exit status, as text.
     pub status: String,
-    /// The last 64 KiB of what it printed.
+    /// Last 64 KiB of output.
     pub output: String,
 }
 
 impl Runner<'_> {
-    /// Runs a tool to its end, however that is; `tell` gets its output, too.
+    /// Runs a tool until it ends, successfully or not; `tell` receives its output as well.
     pub(super) fn attempt(
         &self,
         program: &str,
         set: impl FnOnce(&mut Command),
         mut tell: impl FnMut(&[u8]) + Send + 'static,
     ) -> Result<Outcome, BuildError> {
-        // A tool that is not there ends with 127 of the launching shell, which says so.
+        // For a missing tool the launching shell prints a message and ends with 127.
         let file = find(program, &self.path).unwrap_or_else(|| PathBuf::from(program));
         let mut log = self.open_log()?;
         let mut shown = String::new();
         let add = move |bytes: &[u8]| {
-            // A full disk is the tool's error, too.
+            // The tool reports a full disk as well.
             let _ = log.write_all(bytes);
             tell(bytes);
         };
@@ -67,18 +67,18 @@ impl Runner<'_> {
             Ending::Exited(status) => status,
             Ending::TimedOut | Ending::Stopped => return Err(BuildError::Stopped),
         };
-        // The log's reader wants to know what printed this.
+        // The header names the tool for readers of the log.
         let _ = self.open_log().map(|mut log| writeln!(log, "= {status}: {shown}"));
         Ok(Outcome { is_success: status.success(), status: status.to_string(), output })
     }
 
-    /// Runs a tool which must succeed: `what` says what it does. Returns the last 64 KiB of what it printed.
+    /// Runs a tool that must succeed; `what` names its task in errors. Returns the last 64 KiB of output.
     pub(super) fn run(&self, what: &str, program: &str, set: impl FnOnce(&mut Command)) -> Result<String, BuildError> {
         let outcome = self.attempt(program, set, |_| ())?;
         self.successful(what, outcome)
     }
 
-    /// The output of a success, and of anything else the error.
+    /// Output of a success, or the error for any other outcome.
     pub(super) fn successful(&self, what: &str, outcome: Outcome) -> Result<String, BuildError> {
         let Outcome { is_success, status, output } = outcome;
         if is_success {
@@ -99,7 +99,7 @@ impl Runner<'_> {
         OpenOptions::new().append(true).create(true).open(&self.log).map_err(BuildError::io("write", &self.log))
     }
 
-    /// `make` obeys dozens of variables (`O`, `V`, `CROSS_COMPILE`, `KCFLAGS`, ..), none of which belongs here.
+    /// Removes variables that `make` would obey (`O`, `V`, `CROSS_COMPILE`, `KCFLAGS`, …).
     fn clear(&self, command: &mut Command) {
         let kept = ["HOME", "TMPDIR", "http_proxy", "https_proxy", "no_proxy", "APT_CONFIG"];
         let kept = kept.iter().filter_map(|name| std::env::var_os(name).map(|value| (name, value)));
@@ -108,7 +108,7 @@ impl Runner<'_> {
     }
 }
 
-/// The program of this name on this path.
+/// Finds the program with this name on this path.
 pub(super) fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let files = std::env::split_paths(path).filter(|directory| directory.is_absolute());

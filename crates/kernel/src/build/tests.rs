@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::testing::{kernel, script};
 
-/// Programs which behave as those of Debian, where they stand first on the path.
+/// Fake Debian programs at the start of the search path.
 struct Machine {
     directory: TempDir,
     cache: Cache,
@@ -51,7 +51,7 @@ impl Machine {
         build.run_with(self.path(":/usr/bin:/bin"), &AtomicBool::new(false), &nobody())
     }
 
-    /// The error of a build that fails and leaves only its log and lock.
+    /// Error of a build that fails and leaves only its log and lock.
     fn refused(&self) -> String {
         let error = self.build().unwrap_err().to_string();
         assert_eq!(self.left(), Vec::<String>::new(), "{error}");
@@ -70,7 +70,7 @@ fn nobody() -> Tell {
     Arc::new(|_| ())
 }
 
-/// A `make` which compiles nothing, and writes down that it was asked to.
+/// A fake `make` that compiles nothing and counts its calls.
 fn make_of(kernel: &Path, count: &Path) -> String {
     let compile = format!("echo x >> '{}'; sleep 0.3; cp '{}' linux", count.display(), kernel.display());
     format!("case \"$*\" in *allnoconfig) cp \"$KCONFIG_ALLCONFIG\" .config ;; *) {compile} ;; esac")

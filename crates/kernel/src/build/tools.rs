@@ -1,4 +1,4 @@
-//! The tools of a kernel's build. Those which are not installed come from Debian's packages, for this build only.
+//! Tools of a kernel's build. Missing ones are fetched from Debian's packages, for this build only.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,20 +8,20 @@ use super::error::BuildError;
 use super::packages;
 use super::runner::{Runner, find};
 
-/// Programs that must be installed: they are too large to fetch for each build.
+/// Programs that must be installed: too large to fetch for each build.
 const INSTALLED: [&str; 2] = ["gcc", "make"];
 
-/// Other programs which a build runs, and their packages. Without modules and signatures neither libelf nor libssl is used.
+/// Other programs of a build, and their packages. Without modules and signatures neither libelf nor libssl is needed.
 const FETCHED: [(&str, &str); 5] =
     [("bc", "bc"), ("bison", "bison"), ("flex", "flex"), ("m4", "m4"), ("xz", "xz-utils")];
 
-/// A program which needs the C library's headers, and those which user-mode Linux is made of.
+/// Test program that needs the headers of the C library, including those used by user-mode Linux.
 const PROBE: &str = "#include <stdio.h>\n#include <sys/ptrace.h>\nint main(void) { return puts(\"\") < 0; }\n";
 
-/// The compiler's name and version, after a trial compilation.
+/// Checks the compiler by a trial compilation; returns its name and version.
 ///
 /// # Errors
-/// No compiler works, or `make` is missing.
+/// Fails if no compiler works, or `make` is missing.
 pub(super) fn compiler(runner: &Runner<'_>, scratch: &Path) -> Result<String, BuildError> {
     let missing: Vec<_> = INSTALLED.into_iter().filter(|program| find(program, &runner.path).is_none()).collect();
     if !missing.is_empty() {
@@ -46,10 +46,10 @@ pub(super) fn compiler(runner: &Runner<'_>, scratch: &Path) -> Result<String, Bu
     Ok(version.lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// Fetches the tools which are not on the path, and puts them there.
+/// Fetches the tools that are not on the path, and adds them to it.
 ///
 /// # Errors
-/// They cannot be had.
+/// Fails if a tool cannot be fetched.
 pub(super) fn fetch(runner: &mut Runner<'_>, scratch: &Path) -> Result<(), BuildError> {
     let missing = FETCHED.into_iter().filter(|(program, _)| find(program, &runner.path).is_none());
     let mut wanted: Vec<String> = missing.map(|(_, package)| package.to_owned()).collect();
@@ -57,7 +57,7 @@ pub(super) fn fetch(runner: &mut Runner<'_>, scratch: &Path) -> Result<(), Build
         return Ok(());
     }
     if wanted.iter().any(|package| package == "bc") {
-        // The one library among those of the tools which a small system may lack.
+        // Of the tools' libraries only this one may be missing on a small system.
         wanted.extend(packages::dependencies(runner, "bc", "libreadline")?);
     }
     let root = scratch.join("tools");
@@ -67,7 +67,7 @@ pub(super) fn fetch(runner: &mut Runner<'_>, scratch: &Path) -> Result<(), Build
     let joined = std::env::join_paths(directories);
     runner.path = joined.map_err(|_| BuildError::Path { path: scratch.to_owned() })?;
     runner.variables.push(("LD_LIBRARY_PATH", libraries(&root)));
-    // Their packages' own directories are built into both.
+    // Both programs contain the paths of their own package's directories.
     if wanted.iter().any(|package| package == "bison") {
         runner.variables.push(("BISON_PKGDATADIR", root.join("usr/share/bison").into()));
     }
@@ -77,7 +77,7 @@ pub(super) fn fetch(runner: &mut Runner<'_>, scratch: &Path) -> Result<(), Build
     Ok(())
 }
 
-/// The directories of libraries which were unpacked.
+/// Directories of the unpacked libraries, as a search path.
 fn libraries(root: &Path) -> OsString {
     let places = ["lib", "usr/lib"].map(|place| root.join(place));
     let subdirectories = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();

@@ -1,15 +1,15 @@
-//! The time, which costs a call of the system here.
+//! Clock readings with few system calls, which are expensive in a guest.
 
 use std::cell::Cell;
 use std::time::Instant;
 
 thread_local! {
-    /// The system clock's reading since this thread last waited.
+    /// Clock reading of this thread since its last wait.
     static INSTANT: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// The time, which stands still unless all wait: so it is read once after each wait. Every reading is a call of the system here,
-/// and they were more than half of all calls of a run of DFCP.
+/// Present time, read once after each wait: virtual time does not advance otherwise. Each reading is a system call in a guest, and readings
+/// were more than half of all system calls of a DFCP run.
 pub(super) fn instant() -> Instant {
     INSTANT.get().unwrap_or_else(|| {
         let now = Instant::now();
@@ -18,7 +18,7 @@ pub(super) fn instant() -> Instant {
     })
 }
 
-/// This thread has waited: time may have passed.
+/// Discards the stored reading after this thread has waited.
 pub(super) fn on_waited() {
     INSTANT.set(None);
 }

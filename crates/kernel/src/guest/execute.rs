@@ -1,4 +1,4 @@
-//! Commands of the user's between two hosts.
+//! Execution of the user's commands between two hosts.
 
 use std::fs::File;
 use std::io;
@@ -17,10 +17,11 @@ use super::network::Network;
 use super::tuning;
 use crate::job::{Commands, OUTPUT_FILES};
 
-/// Runs `commands` at the hosts of the first flow of `scenario`, while its changes happen. Returns the status of the first one.
+/// Runs `commands` at the hosts of the first flow of `scenario`, while the scenario's changes are applied. Returns the status of the
+/// sender's command.
 ///
 /// # Errors
-/// One sentence about what cannot be set up, or what failed.
+/// Fails with one sentence about the failed set-up or run.
 pub(super) async fn run(scenario: &Scenario, seed: u64, commands: &Commands) -> Result<i32, String> {
     let layout = Layout::of(scenario)?;
     let mut network = Network::build(&layout, seed).map_err(|error| error.to_string())?;
@@ -66,7 +67,7 @@ pub(super) async fn run(scenario: &Scenario, seed: u64, commands: &Commands) -> 
         error = changes(&mut network, &layout, scenario) => return Err(error),
     };
     if let Some(mut peer) = peer {
-        // One that has ended by itself cannot be killed, and the rest ends with the machine.
+        // A command that has ended cannot be killed; everything else ends with the machine.
         let _ = peer.kill();
     }
     let status = status.map_err(|error| format!("cannot wait for {program}: {error}"))?;
@@ -81,7 +82,7 @@ async fn ended(mut command: Child) -> io::Result<ExitStatus> {
     spawn_blocking(move || command.wait()).await.map_err(io::Error::other)?
 }
 
-/// Makes the changes of `scenario`, and gives its senders other ports; returns if one of these fails, and never otherwise.
+/// Applies the changes of `scenario` and the port changes of its senders; returns only if one of them fails.
 async fn changes(network: &mut Network, layout: &Layout, scenario: &Scenario) -> String {
     let clock = Clock::start();
     let mut changes = scenario.changes.iter().peekable();

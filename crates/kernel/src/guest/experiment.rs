@@ -1,4 +1,4 @@
-//! One run: network, flows, and what is measured of them.
+//! One run: network, flows and measurements.
 
 use std::rc::Rc;
 
@@ -12,13 +12,13 @@ use super::clock::instant;
 use super::network::Network;
 use super::tuning;
 
-/// Part of the run's time that setting up the flows may take: microseconds are usual, more only if something waits.
+/// Longest time of the run for the set-up of the flows, ns: microseconds are usual, and more only if something waits.
 const SET_UP_NS_MAX: u64 = 10_000_000;
 
 /// Makes a run of `scenario`.
 ///
 /// # Errors
-/// One sentence about what cannot be set up, or what failed.
+/// Fails with one sentence about the failed set-up or run.
 pub(super) async fn run(scenario: &Scenario, seed: u64) -> Result<Measured, String> {
     let scenario = &scenario.drawn(seed);
     let layout = Layout::of(scenario)?;
@@ -42,22 +42,22 @@ pub(super) async fn run(scenario: &Scenario, seed: u64) -> Result<Measured, Stri
     Ok(Measured { is_unseeded: !run.network.is_seeded(), ..course.finish(ended_ns, &links, &flows) })
 }
 
-/// A run which lasts.
+/// A run in progress.
 pub(super) struct Run<'run> {
     pub(super) scenario: &'run Scenario,
     pub(super) layout: &'run Layout,
     pub(super) network: Network,
     pub(super) flows: Vec<Rc<Told>>,
-    /// The scenario's links as changes have left them.
+    /// Present state of the scenario's links, after changes.
     states: Vec<LinkState>,
     clock: Clock,
 }
 
 impl<'run> Run<'run> {
-    /// Sets up network and flows; its time begins.
+    /// Sets up network and flows, and starts the time of the run.
     ///
     /// # Errors
-    /// One sentence about what cannot be set up.
+    /// Fails with one sentence about the failed set-up.
     pub(super) fn begin(scenario: &'run Scenario, layout: &'run Layout, seed: u64) -> Result<Self, String> {
         let mut network = Network::build(layout, seed).map_err(|error| error.to_string())?;
         tuning::apply(&mut network, layout, scenario)?;
@@ -66,7 +66,7 @@ impl<'run> Run<'run> {
         let clock = Clock::start();
         let mut flows = Vec::new();
         for (place, (spec, hosts)) in scenario.flows.iter().zip(&layout.hosts).enumerate() {
-            // Different flows draw differently, as in the simulator.
+            // Each flow has its own random sequence, as in the simulator.
             let seed = seed ^ (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let surroundings = Surroundings { hosts: &network, clock, now: instant, has_devices: true };
             flows.push(dfcp_flows::start(surroundings, *hosts, spec, seed)?);
@@ -80,11 +80,11 @@ impl<'run> Run<'run> {
         Ok(Self { scenario, layout, network, flows, states: LinkState::all(scenario), clock })
     }
 
-    /// Lets the time of the scenario pass in steps of `step_ns` up to `end_ns`, or until every flow has a size and is at its end.
-    /// `each` is called at time 0 and after every step, which a change of the scenario may cut short. Returns the time of the end, ns.
+    /// Advances the time of the scenario in steps of `step_ns` up to `end_ns`, or until every flow has a size and has finished. `each` is
+    /// called at time 0 and after every step (shortened by a change). Returns the end time, ns.
     ///
     /// # Errors
-    /// An error of `each`, or one sentence about a change that the kernel refuses.
+    /// Fails with an error of `each`, or one sentence about a change that the kernel refuses.
     pub(super) async fn drive(
         &mut self,
         step_ns: u64,
@@ -170,7 +170,7 @@ impl<'run> Run<'run> {
         Ok(flows)
     }
 
-    /// TCP's counters at the host of a flow's sender; `None` if something else carries the flow.
+    /// TCP counters at the host of a flow's sender; `None` if the flow does not use TCP.
     pub(super) fn tcp_counters(&self, flow: usize) -> Result<Option<TcpCounters>, String> {
         if !self.scenario.flows[flow].transport.kind.is_tcp() {
             return Ok(None);
@@ -180,13 +180,13 @@ impl<'run> Run<'run> {
     }
 }
 
-/// Puts a NAT in front of each sender which gets other ports.
+/// Adds a NAT in front of each sender whose ports change.
 pub(super) fn add_nats(network: &mut Network, layout: &Layout, scenario: &Scenario) -> Result<(), String> {
     let mut flows = scenario.flows.iter().zip(&layout.hosts).filter(|(flow, _)| !flow.rebinds_ns.is_empty());
     flows.try_for_each(|(_, &(sender, _))| network.add_nat(sender)).map_err(|error| error.to_string())
 }
 
-/// The times at which senders get other ports, in order.
+/// Times of the senders' port changes, in order.
 pub(super) fn rebinds(layout: &Layout, scenario: &Scenario) -> Vec<(u64, Node)> {
     let flows = scenario.flows.iter().zip(&layout.hosts);
     let mut rebinds: Vec<_> =
@@ -195,7 +195,7 @@ pub(super) fn rebinds(layout: &Layout, scenario: &Scenario) -> Vec<(u64, Node)> 
     rebinds
 }
 
-/// Makes `change` happen now.
+/// Applies `change` now.
 pub(super) fn make_change(
     network: &mut Network,
     layout: &Layout,

@@ -1,4 +1,4 @@
-//! The first and the last duties of init.
+//! First and last duties of init.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -10,17 +10,17 @@ use nix::sys::reboot::{RebootMode, reboot};
 use nix::unistd::{getpid, sync};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// The host's directory of the job, as mounted in the guest.
+/// Mount point of the host's job directory in the guest.
 pub const JOB_DIR: &str = "/run/job";
 
-/// Wait at the start: until the kernel has passed some ticks of 10 ms, its timers are as coarse as these. Virtual time is free.
+/// Wait at the start, until the kernel has passed some ticks of 10 ms: its timers are coarse before. Virtual time costs nothing.
 const TIMERS_START: Duration = Duration::from_millis(100);
 
-/// Errors of init.
+/// Error of init.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InitError {
-    /// It runs outside the kernel platform.
+    /// The process is not the first one of a guest.
     #[error(
         "this is process {0}, not 1: this command is only for the kernel platform, which starts it as its kernel's init"
     )]
@@ -28,26 +28,26 @@ pub enum InitError {
     /// A file system could not be mounted.
     #[error("cannot mount {kind} at {at}: {error}")]
     Mount {
-        /// The file system.
+        /// Type of the file system.
         kind: &'static str,
-        /// The mount point.
+        /// Mount point.
         at: &'static str,
-        /// The system's reason.
+        /// Error of the system.
         error: io::Error,
     },
 }
 
-/// Runs `job` as init: mounts file systems, among them the host's directory `shared` at [`JOB_DIR`], read-write; and powers
-/// off when `job` returns, fails or panics. An error or a panic is written to the console before.
+/// Runs `job` as init: mounts file systems, including the host's directory `shared` at [`JOB_DIR`] with write access, and powers off when
+/// `job` returns, fails or panics. An error or panic is first printed to the console.
 ///
 /// # Errors
-/// It is not process 1. Otherwise it does not return.
+/// Fails if the process is not process 1. Never returns otherwise.
 pub fn run<E: std::fmt::Display>(shared: &Path, job: impl FnOnce() -> Result<(), E>) -> Result<(), InitError> {
     let pid = getpid().as_raw();
     if pid != 1 {
         return Err(InitError::NotInit(pid));
     }
-    // The panic hook has written the sentence. Unwinding stops here: the kernel panics when init ends by itself.
+    // The panic hook has printed the message. Unwinding stops here: the kernel panics if init exits.
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
         mount_all(shared).map_err(|error| error.to_string())?;
         std::thread::sleep(TIMERS_START);
@@ -60,13 +60,13 @@ pub fn run<E: std::fmt::Display>(shared: &Path, job: impl FnOnce() -> Result<(),
     power_off()
 }
 
-/// Gathers randomness: until then, processes that need some are held up; on 6.1 for 2.5 s, which would be part of the run.
+/// Provides entropy to the kernel. Without it, processes that need random numbers block: 2.5 s on 6.1, part of the run's time.
 fn gather_randomness() -> io::Result<()> {
     getrandom(&mut [0; 1], GetRandomFlags::empty())?;
     Ok(())
 }
 
-/// Ends the machine.
+/// Powers off the machine.
 fn power_off() -> Result<(), InitError> {
     sync();
     let Err(error) = reboot(RebootMode::RB_POWER_OFF);
@@ -91,17 +91,17 @@ fn mount_all(shared: &Path) -> Result<(), InitError> {
     mount_one("hostfs", JOB_DIR, Some(shared))
 }
 
-/// Makes a directory of the host's writable, where it is: the rest of its files is not.
+/// Makes a directory of the host writable at its own path; the host's other files stay read-only.
 ///
 /// # Errors
-/// It cannot be mounted.
+/// Fails if it cannot be mounted.
 pub(super) fn mount_writable(directory: &Path) -> io::Result<()> {
-    // It may be below one of the guest's own file systems.
+    // The path may be below a file system of the guest.
     std::fs::create_dir_all(directory)?;
     Ok(mount(Some("none"), directory, Some("hostfs"), MsFlags::empty(), Some(directory))?)
 }
 
-/// A file system that is mounted already stays: some kernels mount devtmpfs by themselves.
+/// Mounts a file system, unless it is mounted already: some kernels mount devtmpfs by themselves.
 fn mount_one(kind: &'static str, at: &'static str, options: Option<&Path>) -> Result<(), InitError> {
     match mount(Some("none"), at, Some(kind), MsFlags::empty(), options) {
         Ok(()) | Err(nix::errno::Errno::EBUSY) => Ok(()),

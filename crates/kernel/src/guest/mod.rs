@@ -1,4 +1,4 @@
-//! Inside of a guest: this program, as the first process of a kernel in virtual time.
+//! Code inside a guest: this program, as the first process of a kernel in virtual time.
 
 mod clock;
 mod execute;
@@ -15,10 +15,10 @@ use tokio::task::LocalSet;
 
 use crate::job::{ANSWER_FILE, Answer, JOB_FILE, Job, Task};
 
-/// Makes the run which is asked for in the host's directory `shared`, leaves the answer there, and ends the machine.
+/// Does the job in the host's directory `shared`, writes the answer there, and powers off the machine.
 ///
 /// # Errors
-/// This process is not the first one of a guest.
+/// Fails if this process is not the first one of a guest.
 pub fn run(shared: &Path) -> Result<(), init::InitError> {
     init::run(shared, || answer(Path::new(init::JOB_DIR)))
 }
@@ -36,10 +36,10 @@ fn work(directory: &Path) -> Result<Answer, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("cannot read {}: {error}", path.display());
     let job = fs::read(&path).map_err(|error| wrong(&error))?;
     let Job { scenario, seed, task } = serde_json::from_slice(&job).map_err(|error| wrong(&error))?;
-    // One thread: which namespace a socket is made in is the thread's.
+    // One thread, because the namespace of a new socket is that of its thread.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_io().on_thread_unpark(clock::on_waited);
-    // The runtime's own timers read the clock twice whenever it waits, which is a third of all calls of the system.
+    // The runtime's own timers read the clock twice per wait, which is a third of all system calls.
     if scenario.flows.iter().any(|flow| flow.transport.kind.is_quic()) {
         runtime.enable_time();
     }

@@ -1,4 +1,4 @@
-//! A run whose course is written down: flows and queues, bin by bin.
+//! A traced run: flows and queues, bin by bin.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::job::Traced;
 /// Makes a run of `scenario` up to `end_ns`, and writes its tables into `directory`.
 ///
 /// # Errors
-/// One sentence about what cannot be set up or written, or what failed.
+/// Fails with one sentence about the failed set-up, run or output.
 pub(super) async fn run(
     (scenario, seed): (&Scenario, u64),
     (bin_ns, end_ns): (u64, u64),
@@ -70,7 +70,7 @@ fn links(run: &mut Run<'_>) -> Result<Vec<LinkColumns>, String> {
     let mut rows = Vec::with_capacity(run.layout.links.len());
     for (&(there, _), spec) in run.layout.links.iter().zip(&run.scenario.links) {
         let sample = run.network.sample(there).map_err(|error| error.to_string())?;
-        // The kernel counts drops of these two together.
+        // These two disciplines report one common counter of drops.
         let tells_early = spec.discipline != Discipline::Red && !spec.discipline.has_codel();
         rows.push(LinkColumns {
             packets_waiting: sample.waiting_packets.into(),

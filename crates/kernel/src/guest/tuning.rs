@@ -8,26 +8,26 @@ use dfcp_sim::{Node, Transport, tcp};
 
 use super::network::{Network, RouteMetrics};
 
-/// The most that a socket of DFCP or QUIC asks for as its send buffer, bytes: the least that Linux accepts. It doubles that,
-/// and counts 2 304 for a packet.
+/// Greatest requested send buffer of a DFCP or QUIC socket, bytes: the least that Linux accepts. Linux doubles it, and charges 2 304 bytes
+/// per packet.
 const SEND_BUFFER_BYTES_MAX: u64 = 4_608;
 
-/// HyStart of CUBIC, for the whole kernel.
+/// Switch of CUBIC's HyStart, for the whole kernel.
 const HYSTART: &str = "/sys/module/tcp_cubic/parameters/hystart";
 
-/// Lets DFCP and QUIC keep hardly anything in front of a device. A host of the simulator asks a sender for a packet when its
-/// device is idle; what waits there instead would be a queue that no plan speaks of, and of a flood's windows it is waste.
+/// Limits what DFCP and QUIC queue in front of a device. A host in the simulator asks a sender for a packet when its device is idle;
+/// packets that wait here instead would form a queue that is in no plan, and a large part of the windows of a flood.
 ///
 /// # Errors
-/// One sentence about what the kernel cannot be told.
+/// Fails with one sentence about a setting that the kernel refuses.
 pub(super) fn limit_send_buffers() -> Result<(), String> {
     write("/proc/sys/net/core/wmem_max", &SEND_BUFFER_BYTES_MAX.to_string())
 }
 
-/// Gives sockets room and flows their options.
+/// Sets the buffers of sockets and the options of flows.
 ///
 /// # Errors
-/// One sentence about what the kernel cannot be told.
+/// Fails with one sentence about a setting that the kernel refuses.
 pub(super) fn apply(network: &mut Network, layout: &Layout, scenario: &Scenario) -> Result<(), String> {
     let mut hystart = None;
     for (spec, &(sender, receiver)) in scenario.flows.iter().zip(&layout.hosts) {
@@ -49,7 +49,7 @@ pub(super) fn apply(network: &mut Network, layout: &Layout, scenario: &Scenario)
     }
 }
 
-/// Gives the routes an initial window that is not the kernel's default.
+/// Sets an initial window of the routes that differs from the kernel's default.
 fn metrics(network: &mut Network, (sender, receiver): (Node, Node), config: &tcp::Config) -> Result<(), String> {
     let segments = config.initial_window_segments;
     if segments == tcp::Config::modern(config.congestion).initial_window_segments {

@@ -1,5 +1,5 @@
-//! A guest's command line. Its words pass three readers: the program's `main`, which looks for its own options by their
-//! first letters, the kernel's parser, which splits at spaces outside of quotation marks, and init.
+//! Command line of a guest. Its words pass three readers: the program's `main`, which finds its own options by their first letters; the
+//! kernel's parser, which splits at spaces outside quotation marks; and init.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,12 @@ use crate::limits::{COMMAND_LINE_BYTES_MAX, INIT_ARGUMENTS_MAX};
 /// Builds the words after the kernel's name.
 ///
 /// # Errors
-/// Something cannot be said on a kernel's command line.
+/// Fails for a text that a kernel's command line cannot express.
 pub(super) fn words(guest: &Guest<'_>) -> Result<Vec<String>, GuestError> {
     let program = program(guest.program)?;
     let mut words = vec![
         format!("mem={}M", guest.memory_mib),
-        // The host's files, read-only: init mounts what it may write.
+        // The host's files are read-only; init mounts writable directories.
         "rootfstype=hostfs".to_owned(),
         "rootflags=/".to_owned(),
         "ro".to_owned(),
@@ -24,7 +24,7 @@ pub(super) fn words(guest: &Guest<'_>) -> Result<Vec<String>, GuestError> {
         "con0=fd:0,fd:1".to_owned(),
         "quiet".to_owned(),
         "loglevel=3".to_owned(),
-        // Or a guest that restarts would begin anew, without end.
+        // Without this word a guest that restarts would boot again and again.
         "noreboot".to_owned(),
         format!("init={}", quoted("the path of init", &program)?),
     ];
@@ -51,7 +51,7 @@ pub(super) fn words(guest: &Guest<'_>) -> Result<Vec<String>, GuestError> {
     if bytes > COMMAND_LINE_BYTES_MAX { Err(GuestError::TooLong { bytes }) } else { Ok(words) }
 }
 
-/// The absolute path of init, which must be there.
+/// Absolute path of init, which must exist.
 fn program(program: &Path) -> Result<String, GuestError> {
     let absolute = |path: &Path| -> std::io::Result<PathBuf> {
         let path = std::path::absolute(path)?;
@@ -62,15 +62,15 @@ fn program(program: &Path) -> Result<String, GuestError> {
     text.ok_or_else(|| GuestError::Unspeakable { what: "the path of init", text: path.display().to_string() })
 }
 
-/// A variable's name. In lower case it could be a parameter of the kernel; with a dot, a module's.
+/// True for a valid variable name. A lower-case name could be a parameter of the kernel, and one with a dot a parameter of a module.
 fn is_variable(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_uppercase())
         && bytes.all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// A word in quotation marks, which also hide it from the program's `main`: that would take `--help` for itself. There is
-/// no escape for a mark within.
+/// Quotes a word, which also hides it from the program's `main` (it would handle `--help` itself). Quotation marks within the word cannot
+/// be escaped.
 fn quoted(what: &'static str, text: &str) -> Result<String, GuestError> {
     if text.chars().any(|letter| letter == '"' || letter.is_control()) {
         return Err(GuestError::Unspeakable { what, text: text.to_owned() });

@@ -1,22 +1,22 @@
 //! The choice of a host CPU for each guest.
 //!
-//! A guest has one processor, but user-mode Linux and the processes in it are several of the host's, which wake each other with every
-//! system call. On one CPU such a call takes 14 µs, and across two 62 µs (`docs/decisions/0023-kernel-platform.md`).
+//! A guest has one processor, but user-mode Linux and its processes are several host processes, which wake each other at every system call.
+//! On one CPU such a call takes 14 µs, on two 62 µs (`docs/decisions/0023-kernel-platform.md`).
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// Guests of this program on each CPU.
+/// Number of this program's guests on each CPU.
 static GUESTS: Mutex<[u32; CpuSet::MAX_CPU]> = Mutex::new([0; CpuSet::MAX_CPU]);
 
 fn guests() -> MutexGuard<'static, [u32; CpuSet::MAX_CPU]> {
-    // Numbers are whole whenever a holder panics.
+    // Numbers stay consistent if a holder panics.
     GUESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A guest's place on a CPU, as long as it lasts.
+/// Assignment of a guest to a CPU, for its lifetime.
 #[derive(Debug)]
 pub(super) struct Seat {
     cpu: usize,
@@ -24,11 +24,11 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// On the CPU with the fewest guests, of those that this thread may use. Of several, where this thread is: what other
-    /// programs do on them only the system knows, and it has put the thread where there was least to do.
+    /// Takes the CPU with the fewest guests, among those that this thread may use; of several, the one that this thread is on: the system
+    /// has put it on the CPU with the least other load.
     ///
     /// # Errors
-    /// The system does not tell which these are.
+    /// Fails if the system does not report the permitted CPUs.
     pub(super) fn take() -> io::Result<Self> {
         let allowed = sched_getaffinity(None)?;
         let mut guests = guests();
@@ -39,10 +39,10 @@ impl Seat {
         Ok(Self { cpu, allowed })
     }
 
-    /// Lets `start` start processes, which stay on the CPU with all their descendants.
+    /// Runs `start`, whose new processes stay on the CPU with all their descendants.
     ///
     /// # Errors
-    /// Those of `start`, or the system does not let the thread go there.
+    /// Fails with an error of `start`, or if the system refuses the CPU.
     pub(super) fn start<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let mut one = CpuSet::new();
         one.set(self.cpu);
@@ -80,7 +80,7 @@ mod tests {
     fn guests_spread_over_the_cpus() {
         let count = sched_getaffinity(None).unwrap().count() as usize;
         let seats: Vec<Seat> = (0..2 * count).map(|_| Seat::take().unwrap()).collect();
-        // Other tests may have guests of their own meanwhile, but no CPU is left out for another one's third.
+        // Other tests may run guests at the same time, but no CPU stays free while another gets a third guest.
         let most = (0..CpuSet::MAX_CPU).map(|cpu| seats.iter().filter(|seat| seat.cpu == cpu).count()).max();
         assert!(count == 1 || most.unwrap() < 2 * count, "{seats:?}");
     }

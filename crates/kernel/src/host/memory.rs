@@ -1,4 +1,4 @@
-//! The place of a guest's memory and its other files.
+//! Location of a guest's memory and its other files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,21 +11,21 @@ use tempfile::TempDir;
 use super::GuestError;
 use crate::limits::STOP_POLL;
 
-/// Bytes that the guests of this program may still come to use, at each place.
+/// Bytes that this program's guests may still use, per directory.
 static PROMISED: Mutex<BTreeMap<PathBuf, u64>> = Mutex::new(BTreeMap::new());
 
-/// A promise has been given back.
+/// Signal that a reservation was released.
 static GIVEN_BACK: Condvar = Condvar::new();
 
 fn promised() -> MutexGuard<'static, BTreeMap<PathBuf, u64>> {
-    // Sums are whole whenever a holder panics.
+    // Sums stay consistent if a holder panics.
     PROMISED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A private directory for a guest, as long as it lasts.
+/// A private directory of a guest, for its lifetime.
 #[derive(Debug)]
 pub(super) struct Scratch {
-    // Dropped first: what it took is free again when the promise ends.
+    // Dropped first, so that the space is free when the reservation ends.
     directory: TempDir,
     _promise: Promise,
 }
@@ -36,7 +36,7 @@ impl Scratch {
     }
 }
 
-/// Room at a place, for one guest.
+/// A reservation of space in a directory, for one guest.
 #[derive(Debug)]
 struct Promise {
     place: PathBuf,
@@ -52,12 +52,12 @@ impl Drop for Promise {
     }
 }
 
-/// A private directory for a guest, on a file system which has room for its memory and lets it be executed: its memory is
-/// a file there, without a name. In main memory if possible, as elsewhere the system writes it to the disk. The file grows as
-/// memory is used, so room is promised in advance; a guest for which others leave too little waits until one of them ends.
+/// Creates a private directory for a guest on a file system with enough space for its memory, an unnamed file that must be executable. Main
+/// memory is preferred, because other file systems write the memory to disk. The file grows with use, so space is reserved in advance; a
+/// guest without enough space waits until another one ends.
 ///
 /// # Errors
-/// No directory will do, or `stop` was set while it waited.
+/// Fails if no directory is suitable, or `stop` is set during the wait.
 pub(super) fn scratch(memory_mib: u32, stop: &AtomicBool) -> Result<Scratch, GuestError> {
     in_one_of(&[PathBuf::from("/dev/shm"), std::env::temp_dir(), PathBuf::from("/var/tmp")], memory_mib, stop)
 }
@@ -72,7 +72,7 @@ fn in_one_of(places: &[PathBuf], memory_mib: u32, stop: &AtomicBool) -> Result<S
             let there = all.get(place).copied().unwrap_or(0);
             let made = match room(place) {
                 Ok(free) if free < bytes && there == 0 => Err(format!("{} MiB free", free >> 20)),
-                // Part of what was promised may be used already, and counts twice then: too careful is right here.
+                // A reservation may be in use partly and then counts twice: this errs on the safe side.
                 Ok(free) if free < bytes + there => {
                     if stop.load(Ordering::Relaxed) {
                         return Err(GuestError::Stopped { wall: std::time::Duration::ZERO, console: String::new() });
@@ -81,7 +81,7 @@ fn in_one_of(places: &[PathBuf], memory_mib: u32, stop: &AtomicBool) -> Result<S
                     all = waited.unwrap_or_else(PoisonError::into_inner).0;
                     continue 'again;
                 }
-                // Only this user may enter it (mode 700).
+                // Accessible only to this user (mode 700).
                 Ok(_) => tempfile::Builder::new().prefix("dfcp-guest-").tempdir_in(place).map_err(|e| e.to_string()),
                 Err(why) => Err(why),
             };
@@ -97,7 +97,7 @@ fn in_one_of(places: &[PathBuf], memory_mib: u32, stop: &AtomicBool) -> Result<S
     }
 }
 
-/// Bytes which are free at a place from which programs may be started.
+/// Free bytes in a directory, which must permit the execution of files.
 fn room(place: &Path) -> Result<u64, String> {
     let facts = statvfs(place).map_err(|error| error.to_string())?;
     if facts.f_flag.contains(StatVfsMountFlags::NOEXEC) {
@@ -140,7 +140,7 @@ mod tests {
         assert!(!second.is_finished(), "{share_mib} MiB were promised twice of {free_mib}");
         drop(first);
         second.join().unwrap().unwrap();
-        // A guest that waits can be stopped.
+        // A waiting guest can be stopped.
         let _first = in_one_of(&places, share_mib, &stop).unwrap();
         let may_stop = Arc::clone(&stop);
         let third = thread::spawn(move || in_one_of(&places, share_mib, &may_stop).map(drop));

@@ -1,4 +1,4 @@
-//! Starts a guest: a kernel as a program, with a program of the host as its init.
+//! Start of a guest: a kernel as a program, with a program of the host as init.
 
 mod command_line;
 mod cpu;
@@ -18,184 +18,183 @@ use crate::kernel::Kernel;
 use crate::limits::{COMMAND_LINE_BYTES_MAX, INIT_ARGUMENTS_MAX};
 use crate::process::{Ending, Supervised};
 
-/// A kernel's words before it gives up.
+/// Text that a kernel prints before it panics.
 const PANIC_MARK: &str = "Kernel panic - not syncing: ";
 
-/// A kernel's words when the host refuses to map another of its pages (ENOMEM).
+/// Text that a kernel prints when the host refuses another memory mapping (ENOMEM).
 const NO_MAPPING_MARK: &str = "Error flushing stub syscalls: 12";
 
-/// The host's file with the most mappings that a process may have.
+/// File of the host with the greatest number of mappings per process.
 const MAPPINGS_MAX: &str = "/proc/sys/vm/max_map_count";
 
-/// The most mappings that a process of this host may have. Nearly every page of a guest's process is one.
+/// Greatest number of mappings per process on this host. Nearly every page of a guest's process is one mapping.
 pub(crate) fn mappings_max() -> Option<u64> {
     std::fs::read_to_string(MAPPINGS_MAX).ok()?.trim().parse().ok()
 }
 
-/// A guest that has not been started.
+/// Settings of a guest to be started.
 ///
-/// It sees the host's files with the rights of this user, read-only. Init gets neither `/proc` nor any other mount, and no
-/// input; it ends the guest by switching it off (`reboot(RB_POWER_OFF)`). A guest whose init ends by itself has failed.
+/// A guest has read-only access to the host's files with the rights of this user. Init gets neither `/proc` nor any other mount, and no
+/// input; it ends the guest by powering off (`reboot(RB_POWER_OFF)`). A guest whose init exits has failed.
 #[derive(Clone, Debug)]
 pub struct Guest<'host> {
-    /// Its kernel.
+    /// Kernel of the guest.
     pub kernel: &'host Kernel,
-    /// The guest's init: a program or script of the host.
+    /// Init: a program or script of the host.
     pub program: &'host Path,
-    /// Arguments of init. None of them may be `--`, or have a quotation mark or a control character in it.
+    /// Arguments of init. None may be `--`, or contain a quotation mark or a control character.
     pub arguments: Vec<String>,
-    /// Variables of init, besides `HOME=/` and `TERM=linux`. Names are upper case; values as arguments.
+    /// Variables of init, in addition to `HOME=/` and `TERM=linux`. Names are in upper case; values are restricted like arguments.
     pub environment: Vec<(String, String)>,
-    /// Its memory, MiB. The host provides what is used of it.
+    /// Memory of the guest, MiB. The host provides only the used part.
     pub memory_mib: u32,
-    /// Longest run, on the host's clock.
+    /// Longest run, by the host's clock.
     pub limit: Duration,
-    /// A callback for the lines of its console while it runs.
+    /// Callback for the lines of the console during the run.
     pub listener: Option<Listener>,
 }
 
-/// A guest that has switched itself off.
+/// Result of a guest that has powered off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// The last 64 KiB of its console.
+    /// Last 64 KiB of the console.
     pub console: String,
-    /// Duration of the run, on the host's clock.
+    /// Duration of the run, by the host's clock.
     pub wall: Duration,
 }
 
-/// A guest cannot be started, or did not end well. `console` is the last 64 KiB of its console.
+/// Reason for which a guest cannot be started, or failed. `console` is the last 64 KiB of its console.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// The program for init is not there.
+    /// The program for init is missing.
     #[error("cannot use {} as the guest's init ({error}); give the path of a program", path.display())]
     NoProgram {
-        /// The program.
+        /// Path of the program.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the system.
         error: io::Error,
     },
-    /// A kernel's command line cannot have this in it.
+    /// A word that a kernel's command line cannot contain.
     #[error(
         "{what} is {text:?}, which a kernel's command line cannot say: it must be UTF-8 without quotation marks, control \
          characters, or a lone --; rename it"
     )]
     Unspeakable {
-        /// The role of the word, as `an argument of init`.
+        /// Role of the word, such as `an argument of init`.
         what: &'static str,
-        /// The word.
+        /// Text of the word.
         text: String,
     },
-    /// A variable's name could be taken for a parameter of the kernel.
+    /// A name of a variable that could be a parameter of the kernel.
     #[error("{name:?} cannot be a variable of init; use upper case, digits and _")]
     NoVariable {
-        /// The name.
+        /// Name of the variable.
         name: String,
     },
-    /// More arguments or variables than a kernel takes.
+    /// More arguments or variables than a kernel accepts.
     #[error(
         "a kernel hands at most {INIT_ARGUMENTS_MAX} arguments and as many variables to init; put them into a file"
     )]
     TooManyWords,
-    /// More bytes than a kernel takes.
+    /// A longer command line than a kernel accepts.
     #[error(
         "the kernel's command line would have {bytes} bytes of at most {COMMAND_LINE_BYTES_MAX}; put arguments into a file"
     )]
     TooLong {
-        /// Bytes it would have.
+        /// Bytes of the command line.
         bytes: usize,
     },
-    /// No file system can hold the guest's memory.
+    /// No file system has space for the guest's memory.
     #[error(
         "no place for the {memory_mib} MiB of a guest's memory ({tried}); free some, or set TMPDIR to a directory which has room"
     )]
     NoMemory {
-        /// Its memory, MiB.
+        /// Memory of the guest, MiB.
         memory_mib: u32,
-        /// Each place and what is wrong with it.
+        /// Directories tried, each with its fault.
         tried: String,
     },
-    /// The host cannot start it or wait for it.
+    /// The host cannot start the kernel or wait for it.
     #[error("cannot run the kernel {} ({error}); check the machine's limits of processes and memory", kernel.display())]
     Start {
-        /// Its program.
+        /// Path of the kernel.
         kernel: PathBuf,
-        /// The system's reason.
+        /// Error of the system.
         error: io::Error,
     },
-    /// It took too long, and was killed.
+    /// The guest exceeded its time limit, and was killed.
     #[error(
         "the guest was killed after {:.1} s, which is all it may take; a busy loop stops its time, else allow more{}",
         wall.as_secs_f64(),
         last_words(console)
     )]
     TimedOut {
-        /// Duration of the run, on the host's clock.
+        /// Duration of the run, by the host's clock.
         wall: Duration,
-        /// Its console.
+        /// Console output.
         console: String,
     },
-    /// The caller stopped it.
+    /// The guest was stopped by the caller.
     #[error("the guest was stopped after {:.1} s, as asked for", wall.as_secs_f64())]
     Stopped {
-        /// Duration of the run, on the host's clock.
+        /// Duration of the run, by the host's clock.
         wall: Duration,
-        /// Its console.
+        /// Console output.
         console: String,
     },
-    /// Its kernel gave up, most often because init has ended.
+    /// The kernel panicked, in most cases because init exited.
     #[error(
         "the guest's kernel panicked: {line}; init must switch the guest off, its last words say why it did not{}",
         last_words(console)
     )]
     Panicked {
-        /// The kernel's reason.
+        /// Reason printed by the kernel.
         line: String,
-        /// Its console.
+        /// Console output.
         console: String,
     },
-    /// A process in it uses more pages than a process of the host can map.
+    /// A process in the guest uses more pages than a host process can map.
     #[error(
         "the host lets no process have more than {limit} mappings, and this guest needs more; as root, \
          sysctl -w vm.max_map_count=1048576"
     )]
     TooFewMappings {
-        /// The host's `vm.max_map_count`.
+        /// `vm.max_map_count` of the host.
         limit: u64,
     },
-    /// Its program failed before or after the kernel ran.
+    /// The kernel's program failed before or after the kernel ran.
     #[error(
         "the guest failed ({status}); user-mode Linux needs ptrace and a writable, executable TMPDIR{}",
         last_words(console)
     )]
     Failed {
-        /// The program's exit status.
+        /// Exit status of the program.
         status: ExitStatus,
-        /// Its console.
+        /// Console output.
         console: String,
     },
 }
 
 impl Guest<'_> {
-    /// Starts it, and waits until it has ended with all its processes. They are killed if this program ends before, even by
-    /// SIGKILL.
+    /// Starts the guest, and waits until it has ended with all its processes. They are killed if this program ends first, even by SIGKILL.
     ///
     /// # Errors
-    /// It cannot be started, takes longer than its limit, or ends in another way than by switching itself off.
+    /// Fails if the guest cannot be started, exceeds its time limit, or ends in another way than by powering off.
     pub fn run(&self) -> Result<Ended, GuestError> {
         self.run_unless(&AtomicBool::new(false))
     }
 
-    /// As [`run`](Self::run), and kills the guest soon after `stop` was set.
+    /// [`run`](Self::run) with a stop flag: the guest is killed soon after `stop` is set.
     ///
     /// # Errors
-    /// As those of [`run`](Self::run), or it was stopped.
+    /// Fails like [`run`](Self::run), or if the guest was stopped.
     pub fn run_unless(&self, stop: &AtomicBool) -> Result<Ended, GuestError> {
         let words = command_line::words(self)?;
         let scratch = memory::scratch(self.memory_mib, stop)?;
         let failed = |error| GuestError::Start { kernel: self.kernel.path().to_owned(), error };
         let start = Instant::now();
         let set = |command: &mut std::process::Command| {
-            // Nothing else of the host's environment says anything to a guest. Its control files are in HOME/.uml.
+            // A guest uses nothing else of the host's environment. Its control files are in HOME/.uml.
             let at = scratch.path();
             command
                 .args(words)
@@ -227,13 +226,13 @@ impl Guest<'_> {
     }
 }
 
-/// The reason that a panicking kernel printed.
+/// Reason printed by a panicking kernel.
 fn panic_line(console: &str) -> Option<&str> {
     let (_, after) = console.split_once(PANIC_MARK)?;
     after.lines().next().map(str::trim)
 }
 
-/// The end of a console for an error; of a panic, what came before the kernel's stack.
+/// Last lines of a console for an error; for a panic, those before the kernel's stack trace.
 fn last_words(console: &str) -> String {
     match last_lines(&console[..console.find(PANIC_MARK).unwrap_or(console.len())]) {
         lines if lines.is_empty() => "; it has printed nothing".to_owned(),

@@ -8,7 +8,7 @@ use super::*;
 use crate::limits::{CONSOLE_BYTES_MAX, CONSOLE_LINE_BYTES_SHOWN, CONSOLE_LINES_SHOWN};
 use crate::testing::{kernel, script};
 
-/// A script, in a directory whose name has spaces.
+/// A script in a directory whose name has spaces.
 struct Init {
     directory: tempfile::TempDir,
     path: PathBuf,
@@ -23,7 +23,7 @@ impl Init {
     }
 }
 
-/// Switches the guest off. A shell cannot, without `/proc/sysrq-trigger`.
+/// Command that powers the guest off. A shell has no other way without `/proc/sysrq-trigger`.
 const OFF: &str =
     "busybox poweroff -f || halt -f -p || python3 -c 'import ctypes; ctypes.CDLL(None).reboot(0x4321fedc)'";
 
@@ -39,7 +39,7 @@ fn guest<'host>(kernel: &'host Kernel, program: &'host Path) -> Guest<'host> {
     }
 }
 
-/// Processes of the host with this text in their command line: their directories in `/proc`, and the command lines.
+/// Host processes with this text in their command line: `/proc` directory and command line of each.
 fn processes_with(text: &str) -> Vec<(PathBuf, String)> {
     let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
     let lines = processes.filter_map(|process| fs::read(process.join("cmdline")).ok().map(|line| (process, line)));
@@ -85,7 +85,7 @@ fn a_guest_is_stopped_when_its_caller_wants() {
     assert_nothing_left(init.path.to_str().unwrap());
 }
 
-/// The variable which makes a test a host that hangs, and names its guest's init.
+/// Variable that turns a test process into a hanging host, and names the init of its guest.
 const HOST: &str = "DFCP_TEST_HOST_OF";
 
 #[test]
@@ -180,7 +180,7 @@ fn a_guest_gets_its_words_and_an_hour_takes_a_moment_and_the_host_is_read_only()
 #[test]
 fn a_guest_for_which_the_host_has_too_few_mappings_says_what_to_do() {
     let Some(kernel) = kernel() else { return };
-    // A kernel prints this before it kills the process: here init prints it itself.
+    // A kernel prints this before it kills the process; here init prints it.
     let init = Init::new("echo 'userspace - Error flushing stub syscalls: 12'; exit 3");
     let error = guest(&kernel, &init.path).run().unwrap_err();
     let GuestError::TooFewMappings { limit } = error else { panic!("{error}") };

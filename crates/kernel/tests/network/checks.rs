@@ -1,4 +1,4 @@
-//! Inside: the checks.
+//! Checks that run inside the guest.
 
 mod nat;
 mod queues;
@@ -58,7 +58,7 @@ fn us(us: u64) -> Duration {
     Duration::from_micros(us)
 }
 
-/// One bottleneck, the way back without a queue's limit; each pair's own links add `rtt`.
+/// One bottleneck, with an unlimited queue in the reverse direction; each pair's own links add `rtt`.
 fn dumbbell(bottleneck: LinkConfig, pairs: usize, pair: HostPair) -> Layout {
     let back = LinkConfig { loss: dfcp_netem::Loss::None, ..bottleneck.clone() };
     let mut row = Row::new([(bottleneck, back)]);

@@ -1,4 +1,4 @@
-//! Outside: starts the kernel and hands on what it says.
+//! Host side of the test: starts the kernel and prints its output.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::time::Instant;
 
 use dfcp_kernel::Cache;
 
-/// As which it is listed.
+/// Name of the test in listings.
 const NAME: &str = "network";
 
 pub(crate) fn run() -> ExitCode {
     let (options, mut filters): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|argument| argument.starts_with('-'));
     if options.iter().any(|option| option == "--list") {
-        // A runner asks which tests there are, and by itself for those which are ignored.
+        // A test runner asks for the list of tests, and separately for ignored ones.
         if !options.iter().any(|option| option == "--ignored") {
             println!("{NAME}: test");
         }
@@ -44,7 +44,7 @@ pub(crate) fn run() -> ExitCode {
     );
     let answer = std::fs::read_to_string(home.path().join("answer")).unwrap_or_default();
     assert_eq!(answer, "what the host says, read", "what the guest wrote into the host's directory");
-    // An error ends the machine, too, with its sentence.
+    // An error also powers the machine off, with its message.
     let said = boot(&kernel, home.path(), Path::new("/nowhere"), &[]);
     let error = "error: cannot mount hostfs at /run/job: ";
     assert!(said.iter().any(|line| line.starts_with(error)), "{said:?}");
@@ -54,7 +54,7 @@ pub(crate) fn run() -> ExitCode {
 fn boot(kernel: &Path, home: &Path, shared: &Path, filters: &[String]) -> Vec<String> {
     let start = Instant::now();
     let mut child = Command::new(kernel)
-        // Without its own root and console the kernel appends both: behind the dashes, where they are init's arguments.
+        // Without a root and a console in the command line, the kernel appends both after the dashes, as arguments of init.
         .args([
             "root=98:0",
             "console=tty0",

@@ -1,7 +1,7 @@
-//! The guest's network in a real kernel: what comes out of a wire is compared with what a link of the simulator does.
+//! Tests of the guest's network in a real kernel: wires are compared with links of the simulator.
 //!
-//! Needs a kernel of the platform, the newest that is built or `DFCP_TEST_KERNEL=/path/of/linux`; else it says so and does
-//! nothing. Arguments choose checks by parts of their names. This program is also the init of that kernel.
+//! The test uses the newest built kernel of the platform, or `DFCP_TEST_KERNEL=/path/of/linux`; without a kernel it prints so and does
+//! nothing. Arguments select checks by parts of their names. This program is also the init of that kernel.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test, though without the harness of tests")]
 

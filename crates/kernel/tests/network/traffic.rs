@@ -1,4 +1,4 @@
-//! Packets through a network, and when they came.
+//! Packets through a network, with their arrival times.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -9,19 +9,19 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 /// IP and UDP headers, bytes.
 pub(crate) const HEADERS_BYTES: usize = 28;
-/// Holds every burst of the checks.
+/// Socket buffer large enough for every burst of the checks.
 const BUFFER_BYTES: usize = 64 << 20;
-/// Silence after which nothing more is expected.
+/// Silence after which no more packets are expected.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// A packet which came.
+/// A packet that arrived.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Arrival {
-    /// Time since the sender was started.
+    /// Time since the start of the sender.
     pub(crate) after: Duration,
-    /// Its number.
+    /// Number of the packet.
     pub(crate) number: u32,
-    /// Bytes of its IP packet.
+    /// Bytes of the IP packet.
     pub(crate) ip_bytes: usize,
 }
 
@@ -41,14 +41,14 @@ impl Pair {
         Self { sender, receiver }
     }
 
-    /// Sends packet `number`, whose size includes its IP header.
+    /// Sends packet `number` of `ip_bytes`, including its IP header.
     pub(crate) fn send(&self, number: u32, ip_bytes: usize) {
         let mut payload = vec![0; ip_bytes - HEADERS_BYTES];
         payload[..4].copy_from_slice(&number.to_be_bytes());
         self.sender.send(&payload).unwrap();
     }
 
-    /// All arrivals until a long silence; times are since `start`.
+    /// Receives packets until a long silence; times are since `start`.
     pub(crate) fn receive(&self, start: Instant) -> Vec<Arrival> {
         let mut buffer = vec![0; 1 << 16];
         let mut arrivals = Vec::new();
@@ -59,14 +59,14 @@ impl Pair {
         arrivals
     }
 
-    /// Sends `packets` at once and returns what came.
+    /// Sends `packets` at once and returns the arrivals.
     pub(crate) fn burst(&self, packets: u32, ip_bytes: usize) -> Vec<Arrival> {
         let start = Instant::now();
         (0..packets).for_each(|number| self.send(number, ip_bytes));
         self.receive(start)
     }
 
-    /// Sends a packet every `pace`, beside which another thread receives.
+    /// Sends a packet every `pace`, while another thread receives.
     pub(crate) fn stream(&self, packets: u32, ip_bytes: usize, pace: Duration) -> Vec<Arrival> {
         let start = Instant::now();
         std::thread::scope(|scope| {

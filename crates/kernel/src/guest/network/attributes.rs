@@ -1,15 +1,15 @@
-//! Netlink attributes in bytes: what `rtnetlink` has no types for.
+//! Netlink attributes as bytes, for those without a type in `rtnetlink`.
 //!
 //! An attribute is its length (u16, its own header included), its kind (u16), and its value, padded to four bytes; numbers
 //! are in the machine's byte order (`include/uapi/linux/netlink.h`).
 
 const HEADER_BYTES: usize = 4;
-/// The flag of a kind whose value is attributes.
+/// Flag of an attribute type whose value consists of attributes.
 const NESTED: u16 = 0x8000;
-/// The two highest bits of a kind are flags.
+/// Mask of an attribute type without its two flag bits.
 const KIND_MASK: u16 = 0x3fff;
 
-/// Attributes, one after another.
+/// A sequence of attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attributes(Vec<u8>);
 
@@ -18,7 +18,7 @@ impl Attributes {
         Self::default()
     }
 
-    /// Attributes behind a fixed structure, the length of which is a multiple of four bytes.
+    /// Attributes after a fixed structure, whose length is a multiple of four bytes.
     pub(super) fn after(structure: Vec<u8>) -> Self {
         Self(structure)
     }
@@ -48,7 +48,7 @@ impl Attributes {
         self.bytes(kind, &value.to_ne_bytes())
     }
 
-    /// A string with the zero that C expects.
+    /// Appends a string with a terminating zero.
     pub(super) fn string(self, kind: u16, value: &str) -> Self {
         let mut bytes = value.as_bytes().to_vec();
         bytes.push(0);
@@ -60,7 +60,7 @@ impl Attributes {
     }
 }
 
-/// The attributes in `bytes`, each by its kind and value. Ends at the first one that is cut off.
+/// Iterates over the attributes in `bytes` as type and value, up to the first truncated one.
 pub(super) fn parse(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));
@@ -71,17 +71,17 @@ pub(super) fn parse(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// The value of the first attribute of a kind.
+/// Value of the first attribute of a type.
 pub(super) fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     parse(bytes).find(|(found, _)| *found == kind).map(|(_, value)| value)
 }
 
-/// The `index`th u32 of a structure.
+/// Reads u32 number `index` of a structure.
 pub(super) fn u32_at(structure: &[u8], index: usize) -> Option<u32> {
     structure.get(index * 4..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
-/// The `index`th u64 of a structure.
+/// Reads u64 number `index` of a structure.
 pub(super) fn u64_at(structure: &[u8], index: usize) -> Option<u64> {
     structure.get(index * 8..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
 }

@@ -1,4 +1,4 @@
-//! Building a network from its layout.
+//! Construction of a network from its layout.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,9 +16,9 @@ use super::nat::Nats;
 use super::wire::{self, Wire};
 use super::{Network, system};
 
-/// The classes of drr are numbered by the lower halves of nodes' addresses, and class 0 does not exist.
+/// Most nodes: classes of DRR are numbered by the lower halves of nodes' addresses, and class 0 does not exist.
 const NODES_MAX: usize = u16::MAX as usize - 1;
-/// Files beside the two of each namespace.
+/// File descriptors reserved in addition to the two of each namespace.
 const FILES_SPARE: u64 = 4096;
 
 pub(super) fn build(layout: &Layout, seed: u64) -> Result<Network, NetworkError> {
@@ -49,7 +49,7 @@ pub(super) fn build(layout: &Layout, seed: u64) -> Result<Network, NetworkError>
     Ok(network)
 }
 
-/// 10.0.0.1 and so on.
+/// Address of a node: 10.0.0.1 for the first one, and so on.
 pub(super) fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a00_0001 + node as u32)
 }
@@ -76,7 +76,7 @@ fn wires(layout: &Layout) -> Result<Vec<Wire>, NetworkError> {
     Ok(wires)
 }
 
-/// Each node's routes: along the flows' ways, and nothing else.
+/// Routes of each node, along the paths of the flows only.
 fn routes(layout: &Layout, wires: &[Wire]) -> Result<Vec<Vec<Route>>, NetworkError> {
     let mut all = vec![Vec::new(); layout.graph.nodes()];
     for (flow, &(sender, receiver)) in layout.hosts.iter().enumerate() {
@@ -110,7 +110,7 @@ impl Network {
         namespace.netlink.set_up(LOOPBACK).asked(|| format!("cannot bring up node {node}'s loopback device"))?;
         let added = namespace.netlink.add_address(LOOPBACK, address(node));
         added.asked(|| format!("cannot give node {node} its address"))?;
-        // In a graph, answers may take another way than the packets: a reverse path filter would drop them.
+        // In a graph the reverse path may differ, and a reverse path filter would drop its packets.
         let is_host = self.wires.iter().any(|wire| wire.from == node && wire.is_of_host);
         let forward = if is_host { "0" } else { "1" };
         let set = [("ip_forward", forward), ("conf/all/rp_filter", "0"), ("conf/default/rp_filter", "0")];
@@ -119,12 +119,12 @@ impl Network {
         written.map_err(|error| NetworkError::system(format!("cannot set node {node}'s forwarding"), error))
     }
 
-    /// Devices of a pair of edges: of each node one, joined in the ether.
+    /// Creates the devices of a pair of edges, one at each node, connected in the ether.
     fn connect(&mut self, edge: usize) -> Result<(), NetworkError> {
         for edge in [edge, wire::back(edge)] {
             let Wire { from, to, .. } = self.wires[edge];
             let back = wire::back(edge);
-            // In the ether the device towards A is the one by which A's packets come in, and those of the way back leave.
+            // In the ether, the device towards A receives A's packets and sends those of the reverse direction.
             let inner = End { name: format!("w{back}"), index: wire::device(back), mac: wire::mac(back) };
             let outer = End { name: format!("e{edge}"), index: wire::device(edge), mac: wire::mac(edge) };
             let node = &self.nodes[from];

@@ -18,10 +18,10 @@ use super::netlink::{Netlink, Refusal};
 pub(super) const LOOPBACK: u32 = 1;
 
 const RTM_GETSTATS: u16 = 94;
-/// `struct if_stats_msg`.
+/// Size of `struct if_stats_msg`.
 const IF_STATS_MSG_BYTES: usize = 12;
 const IFLA_STATS_LINK_64: u16 = 1;
-/// A MAC address, as in a neighbour entry and a device.
+/// A MAC address, as in neighbour entries and devices.
 pub(super) type Mac = [u8; 6];
 
 /// One end of a pair of devices.
@@ -33,32 +33,32 @@ pub(super) struct End {
 }
 
 impl End {
-    /// TCP assumes segmentation offload on every device, even where it is off; one segment per buffer is the limit it heeds.
+    /// TCP assumes segmentation offload on every device, even if it is off; a limit of one segment per buffer is respected.
     fn message(&self, message: LinkMessageBuilder<impl std::fmt::Debug>) -> LinkMessage {
         let message = message.index(self.index).address(self.mac.to_vec());
         message.append_extra_attribute(LinkAttribute::GsoMaxSegs(1)).build()
     }
 }
 
-/// A way to a destination.
+/// A route to a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) to: Ipv4Addr,
     pub(super) via: Ipv4Addr,
     pub(super) device: u32,
-    /// The source address of sockets that are not bound to one.
+    /// Source address of unbound sockets.
     pub(super) source: Ipv4Addr,
 }
 
-/// A route's settings for TCP connections to its destination. TCP decides what is `None`.
+/// Settings of a route for TCP connections to its destination. `None` leaves a value to TCP.
 ///
-/// TCP takes `ssthresh` and `cwnd` from what it remembers about the destination, which it writes, with these, at the end of
-/// the first connection: they hold from the second one on, and `ssthresh` only where
-/// `net.ipv4.tcp_no_ssthresh_metrics_save` is 0. The others hold at once, but a receiver forgets its `window` as soon as data comes: the
-/// kernel then measures its buffer anew. `SO_RCVBUF` is what bounds a window for good.
+/// TCP takes `ssthresh` and `cwnd` from its metrics cache of the destination, which it writes (with these values) at the end of the first
+/// connection: they apply from the second connection on, and `ssthresh` only if `net.ipv4.tcp_no_ssthresh_metrics_save` is 0. The other
+/// settings apply at once, but a receiver drops `window` when data arrives, and computes its buffer anew. Only `SO_RCVBUF` limits a window
+/// permanently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteMetrics {
-    /// The most that is offered to the sender in the beginning, bytes.
+    /// Greatest initially advertised receive window, bytes.
     pub window_bytes: Option<u32>,
     /// Initial congestion window, segments.
     pub initcwnd_segments: Option<u32>,
@@ -87,18 +87,18 @@ impl RouteMetrics {
     }
 }
 
-/// Packets and bytes.
+/// Counters of packets and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Bytes of these packets from their IP header on.
+    /// Bytes of these packets, including their IP headers.
     pub ip_bytes: u64,
 }
 
 impl Netlink {
-    /// A pair of devices: one in this socket's namespace, the other in `namespace`. Both are down: the second one cannot come
-    /// up before it knows the first.
+    /// Creates a pair of devices: one in this socket's namespace, the other in `namespace`. Both are down: the second one cannot come up
+    /// before it knows the first.
     pub(super) fn add_pair(&mut self, here: &End, there: &End, namespace: &Namespace) -> Result<(), Refusal> {
         let peer = LinkMessageBuilder::<LinkUnspec>::new().name(there.name.clone());
         let peer = there.message(peer.setns_by_fd(namespace.file.as_raw_fd()));
@@ -117,7 +117,7 @@ impl Netlink {
         self.route(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// A permanent entry, so that ARP is never used: a lost ARP packet would stall a flow for a second.
+    /// Adds a permanent neighbour entry, so that ARP is never used: a lost ARP packet would stall a flow for a second.
     pub(super) fn add_neighbour(&mut self, device: u32, address: Ipv4Addr, mac: Mac) -> Result<(), Refusal> {
         let mut message = NeighbourMessage::default();
         message.header.family = AddressFamily::Inet;
@@ -144,7 +144,7 @@ impl Netlink {
         self.route(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)
     }
 
-    /// Packets and bytes that a device has received and sent, without Ethernet headers.
+    /// Counters of a device for received and sent packets and bytes, without Ethernet headers.
     pub(super) fn counters(&mut self, device: u32) -> Result<DeviceCounters, Refusal> {
         let filter = 1_u32 << (IFLA_STATS_LINK_64 - 1);
         let request: Vec<u8> = [0, device, filter].into_iter().flat_map(u32::to_ne_bytes).collect();
@@ -162,14 +162,14 @@ pub(super) struct DeviceCounters {
     pub(super) sent: Counters,
 }
 
-/// `struct rtnl_link_stats64` begins with packets received and sent, and bytes received and sent.
+/// Parses `struct rtnl_link_stats64`, which starts with received and sent packets and received and sent bytes.
 fn device_counters(statistics: &[u8]) -> Option<DeviceCounters> {
     let at = |index| attributes::u64_at(statistics, index);
     let of = |packets: u64, bytes: u64| Counters { packets, ip_bytes: ip_bytes(bytes, packets) };
     Some(DeviceCounters { received: of(at(0)?, at(2)?), sent: of(at(1)?, at(3)?) })
 }
 
-/// IP bytes of `packets` that have `bytes` with their Ethernet headers.
+/// IP bytes of `packets` whose total size with Ethernet headers is `bytes`.
 pub(super) fn ip_bytes(bytes: u64, packets: u64) -> u64 {
     bytes.saturating_sub(packets * u64::from(super::qdisc::ETHERNET_BYTES))
 }

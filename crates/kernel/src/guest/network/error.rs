@@ -4,27 +4,27 @@ use std::io;
 
 use super::netlink::Refusal;
 
-/// A network could not be built, changed or measured.
+/// Reason for which a network could not be built, changed or measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetworkError {
-    /// The layout asks for something which the kernel cannot do, or makes no sense.
+    /// The layout is invalid, or uses a feature that the kernel lacks.
     #[error("{0}")]
     Layout(String),
     /// The kernel refused a request.
     #[error("{what}: {refusal}")]
     Refused {
-        /// The request and its device, as a sentence.
+        /// Request and device, as a sentence.
         what: String,
-        /// The kernel's answer.
+        /// Answer of the kernel.
         refusal: Refusal,
     },
     /// A system call failed.
     #[error("{what}: {error}")]
     System {
-        /// The failed operation, as a sentence.
+        /// Failed operation, as a sentence.
         what: String,
-        /// The system's reason.
+        /// Error of the system.
         error: io::Error,
     },
 }
@@ -39,7 +39,7 @@ impl NetworkError {
     }
 }
 
-/// Says which device was meant, and what was asked of it.
+/// Adds the request and its device to an error.
 pub(super) trait Asked<T> {
     fn asked(self, what: impl FnOnce() -> String) -> Result<T, NetworkError>;
 }

@@ -1,4 +1,4 @@
-//! Turning devices' offloads off, by ethtool's netlink interface.
+//! Switching offloads of devices off, with ethtool's netlink interface.
 
 use rtnetlink::sys::protocols::NETLINK_GENERIC;
 
@@ -6,7 +6,7 @@ use super::attributes::{self, Attributes};
 use super::error::{Asked, NetworkError};
 use super::netlink::{Netlink, Refusal};
 
-/// Features to switch off: they put several packets into one buffer, which a queue would count as one, and a link lose as one.
+/// Offloads to switch off: they merge several packets into one buffer, which a queue or a loss would count as one.
 const OFFLOADS: [&str; 10] = [
     "tx-tcp-segmentation",
     "tx-tcp-ecn-segmentation",
@@ -20,12 +20,12 @@ const OFFLOADS: [&str; 10] = [
     "rx-gro-list",
 ];
 
-/// The family which knows the numbers of the others.
+/// Generic netlink family that reports the numbers of the other families.
 const GENL_ID_CTRL: u16 = 16;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;
-/// `struct genlmsghdr`: command, version, reserved.
+/// Size of `struct genlmsghdr`: command, version, reserved.
 const GENLMSGHDR_BYTES: usize = 4;
 const VERSION: u8 = 1;
 
@@ -40,7 +40,7 @@ const ETHTOOL_A_BITSET_BITS: u16 = 3;
 const ETHTOOL_A_BITSET_BITS_BIT: u16 = 1;
 const ETHTOOL_A_BITSET_BIT_NAME: u16 = 2;
 
-/// Ethtool of one namespace.
+/// Ethtool interface of one namespace.
 #[derive(Debug)]
 pub(super) struct Ethtool {
     netlink: Netlink,
@@ -48,7 +48,7 @@ pub(super) struct Ethtool {
 }
 
 impl Ethtool {
-    /// A socket in the thread's namespace.
+    /// Opens a socket in the thread's namespace.
     pub(super) fn open() -> Result<Self, NetworkError> {
         let open = Netlink::open(NETLINK_GENERIC);
         let mut netlink =
@@ -57,10 +57,10 @@ impl Ethtool {
         Ok(Self { netlink, family })
     }
 
-    /// Turns off every offload that merges packets, and verifies it.
+    /// Switches off every offload that merges packets, and verifies it.
     pub(super) fn turn_offloads_off(&mut self, device: u32) -> Result<(), NetworkError> {
         let bits = OFFLOADS.iter().fold(Attributes::new(), |bits, name| {
-            // Without a value the bit is wanted off.
+            // A bit without a value is to be switched off.
             bits.nested(ETHTOOL_A_BITSET_BITS_BIT, Attributes::new().string(ETHTOOL_A_BITSET_BIT_NAME, name))
         });
         let set = request(ETHTOOL_MSG_FEATURES_SET, device)
@@ -74,7 +74,7 @@ impl Ethtool {
         }
     }
 
-    /// The names of a device's features which are on.
+    /// Names of a device's enabled features.
     fn active(&mut self, device: u32) -> Result<Vec<String>, Refusal> {
         let get = request(ETHTOOL_MSG_FEATURES_GET, device).into_bytes();
         let answers = self.netlink.request(self.family, 0, &get)?;
@@ -90,7 +90,7 @@ fn request(command: u8, device: u32) -> Attributes {
         .nested(ETHTOOL_A_FEATURES_HEADER, Attributes::new().u32(ETHTOOL_A_HEADER_DEV_INDEX, device))
 }
 
-/// The names in a bit set which is a list, and not a value and a mask.
+/// Names in a bit set in the form of a list (not of value and mask).
 fn names(bitset: &[u8]) -> Option<Vec<String>> {
     attributes::find(bitset, ETHTOOL_A_BITSET_NOMASK)?;
     let bits = attributes::find(bitset, ETHTOOL_A_BITSET_BITS).unwrap_or_default();
@@ -125,7 +125,7 @@ mod tests {
             .u32(2, 64)
             .nested(ETHTOOL_A_BITSET_BITS, bits.clone());
         assert_eq!(names(&list.into_bytes()), Some(vec!["a".to_owned(), "bc".to_owned()]));
-        // With a mask, a bit which is listed may be off.
+        // With a mask, a listed bit may be off.
         assert_eq!(names(&Attributes::new().nested(ETHTOOL_A_BITSET_BITS, bits).into_bytes()), None);
         assert_eq!(names(&Attributes::new().bytes(ETHTOOL_A_BITSET_NOMASK, &[]).into_bytes()), Some(Vec::new()));
     }

@@ -1,6 +1,6 @@
-//! A scenario's network in the kernel: every node is a network namespace, every link a pair of wires.
+//! Network of a scenario in the kernel: each node is a network namespace, each link a pair of wires.
 //!
-//! A wire from A to B treats packets as a link of the simulator does:
+//! A wire from A to B treats packets like a link of the simulator:
 //!
 //! ```text
 //! A's device            devices of the ether                B's device
@@ -8,12 +8,12 @@
 //! (drops) (pace, drops)              time, loss, delay, batches
 //! ```
 //!
-//! The ether is one more namespace, without addresses: a packet that enters by one device of a wire leaves by the other. `tbf`
-//! releases one packet at a time, at the link's rate; so the queue below it holds the waiting packets without the one being
-//! sent. `netem` then holds each packet for its transmission time and the delay.
+//! The ether is an additional namespace without addresses: a packet that enters through one device of a wire leaves through the other.
+//! `tbf` releases one packet at a time, at the link's rate, so the queue below it holds the waiting packets without the one being sent.
+//! `netem` then delays each packet by its transmission time and the propagation delay.
 //!
-//! Every request to the kernel is answered within the call that makes it, so none of this is asynchronous: no virtual time
-//! passes while a network is built, changed or measured.
+//! The kernel answers every request within the same system call, so the code is synchronous: no virtual time passes while a network is
+//! built, changed or measured.
 
 mod attributes;
 mod build;
@@ -49,7 +49,7 @@ pub use self::netlink::Refusal;
 pub use self::tcp_info::TcpInfo;
 use self::wire::Wire;
 
-/// A network in the kernel. It disappears when this is dropped, its sockets are closed and its processes have ended.
+/// A network in the kernel. It exists until this value is dropped, its sockets are closed and its processes have ended.
 #[derive(Debug)]
 pub struct Network {
     home: File,
@@ -67,34 +67,34 @@ pub struct Network {
 /// Counters of an edge's queue and wire since they were built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EdgeSample {
-    /// Packets waiting now, without the one being sent.
+    /// Packets now waiting, without the one being sent.
     pub waiting_packets: u32,
-    /// Packets which came to the queue and were sent or dropped.
+    /// Packets that arrived at the queue (sent or dropped).
     pub offered_packets: u64,
-    /// Packets which the queue has dropped, and the policer in front of it.
+    /// Packets dropped by the queue or by the policer in front of it.
     pub dropped_packets: u64,
-    /// Packets which the queue has marked for congestion.
+    /// Packets marked for congestion by the queue.
     pub marked_packets: u64,
-    /// Packets and bytes which the queue has sent.
+    /// Packets and bytes sent by the queue.
     pub sent: Counters,
-    /// Packets lost at random behind the queue; what is gone in outages does not count.
+    /// Packets lost at random after the queue, without those lost in outages.
     pub lost_packets: u64,
 }
 
 impl Network {
-    /// Builds a layout's network.
+    /// Builds the network of a layout.
     ///
     /// # Errors
-    /// One sentence: which device, what was asked, what the kernel said; or what of the layout the kernel has nothing for.
+    /// Fails with one sentence: the device, the request and the kernel's answer, or the feature of the layout that the kernel lacks.
     pub fn build(layout: &Layout, seed: u64) -> Result<Self, NetworkError> {
         build::build(layout, seed)
     }
 
-    /// Runs `f` with the calling thread in a node's namespace. Sockets that `f` opens and processes that it starts stay in
-    /// that namespace; work which `f` hands to other threads does not run there.
+    /// Runs `f` with the calling thread in a node's namespace. Sockets opened and processes started by `f` stay in that namespace; work
+    /// that `f` hands to other threads does not run there.
     ///
     /// # Errors
-    /// The thread could not get there.
+    /// Fails if the thread cannot enter the namespace.
     pub fn enter<T>(&self, node: Node, f: impl FnOnce() -> T) -> Result<T, NetworkError> {
         let failed = |error| NetworkError::system(format!("cannot enter node {}", node.index()), error);
         self.node(node)?.enter(&self.home, f).map_err(failed)
@@ -106,18 +106,18 @@ impl Network {
         build::address(node.index())
     }
 
-    /// True if the kernel's random losses and jitter follow the seed (Linux 6.6 and later); otherwise every run differs. The
-    /// hashes of sfq and FQ-CoDel and the early drops of RED never follow it. False where no wire has anything to draw.
+    /// True if the kernel's random losses and jitter follow the seed (Linux 6.6 and later); otherwise every run differs. The hashes of SFQ
+    /// and FQ-CoDel and the early drops of RED never follow it. False if no wire uses random numbers.
     #[must_use]
     pub fn is_seeded(&self) -> bool {
         self.is_seeded
     }
 
-    /// Changes an edge while packets cross it. Packets that wait or travel are kept; the new delay and losses apply to those
-    /// that the transmitter sends from now on. Order is kept: after a shorter delay, packets arrive behind earlier ones.
+    /// Changes an edge while packets are on it. Waiting and travelling packets are kept; the new delay and losses apply to packets that the
+    /// transmitter sends from now on. Order is kept: after the delay is reduced, packets arrive after earlier ones.
     ///
     /// # Errors
-    /// The kernel refused.
+    /// Fails if the kernel refuses.
     pub fn change(&mut self, edge: Edge, change: &LinkChange) -> Result<(), NetworkError> {
         let wire = self.wire(edge)?;
         if let Some(rate_bps) = change.rate_bps {
@@ -138,23 +138,23 @@ impl Network {
         self.set_netem(edge.index())
     }
 
-    /// Counters of an edge. Cheap, for traces: two requests to the kernel at most, about 0.1 ms of the host's time.
+    /// Counters of an edge. Cheap enough for traces: at most two requests to the kernel, about 0.1 ms of host time.
     ///
     /// # Errors
-    /// The kernel refused.
+    /// Fails if the kernel refuses.
     pub fn sample(&mut self, edge: Edge) -> Result<EdgeSample, NetworkError> {
         self.wire(edge)?;
         self.sample_wire(edge.index())
     }
 
-    /// Packets which came in at a host.
+    /// Packets received by a host.
     ///
     /// # Errors
-    /// The kernel refused.
+    /// Fails if the kernel refuses.
     pub fn received(&mut self, node: Node) -> Result<Counters, NetworkError> {
         self.node(node)?;
         let into = self.wires.iter().enumerate().filter(|(_, wire)| wire.to == node.index());
-        // The device of a wire's end is that which the pair's other direction leaves by.
+        // The device at the end of a wire is the one that the reverse direction is sent through.
         let devices: Vec<u32> = into.map(|(edge, _)| wire::device(wire::back(edge))).collect();
         let mut sum = Counters::default();
         for device in devices {
@@ -166,10 +166,10 @@ impl Network {
         Ok(sum)
     }
 
-    /// Sets the metrics of `host`'s route to `peer`, which TCP applies to new connections.
+    /// Sets the metrics of the route from `host` to `peer`, which TCP uses for new connections.
     ///
     /// # Errors
-    /// `host` has no route to `peer`, or the kernel refused.
+    /// Fails if `host` has no route to `peer`, or the kernel refuses.
     pub fn set_route_metrics(&mut self, host: Node, peer: Node, metrics: RouteMetrics) -> Result<(), NetworkError> {
         let to = self.address(peer);
         let route = self.routes.get(host.index()).and_then(|routes| routes.iter().find(|route| route.to == to));
@@ -179,10 +179,10 @@ impl Network {
         set.asked(|| format!("cannot set the metrics of node {}'s route to {to}", host.index()))
     }
 
-    /// State of the TCP connection of `host` to `peer`; `None` if there is none.
+    /// State of the TCP connection from `host` to `peer`; `None` if there is none.
     ///
     /// # Errors
-    /// The kernel refused.
+    /// Fails if the kernel refuses.
     pub fn tcp_info(&self, host: Node, peer: Node) -> Result<Option<TcpInfo>, NetworkError> {
         let what = || format!("cannot read what TCP of node {} says", host.index());
         let netlink = self.enter(host, || Netlink::open(NETLINK_SOCK_DIAG))?;
@@ -201,7 +201,7 @@ impl Network {
     }
 }
 
-/// Its nodes, as flows see them.
+/// Access of flows to the nodes of the network.
 impl Hosts for Network {
     fn enter<T>(&self, host: Node, f: impl FnOnce() -> T) -> Result<T, String> {
         Self::enter(self, host, f).map_err(|error| error.to_string())
@@ -212,7 +212,7 @@ impl Hosts for Network {
     }
 }
 
-/// `what` with the reason of the system.
+/// Makes an error of `what` with the system's reason.
 fn system(what: &'static str) -> impl Fn(io::Error) -> NetworkError {
     move |error| NetworkError::system(what, error)
 }

@@ -1,4 +1,4 @@
-//! Network namespaces, and how the thread gets into them.
+//! Network namespaces, and entering them with a thread.
 
 use std::fs::File;
 use std::io;
@@ -8,10 +8,10 @@ use rtnetlink::sys::protocols::NETLINK_ROUTE;
 
 use super::netlink::Netlink;
 
-/// The thread's own: `/proc/self` is the main thread's.
+/// Namespace of the calling thread; `/proc/self` would be that of the main thread.
 const THIS_NAMESPACE: &str = "/proc/thread-self/ns/net";
 
-/// A network namespace, alive as long as its file is open, and a netlink socket in it.
+/// A network namespace, kept alive by its open file, with a netlink socket in it.
 #[derive(Debug)]
 pub(super) struct Namespace {
     pub(super) file: File,
@@ -19,14 +19,14 @@ pub(super) struct Namespace {
 }
 
 impl Namespace {
-    /// A new one; the thread ends where it was.
+    /// Creates a namespace; the thread returns to `home`.
     pub(super) fn new(home: &File) -> io::Result<Self> {
         unshare(CloneFlags::CLONE_NEWNET)?;
         let _back = Back(home);
         Ok(Self { file: current()?, netlink: Netlink::open(NETLINK_ROUTE)? })
     }
 
-    /// Runs `f` with the thread in the namespace; the thread ends in `home`, even when `f` panics.
+    /// Runs `f` with the thread in the namespace; the thread returns to `home`, even if `f` panics.
     pub(super) fn enter<T>(&self, home: &File, f: impl FnOnce() -> T) -> io::Result<T> {
         setns(&self.file, CloneFlags::CLONE_NEWNET)?;
         let _back = Back(home);
@@ -34,7 +34,7 @@ impl Namespace {
     }
 }
 
-/// The namespace which the thread is in.
+/// Namespace of the calling thread.
 pub(super) fn current() -> io::Result<File> {
     File::open(THIS_NAMESPACE)
 }
@@ -43,7 +43,7 @@ struct Back<'a>(&'a File);
 
 impl Drop for Back<'_> {
     fn drop(&mut self) {
-        // It was in this namespace before, so it may go there: the only refusals of setns(2) are about rights.
+        // The thread was in this namespace before and may return: setns(2) fails only for lack of rights.
         let _ = setns(self.0, CloneFlags::CLONE_NEWNET);
     }
 }

@@ -1,6 +1,6 @@
-//! NAT in front of a host, in user space: a guest's kernel has no netfilter.
+//! NAT in front of a host, in user space, because a guest's kernel has no netfilter.
 //!
-//! Two tap devices stand at the host's end of its access link, and a task carries the frames of each:
+//! Two tap devices are at the host's end of its access link, with a task that forwards the frames of each:
 //!
 //! ```text
 //!         host                 ether
@@ -8,8 +8,8 @@
 //! in:     sockets ◄ tap, task ◄ redirect ◄────────────────────── netem ◄──
 //! ```
 //!
-//! So a packet gets its new port when it leaves the host's queue, and the old ports are closed to what arrives after the NAT has
-//! forgotten them. Sockets wait for their device as without a NAT, and the tasks take no virtual time.
+//! A packet gets its new port when it leaves the host's queue, and packets to the old ports are dropped once the NAT has forgotten them.
+//! Sockets wait for their device as without a NAT, and the tasks take no virtual time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,20 +30,20 @@ use super::qdisc::ETHERNET_BYTES;
 use super::{Network, wire};
 use crate::limits::{NAT_FRAME_BYTES_MAX, NAT_QUEUE_PACKETS};
 
-/// The NATs of a network.
+/// NATs of a network.
 #[derive(Debug, Default)]
 pub(super) struct Nats {
     /// NATs of the hosts, by node.
     hosts: BTreeMap<usize, Arc<HostNat>>,
-    /// Tasks that move packets. A task ends only by an error.
+    /// Tasks that forward packets; each ends only with an error.
     tasks: JoinSet<NetworkError>,
 }
 
 impl Network {
-    /// Puts a NAT in front of a host which has one link. Asks for a tokio runtime and its `LocalSet`.
+    /// Adds a NAT in front of a host with one link. Requires a tokio runtime with a `LocalSet`.
     ///
     /// # Errors
-    /// The node has none or several links, or the kernel refused.
+    /// Fails if the node does not have exactly one link, or the kernel refuses.
     pub fn add_nat(&mut self, host: Node) -> Result<(), NetworkError> {
         let node = host.index();
         let mut edges = self.wires.iter().enumerate().filter(|(_, wire)| wire.from == node).map(|(edge, _)| edge);
@@ -66,17 +66,17 @@ impl Network {
         Ok(())
     }
 
-    /// Has the NAT in front of a host forget it: it gets other ports, and what goes to those before is lost.
+    /// Makes the NAT of a host forget its mappings: the host gets new ports, and packets to the old ones are lost.
     ///
     /// # Errors
-    /// There is no NAT.
+    /// Fails if there is no NAT.
     pub fn rebind(&self, host: Node) -> Result<(), NetworkError> {
         let none = || NetworkError::layout(format!("node {} is not behind a NAT", host.index()));
         self.nats.hosts.get(&host.index()).ok_or_else(none)?.forget();
         Ok(())
     }
 
-    /// Waits until a NAT fails; without one, or if none fails, for ever.
+    /// Waits until a NAT fails; forever if none fails.
     pub(crate) async fn nat_failed(&mut self) -> NetworkError {
         match self.nats.tasks.join_next().await {
             Some(Ok(error)) => error,
@@ -85,7 +85,7 @@ impl Network {
         }
     }
 
-    /// Puts a tap between the queue of an edge that begins at a host and its netem.
+    /// Inserts a tap between the queue of an edge that starts at a host and its netem.
     fn put_tap_outward(&mut self, edge: usize) -> Result<Tap, NetworkError> {
         let what = || format!("cannot put a NAT behind edge {edge}");
         let tap = self.ether.enter(&self.home, || open(&format!("n{edge}"), None));
@@ -102,11 +102,11 @@ impl Network {
         Ok(tap)
     }
 
-    /// Puts a tap between a host's sockets and its device, where the packets of the way back arrive.
+    /// Inserts a tap between a host's sockets and its device, where packets of the reverse direction arrive.
     fn put_tap_inward(&mut self, edge: usize) -> Result<Tap, NetworkError> {
         let what = || format!("cannot put a NAT in front of edge {edge}");
         let namespace: &mut Namespace = &mut self.nodes[self.wires[edge].from];
-        // Frames are addressed to the device of the edge.
+        // Frames carry the MAC address of the edge's device.
         let tap = namespace.enter(&self.home, || open(&format!("n{edge}"), Some(wire::mac(edge))));
         let (tap, index) = tap.and_then(|opened| opened).map_err(|error| NetworkError::system(what(), error))?;
         let netlink = &mut namespace.netlink;
@@ -126,11 +126,11 @@ fn failed(node: usize, error: io::Error) -> NetworkError {
 /// A tap device.
 struct Tap {
     device: SyncDevice,
-    /// The device's file again, for waiting and reading as from a pipe.
+    /// File of the device, opened again for asynchronous reading.
     frames: pipe::Receiver,
 }
 
-/// A tap device in the thread's namespace, and its index. It is down.
+/// Creates a tap device in the thread's namespace; it is down. Returns its index as well.
 fn open(name: &str, mac: Option<Mac>) -> io::Result<(Tap, u32)> {
     let builder = DeviceBuilder::new().name(name).layer(Layer::L2).enable(false).with(|builder| {
         builder.tx_queue_len(NAT_QUEUE_PACKETS);
@@ -145,7 +145,7 @@ fn open(name: &str, mac: Option<Mac>) -> io::Result<(Tap, u32)> {
     Ok((Tap { device, frames }, index))
 }
 
-/// Carries frames through a tap device, those whose IP packet `translate` lets pass; returns when that fails.
+/// Forwards frames through a tap device if `translate` accepts their IP packet; returns on an error.
 async fn carry(tap: Tap, translate: impl Fn(&mut [u8]) -> bool) -> io::Error {
     let mut buffer = vec![0; NAT_FRAME_BYTES_MAX];
     loop {
@@ -162,7 +162,7 @@ async fn carry_one(tap: &Tap, buffer: &mut [u8], translate: &impl Fn(&mut [u8]) 
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
         Err(error) => return Err(error),
     };
-    // Nothing but IP crosses a link: neighbours are known.
+    // Links carry only IP, because neighbours are static.
     let passes = frame.get_mut(ETHERNET_BYTES as usize..).is_some_and(translate);
     if passes {
         rustix::io::write(&tap.device, frame)?;

@@ -1,7 +1,7 @@
-//! A netlink socket whose requests are answered at once.
+//! A netlink socket with immediate answers.
 //!
-//! The kernel answers a request within the call that sends it, so reading the answer never waits: no task per socket and no
-//! waking of a runtime are needed, and no virtual time passes meanwhile.
+//! The kernel answers a request within the system call that sends it, so reading the answer never blocks: no task per socket and no wake-up
+//! of a runtime are needed, and no virtual time passes.
 
 use std::io;
 
@@ -13,33 +13,33 @@ use rtnetlink::sys::{Socket, SocketAddr};
 
 use super::attributes;
 
-/// The most that one read brings; the kernel cuts the answers to dumps at 32 KiB.
+/// Most bytes of one read; the kernel limits parts of dumps to 32 KiB.
 const ANSWER_BYTES_MAX: usize = 1 << 16;
-/// `struct nlmsghdr`: length, type, flags, sequence number, port.
+/// Size of `struct nlmsghdr`: length, type, flags, sequence number, port.
 const HEADER_BYTES: usize = 16;
-/// The attribute of a refusal which holds a sentence.
+/// Attribute of a refusal that contains a sentence.
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
-/// The kernel's reason to refuse a request.
+/// Reason for which a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The kernel's errno, and its own sentence if it sent one.
+    /// The kernel refused: errno, and a sentence if the kernel sent one.
     #[error("the kernel said: {error}{}", text.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Kernel {
-        /// The errno.
+        /// Errno of the kernel.
         error: io::Error,
-        /// The kernel's sentence.
+        /// Sentence of the kernel.
         text: Option<String>,
     },
-    /// The socket did not work.
+    /// The socket failed.
     #[error("netlink failed: {0}")]
     Socket(#[from] io::Error),
-    /// The answer is not what was expected.
+    /// The answer is incomplete or unexpected.
     #[error("the kernel's answer lacks {0}")]
     Incomplete(&'static str),
 }
 
-/// One socket.
+/// A netlink socket.
 #[derive(Debug)]
 pub(super) struct Netlink {
     socket: Socket,
@@ -48,18 +48,18 @@ pub(super) struct Netlink {
 }
 
 impl Netlink {
-    /// A socket in the thread's present namespace.
+    /// Opens a socket in the thread's present namespace.
     pub(super) fn open(protocol: isize) -> io::Result<Self> {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
         socket.set_ext_ack(true)?;
-        // Refusals do not repeat the request, so that their attributes are at a known place.
+        // Refusals do not repeat the request, so that their attributes are at a known offset.
         socket.set_cap_ack(true)?;
         Ok(Self { socket, sequence: 0, answer: Vec::with_capacity(ANSWER_BYTES_MAX) })
     }
 
-    /// Sends a request which `rtnetlink` has a type for; what the kernel says about it is not returned.
+    /// Sends a request that has a type in `rtnetlink`; the content of the answer is ignored.
     pub(super) fn route(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<(), Refusal> {
         let mut message = NetlinkMessage::new(NetlinkHeader::default(), message.into());
         message.finalize();
@@ -69,7 +69,7 @@ impl Netlink {
         self.request(kind, flags, &bytes[HEADER_BYTES..]).map(drop)
     }
 
-    /// Sends a request of a type, its fixed structure and attributes being `body`; returns the bodies of the answers.
+    /// Sends a request with this type and `body` (fixed structure and attributes); returns the bodies of the answers.
     pub(super) fn request(&mut self, kind: u16, flags: u16, body: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
         self.sequence = self.sequence.wrapping_add(1);
         let length = u32::try_from(HEADER_BYTES + body.len()).unwrap_or(u32::MAX);
@@ -86,7 +86,7 @@ impl Netlink {
         Ok(answers)
     }
 
-    /// Reads one datagram; whether it was the last of the answer.
+    /// Reads one datagram; returns true if it was the last of the answer.
     fn receive(&mut self, answers: &mut Vec<Vec<u8>>) -> Result<bool, Refusal> {
         self.answer.clear();
         self.socket.recv(&mut self.answer, 0)?;
@@ -111,7 +111,7 @@ impl Netlink {
     }
 }
 
-/// `None` for an acknowledgement.
+/// Refusal in an error message; `None` for an acknowledgement.
 fn refusal(body: &[u8], flags: u16) -> Option<Refusal> {
     let Some(errno) = attributes::u32_at(body, 0) else { return Some(Refusal::Incomplete("its errno")) };
     if errno == 0 {

@@ -22,11 +22,11 @@ const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_APP: u16 = 4;
 const TCA_STATS_PKT64: u16 = 8;
 
-/// The place of a device's own discipline.
+/// Parent of a device's root discipline.
 pub(super) const ROOT: u32 = 0xffff_ffff;
 const INGRESS: u32 = 0xffff_fff1;
 const INGRESS_HANDLE: u32 = 0xffff_0000;
-/// `struct tcmsg`.
+/// Size of `struct tcmsg`.
 const TCMSG_BYTES: usize = 20;
 
 const TCA_MATCHALL_ACT: u16 = 2;
@@ -49,21 +49,21 @@ const TCA_FLOW_XOR: u16 = 7;
 const FLOW_KEY_SRC: u32 = 0;
 const FLOW_MODE_MAP: u32 = 0;
 
-/// `major:minor` as one number.
+/// Combines `major:minor` into one number.
 pub(super) const fn handle(major: u16, minor: u16) -> u32 {
     ((major as u32) << 16) | minor as u32
 }
 
-/// A queue discipline, and where it is.
+/// A queue discipline, with its position.
 #[derive(Debug)]
 pub(super) struct Qdisc<'a> {
     pub(super) device: u32,
     pub(super) parent: u32,
-    /// 0: the kernel chooses.
+    /// Handle of the discipline; 0 lets the kernel choose.
     pub(super) handle: u32,
     pub(super) kind: &'a str,
     pub(super) options: Vec<u8>,
-    /// Counts sizes of IP packets, without the Ethernet header. Only at a root: sizes are counted there once.
+    /// True to count sizes of IP packets, without the Ethernet header. Only possible at a root, where sizes are computed.
     pub(super) counts_ip: bool,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Statistics {
 }
 
 impl Netlink {
-    /// Makes a queue discipline, or changes the one of the same handle and kind; what it holds stays.
+    /// Creates a queue discipline, or changes the one with the same handle and kind, which keeps its packets.
     pub(super) fn set_qdisc(&mut self, qdisc: &Qdisc<'_>) -> Result<(), Refusal> {
         let header = tcmsg(qdisc.device, qdisc.handle, qdisc.parent, 0);
         let attributes = Attributes::after(header).string(TCA_KIND, qdisc.kind).bytes(TCA_OPTIONS, &qdisc.options);
@@ -91,7 +91,7 @@ impl Netlink {
         self.request(RTM_NEWTCLASS, NLM_F_CREATE, &attributes.into_bytes()).map(drop)
     }
 
-    /// Sends what comes in at `from` out at `to`, both in this namespace.
+    /// Redirects packets received at `from` to be sent at `to`, both in this namespace.
     pub(super) fn redirect(&mut self, from: u32, to: u32) -> Result<(), Refusal> {
         let ingress = Qdisc {
             device: from,
@@ -102,7 +102,7 @@ impl Netlink {
             counts_ip: false,
         };
         self.set_qdisc(&ingress)?;
-        // `struct tc_mirred`: index, capabilities, action, two counts, what to do, device.
+        // `struct tc_mirred`: index, capabilities, action, two reference counts, operation, device.
         let mirred: Vec<u8> =
             [0, 0, TC_ACT_STOLEN, 0, 0, TCA_EGRESS_REDIR, to].into_iter().flat_map(u32::to_ne_bytes).collect();
         let action = Attributes::new()
@@ -113,12 +113,12 @@ impl Netlink {
         self.add_filter(from, INGRESS_HANDLE, ETH_P_ALL, "matchall", options)
     }
 
-    /// Ends what [`redirect`](Self::redirect) has begun.
+    /// Removes the redirection made by [`redirect`](Self::redirect).
     pub(super) fn end_redirect(&mut self, from: u32) -> Result<(), Refusal> {
         self.request(RTM_DELQDISC, 0, &tcmsg(from, INGRESS_HANDLE, INGRESS, 0)).map(drop)
     }
 
-    /// Polices what leaves by `device`, in front of its queue discipline.
+    /// Polices packets sent through `device`, in front of its queue discipline.
     pub(super) fn police(&mut self, device: u32, options: Attributes) -> Result<(), Refusal> {
         let hook = Qdisc {
             device,
@@ -134,14 +134,14 @@ impl Netlink {
         self.add_filter(device, EGRESS, ETH_P_ALL, "matchall", options)
     }
 
-    /// Packets that the policer in front of the discipline of `device` has dropped.
+    /// Number of packets dropped by the policer in front of the discipline of `device`.
     pub(super) fn policed(&mut self, device: u32) -> Result<u32, Refusal> {
         Ok(self.statistics(device, INGRESS_HANDLE)?.dropped_packets)
     }
 
-    /// The class of a packet at `parent` is the lower half of its source address.
+    /// Classifies packets at `parent` by the lower half of their source address.
     pub(super) fn classify_by_source(&mut self, device: u32, parent: u32) -> Result<(), Refusal> {
-        // The class is the first one, 1, plus what is computed.
+        // The class is 1 plus the computed value.
         let options = Attributes::new()
             .u32(TCA_FLOW_KEYS, 1 << FLOW_KEY_SRC)
             .u32(TCA_FLOW_MODE, FLOW_MODE_MAP)
@@ -161,15 +161,15 @@ impl Netlink {
         options: Attributes,
     ) -> Result<(), Refusal> {
         let priority = 1;
-        // The classifier `flow` needs a handle; it has one filter.
+        // The classifier `flow` requires a handle; there is one filter.
         let header = tcmsg(device, 1, parent, priority << 16 | u32::from(protocol.to_be()));
         let attributes = Attributes::after(header).string(TCA_KIND, kind).nested(TCA_OPTIONS, options);
         self.request(RTM_NEWTFILTER, NLM_F_CREATE, &attributes.into_bytes()).map(drop)
     }
 
-    /// The attributes of a queue discipline.
+    /// Attributes of a queue discipline.
     pub(super) fn qdisc(&mut self, device: u32, handle: u32) -> Result<Vec<u8>, Refusal> {
-        // The answer is a notification, which comes to the one who asked only as an echo.
+        // The answer is a notification, which the requester receives only as an echo.
         let answers = self.request(RTM_GETQDISC, NLM_F_ECHO, &tcmsg(device, handle, 0, 0))?;
         let first = answers.into_iter().next().ok_or(Refusal::Incomplete("the queue discipline"))?;
         first.get(TCMSG_BYTES..).map(<[u8]>::to_vec).ok_or(Refusal::Incomplete("the queue discipline's attributes"))
@@ -181,7 +181,7 @@ impl Netlink {
         statistics(&attributes).ok_or(Refusal::Incomplete("the queue discipline's statistics"))
     }
 
-    /// Counters of a queue discipline that only its kind has.
+    /// Counters specific to the kind of a queue discipline.
     pub(super) fn own_statistics(&mut self, device: u32, handle: u32) -> Result<Vec<u8>, Refusal> {
         let attributes = self.qdisc(device, handle)?;
         let own = attributes::find(&attributes, TCA_STATS2).and_then(|all| attributes::find(all, TCA_STATS_APP));
@@ -189,12 +189,12 @@ impl Netlink {
     }
 }
 
-/// `struct tcmsg`: family, padding, device, handle, parent, and of filters priority and protocol.
+/// Encodes `struct tcmsg`: family, padding, device, handle, parent, and for filters priority and protocol.
 fn tcmsg(device: u32, handle: u32, parent: u32, info: u32) -> Vec<u8> {
     [0, device, handle, parent, info].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// A size table without a table: `struct tc_sizespec`, the third number of which is the overhead.
+/// Encodes a size table without entries: `struct tc_sizespec`, whose third number is the overhead.
 fn without_ethernet() -> Attributes {
     let (logs, overhead) = (0_u32, ETHERNET_BYTES.wrapping_neg());
     let (linklayer, least, mtu, entries) = (0, 0, 0, 0);
@@ -207,7 +207,7 @@ fn statistics(bytes: &[u8]) -> Option<Statistics> {
     let all = attributes::find(bytes, TCA_STATS2)?;
     let basic = attributes::find(all, TCA_STATS_BASIC)?;
     let queue = attributes::find(all, TCA_STATS_QUEUE)?;
-    // Only what passed 2³² has the second one.
+    // The second attribute exists only for counters beyond 2³².
     let whole = attributes::find(all, TCA_STATS_PKT64).and_then(|value| attributes::u64_at(value, 0));
     let sent_packets = match whole {
         Some(packets) => packets,

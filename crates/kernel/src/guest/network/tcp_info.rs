@@ -1,5 +1,5 @@
-//! The kernel's state of a TCP connection (`struct tcp_info` of `linux/tcp.h`), by `sock_diag(7)`: no socket is needed, and
-//! reading it changes nothing.
+//! State of a TCP connection in the kernel (`struct tcp_info` of `linux/tcp.h`), read with `sock_diag(7)`: no socket is needed, and reading
+//! has no side effects.
 
 use std::net::Ipv4Addr;
 
@@ -14,25 +14,25 @@ const AF_INET: u8 = 2;
 const IPPROTO_TCP: u8 = 6;
 /// The attribute `INET_DIAG_INFO`; its extension is bit 1.
 const INFO: u16 = 2;
-/// The states in which a connection is open or ends: all but SYN_RECV, TIME_WAIT, CLOSE and LISTEN.
+/// States of open or closing connections: all except SYN_RECV, TIME_WAIT, CLOSE and LISTEN.
 const STATES: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
-/// `struct inet_diag_req_v2` and `struct inet_diag_msg`.
+/// Sizes of `struct inet_diag_req_v2` and `struct inet_diag_msg`, bytes.
 const REQUEST_BYTES: usize = 56;
 const ANSWER_BYTES: usize = 72;
-/// Words of `struct inet_diag_msg` and of `struct tcp_info`.
+/// Word offsets: of the destination in `struct inet_diag_msg`, and of three fields in `struct tcp_info`.
 const DESTINATION: usize = 6;
 const SND_MSS: usize = 4;
 const RTT: usize = 17;
 const SND_CWND: usize = 20;
 
-/// The state of a sender's TCP.
+/// State of a sender's TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// The congestion window.
+    /// Congestion window, segments.
     pub cwnd_segments: u32,
-    /// Bytes of a segment.
+    /// Maximum segment size, bytes.
     pub mss_bytes: u32,
-    /// The smoothed round-trip time, µs; 0 while it is unknown.
+    /// Smoothed round-trip time, µs; 0 while it is unknown.
     pub srtt_us: u32,
 }
 

@@ -1,4 +1,4 @@
-//! One direction of a link: its queue, its transmitter, and the way behind it.
+//! One direction of a link: queue, transmitter, and delay with losses after it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,33 +14,33 @@ use super::qdisc::{self, fq_codel, police, red, sfq, tbf};
 use super::tc::{self, Qdisc, handle};
 use super::{EdgeSample, Network, attributes};
 
-/// Index of the first device behind loopback.
+/// Index of the first device after loopback.
 const FIRST_DEVICE: usize = 2;
-/// Handle of every device's own discipline.
+/// Handle of every device's root discipline.
 const ROOT_HANDLE: u32 = handle(1, 0);
 /// Handle of the discipline below tbf.
 const QUEUE_HANDLE: u32 = handle(2, 0);
-/// Packets that may wait where the layout has no limit in packets.
+/// Default limit of a queue whose layout has no limit in packets.
 const LIMIT_PACKETS_DEFAULT: usize = dfcp_netem::QUEUE_PACKETS_DEFAULT;
-/// A full packet with and without its Ethernet header, bytes.
+/// Size of a full packet with and without its Ethernet header, bytes.
 const FULL_FRAME: (u64, u64) = (1514, 1500);
-/// Twice the deviation of netem's jitter in nanoseconds has 32 bits.
+/// Greatest jitter: netem holds twice the deviation in 32 bits of nanoseconds.
 const JITTER_MAX: Duration = Duration::from_secs(4);
-/// `struct tc_netem_qopt`, in front of netem's attributes.
+/// Size of `struct tc_netem_qopt`, before netem's attributes.
 const NETEM_QOPT_BYTES: usize = 24;
 
-/// The device by which an edge's packets leave: of its first node, and of the ether behind it.
+/// Index of the device through which an edge's packets are sent, at its first node and in the ether.
 pub(super) fn device(edge: usize) -> u32 {
     (FIRST_DEVICE + edge) as u32
 }
 
-/// Address of an edge's device at its first node.
+/// MAC address of an edge's device at its first node.
 pub(super) fn mac(edge: usize) -> Mac {
     let [_, a, b, c] = (edge as u32).to_be_bytes();
     [0x02, 0, 0, a, b, c] // locally administered
 }
 
-/// The edge of the same link in the other direction.
+/// Edge of the same link in the reverse direction.
 pub(super) fn back(edge: usize) -> usize {
     edge ^ 1
 }
@@ -54,23 +54,23 @@ pub(super) struct Wire {
     policer: Option<Policer>,
     discipline: Discipline,
     limit_packets: u32,
-    /// True if it begins at a host of a flow.
+    /// True if the wire starts at a host of a flow.
     pub(super) is_of_host: bool,
-    /// Nodes whose packets cross it.
+    /// Nodes whose packets are carried by the wire.
     sources: BTreeSet<usize>,
     has_queue: bool,
     has_netem: bool,
-    /// True once netem has been told to lose packets, at random or in an outage.
+    /// True once netem was configured with losses, random or for an outage.
     has_losses: bool,
-    /// Packets lost in outages that are over.
+    /// Packets lost in past outages.
     outage_packets: u32,
-    /// All packets lost by the time when the last outage began or ended.
+    /// All packets lost before the last start or end of an outage.
     before_outage_packets: u32,
-    /// Times that netem was set: each time its generator needs another seed.
+    /// Number of changes of netem, each of which needs a new seed.
     drawn: u64,
 }
 
-/// The first property of a link that cannot be had here, as a sentence.
+/// First property of a link that the kernel lacks, as a sentence.
 fn unsupported(link: &LinkConfig) -> Option<&'static str> {
     let has_weights = matches!(&link.discipline, Discipline::Drr(drr) if !drr.weights.is_empty());
     let asked = [
@@ -87,10 +87,10 @@ fn unsupported(link: &LinkConfig) -> Option<&'static str> {
 }
 
 impl Wire {
-    /// The wire of an edge. `is_of_host`: it begins at a host of a flow.
+    /// Makes the wire of an edge. `is_of_host` is true if it starts at a host of a flow.
     ///
     /// # Errors
-    /// The link asks for something that cannot be had here.
+    /// Fails if the link has a property that the kernel lacks.
     pub(super) fn new(from: Node, to: Node, link: &LinkConfig, is_of_host: bool) -> Result<Self, NetworkError> {
         if let Some(sentence) = unsupported(link) {
             return Err(NetworkError::layout(sentence));
@@ -129,14 +129,14 @@ impl Wire {
         self.netem.rate_bps = Some(rate_bps);
     }
 
-    /// Each flow's share of the limit. The simulator's DRR has one limit for all flows and drops from the longest; the
-    /// kernel's has a limit for each. One packet more waits beside the classes: the next one, which tbf has asked for.
+    /// Share of the limit for each flow. The simulator's DRR has one limit for all flows and drops from the longest queue; the kernel's has
+    /// a limit per flow. One more packet waits outside the classes: the next one, which tbf has dequeued.
     fn class_limit_packets(&self) -> u32 {
         let flows = u32::try_from(self.sources.len()).unwrap_or(u32::MAX).max(1);
         self.limit_packets.saturating_sub(1).div_ceil(flows).max(1)
     }
 
-    /// The one queue below tbf, or below RED.
+    /// Single queue below tbf, or below RED.
     fn fifo(&self, device: u32, parent: u32, handle: u32) -> Qdisc<'static> {
         let options = qdisc::fifo_options(self.limit_packets);
         Qdisc { device, parent, handle, kind: "pfifo", options, counts_ip: false }
@@ -144,7 +144,7 @@ impl Wire {
 }
 
 impl Network {
-    /// Makes the policer of an edge, if it has one.
+    /// Adds the policer of an edge, if it has one.
     pub(super) fn add_policer(&mut self, edge: usize) -> Result<(), NetworkError> {
         let wire = &self.wires[edge];
         let Some(policer) = wire.policer else { return Ok(()) };
@@ -152,7 +152,7 @@ impl Network {
         added.asked(|| format!("cannot police edge {edge}"))
     }
 
-    /// Begins or ends an outage; netem has still to be told.
+    /// Starts or ends an outage in the counters; the caller then changes netem.
     pub(super) fn set_outage(&mut self, edge: usize, is_out: bool) -> Result<(), NetworkError> {
         let lost = self.lost_packets(edge)?;
         let wire = &mut self.wires[edge];
@@ -164,23 +164,22 @@ impl Network {
         Ok(())
     }
 
-    /// Packets that netem has dropped, at random and in outages. A wire that has never lost any saves the request.
+    /// Number of packets dropped by netem, at random and in outages. No request is made for a wire that never had losses.
     fn lost_packets(&mut self, edge: usize) -> Result<u32, NetworkError> {
         if !self.wires[edge].has_losses {
             return Ok(0);
         }
-        // Netem drops nothing else: its own limit is beyond reach.
+        // Netem drops no other packets: its own limit is never reached.
         let read = self.ether.netlink.statistics(device(edge), ROOT_HANDLE);
         Ok(read.asked(|| format!("cannot read the losses of edge {edge}"))?.dropped_packets)
     }
 
-    /// Makes or changes the transmitter of an edge, and makes its queue. An edge without a rate has neither.
+    /// Creates or changes the transmitter of an edge, and creates its queue. An edge without a rate has neither.
     pub(super) fn set_transmitter(&mut self, edge: usize) -> Result<(), NetworkError> {
         let wire = &self.wires[edge];
         let Some(rate_bps) = wire.netem.rate_bps else { return Ok(()) };
-        // A host may hand one buffer of many packets to tbf (UDP_SEGMENT). tbf splits it, and the parts' sizes include the
-        // Ethernet header whatever the size table says. So no table is used here, and the rate is raised instead by as much
-        // as makes it exact for full packets.
+        // A host may hand tbf one buffer with many packets (UDP_SEGMENT). After tbf has split it, the sizes include the Ethernet header
+        // regardless of the size table. So no table is used here, and the rate is raised instead to be exact for full packets.
         let counts_ip = !wire.is_of_host;
         let (frame, packet) = FULL_FRAME;
         let framed = u128::from(rate_bps) * u128::from(frame) / u128::from(packet);
@@ -223,7 +222,7 @@ impl Network {
             Discipline::Drr(drr) => {
                 let limit = qdisc::fifo_options(wire.class_limit_packets());
                 for &source in &wire.sources {
-                    // Classes are numbered as the lower halves of addresses are.
+                    // Classes have the numbers of the lower halves of addresses.
                     let class = QUEUE_HANDLE | (source as u32 + 1);
                     let options = qdisc::drr_class_options(drr.quantum_bytes);
                     netlink.add_class(device, class, "drr", &options).asked(what)?;
@@ -237,7 +236,7 @@ impl Network {
         }
     }
 
-    /// Makes or changes what is behind an edge's transmitter. A wire which does nothing has no netem.
+    /// Creates or changes the netem after an edge's transmitter. A wire without delay and loss has no netem.
     pub(super) fn set_netem(&mut self, edge: usize) -> Result<(), NetworkError> {
         let wire = &mut self.wires[edge];
         if wire.netem.is_nothing() && !wire.has_netem {
@@ -260,7 +259,7 @@ impl Network {
         Ok(())
     }
 
-    /// True if netem took its seed: a kernel that does not know the attribute leaves it out of its answer.
+    /// True if netem accepted its seed: a kernel that does not know the attribute omits it in its answer.
     pub(super) fn took_seed(&mut self) -> Result<bool, NetworkError> {
         let Some(edge) = self.wires.iter().position(|wire| wire.has_netem) else { return Ok(false) };
         let read = self.ether.netlink.qdisc(device(edge), ROOT_HANDLE);
@@ -297,7 +296,7 @@ impl Network {
     }
 }
 
-/// Packets that a queue has marked, if it can.
+/// Number of packets marked by a queue, if it can mark.
 fn marked_packets(netlink: &mut Netlink, device: u32, discipline: &Discipline) -> Result<u64, Refusal> {
     let counted = match discipline {
         Discipline::FqCodel(_) => fq_codel::marked_packets(&netlink.own_statistics(device, QUEUE_HANDLE)?),
@@ -307,8 +306,7 @@ fn marked_packets(netlink: &mut Netlink, device: u32, discipline: &Discipline) -
     counted.ok_or(Refusal::Incomplete("the count of marks"))
 }
 
-/// Seeds of netem: another one for each edge and each change, all following from that of the run (SplitMix64's output
-/// function, Steele et al. 2014).
+/// Seed of netem for an edge and a change, derived from the seed of the run (output function of SplitMix64, Steele et al. 2014).
 fn seed_of(seed: u64, edge: usize, drawn: u64) -> u64 {
     [edge as u64, drawn].into_iter().fold(seed, |seed, number| {
         let z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));

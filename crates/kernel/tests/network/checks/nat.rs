@@ -1,4 +1,4 @@
-//! New ports of a host.
+//! Checks of port changes of a host.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ use crate::traffic::Pair;
 
 pub(super) const CHECKS: &[Check] = &[("behind a nat which forgets, ports are others and packets as early", new_ports)];
 
-/// Silence after which nothing more is expected.
+/// Silence after which no more packets are expected.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Bytes of the packets, and of their payloads.
+/// Bytes of IP packets.
 const PACKET_BYTES: usize = 1_500;
 const PAYLOAD_BYTES: usize = PACKET_BYTES - 28;
 
@@ -63,7 +63,7 @@ impl Sockets {
         Self { sender, receiver }
     }
 
-    /// Sends `packets` packets at once, all of which must come in order and in time. Returns their source.
+    /// Sends `packets` packets at once, and checks that all arrive in order and in time. Returns their source.
     async fn burst(&self, packets: u8) -> SocketAddr {
         let start = Instant::now();
         for number in 0..packets {
@@ -80,7 +80,7 @@ impl Sockets {
         source.unwrap()
     }
 
-    /// True if a packet of the receiver to `to` comes to the sender, which is in time then.
+    /// True if a packet from the receiver to `to` arrives at the sender in time.
     async fn answers(&self, to: SocketAddr) -> bool {
         let start = Instant::now();
         self.receiver.send_to(&[7; PAYLOAD_BYTES], to).await.unwrap();

@@ -1,4 +1,4 @@
-//! Queues: how much waits, and whose turn it is.
+//! Checks of queues: number of waiting packets, and order of service.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ fn drop_tail() {
         let mut network = Network::build(&layout, 1).unwrap();
         let pair = Pair::new(&network, layout.hosts[0]);
         (0..400).for_each(|number| pair.send(number, 1500));
-        // None has been sent but the first.
+        // Only the first packet has been sent.
         thread::sleep(us(100));
         let bottleneck = layout.links[0].0;
         let early = network.sample(bottleneck).unwrap();
@@ -57,7 +57,7 @@ fn drop_tail_after_change() {
     assert_eq!(Pair::new(&network, layout.hosts[0]).burst(400, 1500).len(), 21);
 }
 
-/// Sends packets of 1500 bytes on each pair at its pace for 10 s, and returns what came of each.
+/// Sends packets of 1500 bytes on each pair at its interval for 10 s; returns the arrivals of each.
 fn contend(pairs: &[(Pair, Duration)]) -> Vec<Vec<Arrival>> {
     thread::scope(|scope| {
         let start = |(pair, pace): &(Pair, Duration)| {
@@ -69,10 +69,10 @@ fn contend(pairs: &[(Pair, Duration)]) -> Vec<Vec<Arrival>> {
     })
 }
 
-/// Checks the share of the first of two flows, which sends at three times the link's rate, the second at that rate.
+/// Checks the share of the first of two flows: it sends at three times the link's rate, the second at that rate.
 fn shares(discipline: Discipline, limit: usize, expected: f64, tolerance: f64) {
     let name = format!("{discipline:?}");
-    // Without jitter two even streams fall into step, and drop-tail always meets the same one's packets.
+    // Without jitter two constant streams synchronize, and drop-tail always drops packets of the same one.
     let pair = HostPair { jitter: ms(3), ..plain(ms(4)) };
     let layout = dumbbell(link(12_000_000, ms(5), limit).with_discipline(discipline), 2, pair);
     let mut network = Network::build(&layout, 1).unwrap();
@@ -93,7 +93,7 @@ fn shares(discipline: Discipline, limit: usize, expected: f64, tolerance: f64) {
 }
 
 fn drr_limit() {
-    // A third of the 99 beside the next one, the next one, and the one being sent.
+    // A third of the remaining 99, the next packet, and the one being sent.
     let discipline = Discipline::Drr(Drr::default());
     let layout = dumbbell(link(12_000_000, ms(5), 100).with_discipline(discipline), 3, plain(ms(0)));
     let network = Network::build(&layout, 1).unwrap();
@@ -102,7 +102,7 @@ fn drr_limit() {
     assert_eq!(came, 33 + 1 + 1);
 }
 
-/// Every 10 ms of 10 s, beside one flow of twice the link's rate.
+/// Samples every 10 ms for 10 s, with one flow at twice the link's rate, and its arrivals.
 fn overloaded(discipline: Discipline) -> (Vec<EdgeSample>, Vec<Arrival>) {
     let layout = dumbbell(link(12_000_000, ms(5), 1000).with_discipline(discipline), 1, plain(ms(0)));
     let mut network = Network::build(&layout, 1).unwrap();
@@ -127,7 +127,7 @@ fn red() {
     let waiting: Vec<u32> = samples[200..].iter().map(|sample| sample.waiting_packets).collect();
     let mean = f64::from(waiting.iter().sum::<u32>()) / waiting.len() as f64;
     println!("red: {mean} packets wait on average");
-    // Half of the packets must go, which RED does at its upper threshold; drop-tail would let 1000 wait.
+    // Half of the packets must be dropped, which RED does at its upper threshold; drop-tail would let 1000 wait.
     assert!((10.0..20.0).contains(&mean), "{mean} packets wait");
     assert!((9900..10_200).contains(&arrivals.len()), "{}", arrivals.len());
     let last = samples[samples.len() - 1];
@@ -136,7 +136,7 @@ fn red() {
 }
 
 fn fq_codel() {
-    // A flow that heeds nothing: the interval shrinks until half is dropped.
+    // An unresponsive flow: the interval shrinks until half of the packets are dropped.
     let (samples, _) = overloaded(Discipline::FqCodel(FqCodel::default()));
     let last = samples[samples.len() - 1];
     assert!(last.dropped_packets > 1000 && last.waiting_packets < 1000, "{last:?}");
@@ -149,7 +149,7 @@ fn wfq() {
     assert_eq!(error, "the kernel has no WFQ; choose drr or fq-codel");
 }
 
-/// Takes samples between two lines of output, by whose times the caller measures them.
+/// Takes samples between two lines of output, whose times the caller uses for the measurement.
 fn samples() {
     let layout = dumbbell(link(12_000_000, ms(5), 100), 1, plain(ms(0)));
     let mut network = Network::build(&layout, 1).unwrap();

@@ -1,4 +1,4 @@
-//! Ways through networks of several links, and what is around the packets.
+//! Checks of routes through networks of several links, and of the environment of packets.
 
 use std::process::Command;
 use std::time::Instant;
@@ -20,7 +20,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("a link of one direction is refused", one_direction),
 ];
 
-/// Sends a different number of packets on each flow, and looks whether every edge was crossed by those of its flows.
+/// Sends a different number of packets on each flow, and checks that every edge carried those of its flows.
 fn crossed(layout: &Layout, network: &mut Network) {
     let mut expected = vec![0; layout.graph.edges().count()];
     for (flow, &hosts) in layout.hosts.iter().enumerate() {
@@ -59,7 +59,7 @@ fn graph() {
     let [a, b, c] = [(); 3].map(|()| graph.add_node());
     let hosts: Vec<_> = (0..2).map(|_| (graph.add_node(), graph.add_node())).collect();
     let of = |delay: u64| link(100_000_000, ms(delay), 1000);
-    // There over b, and back straight: the delays of the ways differ.
+    // Forward via b, and back directly: the delays differ.
     let links =
         vec![graph.connect(a, b, of(5), of(5)), graph.connect(b, c, of(5), of(5)), graph.connect(a, c, of(20), of(7))];
     for &(sender, receiver) in &hosts {
@@ -77,7 +77,7 @@ fn graph() {
     crossed(&layout, &mut network);
 }
 
-/// Three nodes in a row, and two flows over one and over two links, in the words of the file which the host writes.
+/// Three nodes in a row with two flows, over one and two links, in the form of the job file.
 const SCENARIO: &str = r#"{
     "nodes": ["left", "middle", "right"],
     "links": [
@@ -102,7 +102,7 @@ fn scenario() {
     let one = |network: &Network, hosts| Pair::new(network, hosts).burst(1, 1500).first().map(|arrival| arrival.after);
     near("over one link", one(&network, near_one).unwrap(), ms(4 + 5 + 1), us(3));
     near("over two", one(&network, far_one).unwrap(), ms(2 + 5 + 1 + 10 + 2), us(4));
-    // The second link's losses begin with a change, and are there in data's direction alone.
+    // Losses of the second link start with a change, and only in the direction of data.
     let own = dfcp_lab::scenario::ChangeSpec { link: 1, own_loss: true, ..Default::default() };
     let change = own.link_change(&scenario).unwrap();
     network.change(layout.links[1].0, &change).unwrap();

@@ -1,4 +1,4 @@
-//! Packets on the wires from sockets that hand over many at once.
+//! Checks of packets on wires from sockets that hand over many at once.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -22,10 +22,10 @@ pub(super) const CHECKS: &[Check] = &[
     ("the initial window is the route's", initial_window),
 ];
 
-/// A segment's bytes beside IP's and TCP's headers, which are 20 and 32 with timestamps.
+/// Payload bytes of a segment, without the headers of IP (20) and TCP (32, with timestamps).
 const SEGMENT_BYTES: usize = 1448;
 
-/// Time of `bytes` from the sender to the receiver, without the connection's set-up.
+/// Transfer time of `bytes` from the sender to the receiver, without connection establishment.
 fn transfer(network: &Network, layout: &Layout, bytes: usize) -> Duration {
     let (sender, receiver) = layout.hosts[0];
     let listen = || TcpListener::bind((network.address(receiver), 0)).unwrap();
@@ -62,7 +62,7 @@ fn segments(access_bps: Option<u64>) {
     for sent in there.iter().map(|&edge| network.sample(edge).unwrap().sent).chain([received]).collect::<Vec<_>>() {
         let packets = sent.packets as usize;
         let needed = bytes / SEGMENT_BYTES;
-        // Handshake, a last one that is not full, and what was sent twice.
+        // Handshake, a final partial packet, and retransmissions.
         assert!((needed..needed + needed / 10).contains(&packets), "{packets} packets instead of {needed}");
         assert!(sent.ip_bytes <= sent.packets * 1500, "{sent:?}");
         assert!(sent.ip_bytes as f64 >= full, "{sent:?}");
@@ -109,10 +109,10 @@ fn locked_window() {
     let metrics = RouteMetrics { cwnd_segments: Some(10), ..RouteMetrics::default() };
     network.set_route_metrics(sender, receiver, metrics).unwrap();
     let took = || transfer(&network, &layout, 100 * SEGMENT_BYTES).as_secs_f64();
-    // The first connection does not know of it: 10, 20, 40, the rest.
+    // The metrics do not apply to the first connection: 10, 20, 40, the rest.
     let (first, second) = (took(), took());
     assert!((0.35..0.37).contains(&first), "{first} s");
-    // Ten windows, half a round trip, and the FIN a round trip after the last window.
+    // Ten windows, half a round trip, and the FIN one round trip after the last window.
     assert!((1.04..1.08).contains(&second), "{second} s");
 }
 

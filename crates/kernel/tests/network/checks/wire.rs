@@ -1,4 +1,4 @@
-//! One wire: rate, delay, jitter, losses, changes.
+//! Checks of one wire: rate, delay, jitter, losses, changes.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ fn one_packet() {
             let time = |bps: u64| Duration::from_nanos(bytes as u64 * 8 * 1_000_000_000 / bps);
             let access = access_bps.map_or(Duration::ZERO, time);
             let expected = ms(2) + access + time(rate_bps) + ms(5) + ms(2) + access;
-            // Each of the hops rounds its timer up by some hundred nanoseconds.
+            // Each hop rounds its timer up by some hundred nanoseconds.
             near("one-way delay", arrival.after, expected, us(3));
         }
     }
@@ -101,7 +101,7 @@ fn bursts() {
     let lost = f64::from(gaps.iter().sum::<u32>());
     let share = lost / f64::from(packets);
     let run = lost / gaps.len() as f64;
-    // 1250 runs, the lengths of which have a standard deviation of √(4 · 3): 4 of their mean's are 0.4.
+    // 1250 bursts whose lengths have a standard deviation of √(4 · 3): 4 standard errors of the mean are 0.4.
     assert!((run - length).abs() < 0.4, "runs of {run}");
     assert!((share - mean).abs() < 0.01, "a share of {share}");
 }
@@ -135,17 +135,17 @@ fn jitter() {
     let added: Vec<f64> = added.map(|delay| delay.as_secs_f64() * 1e3).collect();
     let mean = added.iter().sum::<f64>() / added.len() as f64;
     let below = added.iter().filter(|&&ms| ms < 1.0).count();
-    // Four standard deviations: 4 ms / √12 / √1000, and √(1000 · 1/4 · 3/4); timers of the sender are 0.05 ms late.
+    // Four standard errors: 4 ms / √12 / √1000, and √(1000 · 1/4 · 3/4); the sender's timers are 0.05 ms late.
     assert!((mean - 2.03).abs() < 0.15, "mean {mean} ms");
     assert!(below.abs_diff(250) < 65, "{below} of 1000 below a quarter");
     assert!(added.iter().all(|&ms| (-0.002..4.1).contains(&ms)), "{added:?}");
-    // Close together they catch up, and none overtakes.
+    // Close together they catch up, and none overtakes another.
     let arrivals = Pair::new(&network, layout.hosts[0]).burst(500, 1500);
     assert_eq!(numbers(&arrivals), (0..500).collect::<Vec<_>>());
     near("the first", arrivals[0].after, ms(22), ms(3));
 }
 
-/// Sends a burst, and after `when` changes the bottleneck.
+/// Sends a burst, and changes the bottleneck after `when`.
 fn changed(bottleneck: LinkConfig, packets: u32, when: Duration, change: &LinkChange) -> Vec<Arrival> {
     let layout = dumbbell(bottleneck, 1, plain(ms(0)));
     let mut network = Network::build(&layout, 1).unwrap();
@@ -161,7 +161,7 @@ fn changed(bottleneck: LinkConfig, packets: u32, when: Duration, change: &LinkCh
 }
 
 fn change_of_rate() {
-    // 1.2 ms each, then 0.4.
+    // 1.2 ms per packet, then 0.4 ms.
     let change = LinkChange { rate_bps: Some(30_000_000), ..LinkChange::default() };
     let arrivals = changed(link(10_000_000, ms(10), 1000), 1000, ms(600), &change);
     assert_eq!(numbers(&arrivals), (0..1000).collect::<Vec<_>>());
@@ -181,7 +181,7 @@ fn change_of_delay() {
     near("the last one at the old delay", at(&arrivals, 199), ms(300), us(1100));
     near("one at the new delay", at(&arrivals, 210), ms(511), us(1100));
     let arrivals = changed(link(rate_bps, ms(100), 1000), 400, us(200_500), &sooner);
-    // Netem keeps order: the first ones come with the last one of before.
+    // Netem keeps the order: the first packets after the change arrive with the last ones before it.
     assert_eq!(numbers(&arrivals), (0..400).collect::<Vec<_>>());
     near("the last one at the old delay", at(&arrivals, 199), ms(300), us(1100));
     near("nothing is in between", at(&arrivals, 205), ms(306), us(1100));
@@ -222,7 +222,7 @@ fn outage() {
 }
 
 fn policer_alone() {
-    // 1 ms for each packet, and a bucket of 20.
+    // 1 ms per packet, and a bucket of 20.
     let config = LinkConfig::default().with_rate_bps(12_000_000).with_delay(ms(5)).policed(None, 20).unwrap();
     let layout = dumbbell(config, 1, plain(ms(0)));
     let mut network = Network::build(&layout, 1).unwrap();
@@ -230,7 +230,7 @@ fn policer_alone() {
     let burst = pair.burst(100, 1500);
     assert!((20..=21).contains(&burst.len()), "{} of a burst passed", burst.len());
     assert!(burst.iter().all(|arrival| arrival.after < ms(6)), "nothing is held up: {burst:?}");
-    // At twice the rate half of it passes, beside the full bucket; smaller packets by their bytes, within the 1 % of headers.
+    // At twice the rate half of the packets pass, plus the full bucket; smaller ones by their bytes, to within the 1 % of headers.
     for (bytes, pace) in [(1500, us(500)), (750, us(250))] {
         thread::sleep(ms(100));
         let passed = pair.stream(2_000, bytes, pace).len() as f64;
@@ -256,7 +256,7 @@ fn policer_before_queue() {
 }
 
 fn batches() {
-    // A packet each ms, in batches 8 ms apart.
+    // A packet per ms, in batches 8 ms apart.
     let layout = dumbbell(link(12_000_000, ms(20), 1000).with_batch(ms(8)), 1, plain(ms(0)));
     let network = Network::build(&layout, 1).unwrap();
     let arrivals = Pair::new(&network, layout.hosts[0]).burst(400, 1500);

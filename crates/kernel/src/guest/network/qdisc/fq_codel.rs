@@ -16,7 +16,7 @@ const TCA_FQ_CODEL_CE_THRESHOLD: u16 = 7;
 const TCA_FQ_CODEL_DROP_BATCH_SIZE: u16 = 8;
 const TCA_FQ_CODEL_MEMORY_LIMIT: u16 = 9;
 
-/// Beside the limit in packets nothing else limits: what the kernel takes for unlimited.
+/// Memory limit, as unlimited as the kernel permits: the limit in packets is the only one.
 const MEMORY_BYTES_MAX: u32 = 1 << 31;
 
 /// Options of `fq_codel`; with one queue it is plain CoDel.
@@ -37,7 +37,8 @@ pub(in super::super) fn options(fq_codel: &FqCodel, limit_packets: u32) -> Vec<u
     options.into_bytes()
 }
 
-/// Packets marked instead of dropped, and those marked by the threshold, of `struct tc_fq_codel_xstats`. One which is both counts twice.
+/// Number of packets marked instead of dropped plus those marked by the threshold, from `struct tc_fq_codel_xstats`. A packet marked by
+/// both counts twice.
 pub(in super::super) fn marked_packets(statistics: &[u8]) -> Option<u64> {
     let [told, by_threshold] = [3, 7].map(|at| u32_at(statistics, at));
     Some(u64::from(told?) + u64::from(by_threshold?))
@@ -80,7 +81,7 @@ mod tests {
 
     #[test]
     fn marks_are_where_the_kernel_has_them() {
-        // Type, largest packet, drops over the limit, marks, new flows, lists of both kinds, marks by threshold, memory, drops.
+        // Type, largest packet, drops over the limit, marks, new flows, lengths of both lists, marks by threshold, memory, drops.
         let statistics: Vec<u8> = (0..10_u32).map(|at| at * at).flat_map(u32::to_ne_bytes).collect();
         assert_eq!(marked_packets(&statistics), Some(9 + 49));
         assert_eq!(marked_packets(&statistics[..28]), None);

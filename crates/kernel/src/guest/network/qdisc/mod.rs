@@ -1,4 +1,4 @@
-//! The options of the kernel's queue disciplines in bytes, as `include/uapi/linux/pkt_sched.h` lays them out.
+//! Options of the kernel's queue disciplines as bytes, in the layout of `include/uapi/linux/pkt_sched.h`.
 
 pub(super) mod fq_codel;
 pub(super) mod netem;
@@ -11,25 +11,25 @@ use super::attributes::Attributes;
 
 const TCA_DRR_QUANTUM: u16 = 1;
 
-/// The Ethernet header which the kernel counts as a part of every packet, bytes.
+/// Bytes of the Ethernet header, which the kernel counts as part of every packet.
 pub(super) const ETHERNET_BYTES: u32 = 14;
 
-/// pfifo (drop-tail): `struct tc_fifo_qopt`. The limit is in packets.
+/// Options of pfifo (drop-tail), `struct tc_fifo_qopt`. The limit is in packets.
 pub(super) fn fifo_options(limit_packets: u32) -> Vec<u8> {
     structure(&[limit_packets])
 }
 
-/// drr: options of a class. The discipline itself has none.
+/// Options of a class of DRR; the discipline itself has none.
 pub(super) fn drr_class_options(quantum_bytes: u32) -> Vec<u8> {
     Attributes::new().u32(TCA_DRR_QUANTUM, quantum_bytes).into_bytes()
 }
 
-/// A probability as the kernel has it: a share of 2³² − 1.
+/// Converts a probability to the kernel's form, a share of 2³² − 1.
 fn probability(p: f64) -> u32 {
     (p * f64::from(u32::MAX)).round() as u32 // saturates
 }
 
-/// Numbers of a C structure, one after another.
+/// Encodes the numbers of a C structure.
 fn structure(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
 }

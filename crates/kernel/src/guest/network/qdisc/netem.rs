@@ -17,22 +17,22 @@ pub(in super::super) const TCA_NETEM_PRNG_SEED: u16 = 14;
 const TCA_NETEM_SLOT: u16 = 12;
 const NETEM_LOSS_GE: u16 = 2;
 
-/// Packets on the way: more than any link of a plan holds, as tbf in front of netem sets the pace.
+/// Most packets in flight: above the limit of any link of a plan, as tbf in front of netem sets the rate.
 const LIMIT_PACKETS: u32 = 1_000_000;
-/// Beyond every rate of a plan; packets of a link without a rate take no time.
+/// Rate above that of any plan, for links without a rate, whose packets take no time.
 const RATE_UNLIMITED_BYTEPS: u64 = 1 << 40;
 
-/// Netem behind a transmitter: delay and loss of the packets it has sent.
+/// Netem after a transmitter: delay and loss of sent packets.
 #[derive(Clone, Debug, PartialEq)]
 pub(in super::super) struct Netem {
-    /// `None` for infinite.
+    /// Rate of the link; `None` for unlimited.
     pub(in super::super) rate_bps: Option<u64>,
     pub(in super::super) delay: Duration,
     pub(in super::super) jitter: Duration,
-    /// Packets which follow each other leave in batches so far apart; zero for none.
+    /// Interval of batches of consecutive packets; zero for none.
     pub(in super::super) batch: Duration,
     pub(in super::super) loss: Loss,
-    /// In an outage, every packet is lost, whatever `loss` says.
+    /// True in an outage, when every packet is lost regardless of `loss`.
     pub(in super::super) is_out: bool,
 }
 
@@ -43,21 +43,21 @@ impl Netem {
         is_timely && self.batch.is_zero() && self.loss == Loss::None && !self.is_out
     }
 
-    /// The packet's transmission time is netem's, so that the last bit leaves when the simulator's does, and order is kept:
-    /// with a rate netem never lets a packet overtake another. A change replaces delay, jitter, loss and the generator's
-    /// state, so each of them needs its own seed.
+    /// Options of netem. The transmission time is part of netem's delay, so that the last bit is sent at the same time as in the simulator
+    /// and order is kept: with a rate, netem lets no packet overtake another. A change replaces delay, jitter, loss and the generator's
+    /// state, so each change needs a new seed.
     ///
     /// # Errors
-    /// A loss which netem cannot do.
+    /// Fails for a loss that netem does not support.
     pub(in super::super) fn options(&self, seed: u64) -> Result<Vec<u8>, NetworkError> {
-        // Evenly from mean − deviation to mean + deviation: netem without a table.
+        // Uniformly from mean − deviation to mean + deviation: netem without a table.
         let deviation_ns = ns(self.jitter) / 2;
         let mean_ns = ns(self.delay) + deviation_ns;
         let rate_byteps = self.rate_bps.map_or(RATE_UNLIMITED_BYTEPS, |rate| (rate / 8).max(1));
         let rate = u32::try_from(rate_byteps).unwrap_or(u32::MAX);
         let overhead = ETHERNET_BYTES.wrapping_neg(); // signed: IP bytes count
         let (loss, chain) = self.loss()?;
-        // `struct tc_netem_qopt`: latency and jitter here are coarser than those of the attributes and give way to them.
+        // `struct tc_netem_qopt`: latency and jitter here are coarse, and overridden by attributes.
         let fixed = [0, LIMIT_PACKETS, loss, 0, 0, 0];
         let attributes = Attributes::after(structure(&fixed))
             .i64(TCA_NETEM_LATENCY64, mean_ns)
@@ -75,14 +75,14 @@ impl Netem {
         Ok(attributes.u64(TCA_NETEM_PRNG_SEED, seed).into_bytes())
     }
 
-    /// Independent loss, and the four numbers of Gilbert and Elliott.
+    /// Probability of independent loss, and the four parameters of Gilbert–Elliott.
     fn loss(&self) -> Result<(u32, Option<[u32; 4]>), NetworkError> {
         match self.loss {
             _ if self.is_out => Ok((u32::MAX, None)),
             Loss::None => Ok((0, None)),
             Loss::Bernoulli { p } => Ok((probability(p), None)),
             Loss::GilbertElliott { p_good_to_bad, p_bad_to_good, loss_good, loss_bad } => {
-                // The third is the share which the bad state lets through.
+                // The third parameter is the share that passes in the bad state.
                 let chain = [p_good_to_bad, p_bad_to_good, 1.0 - loss_bad, loss_good];
                 Ok((0, Some(chain.map(probability))))
             }
@@ -91,7 +91,7 @@ impl Netem {
     }
 }
 
-/// `struct tc_netem_slot`: least and greatest distance, packets and bytes of each slot (zero: any number), and a distribution.
+/// Encodes `struct tc_netem_slot`: least and greatest interval, packets and bytes per slot (zero: unlimited), and a distribution.
 fn slot(batch: Duration) -> Vec<u8> {
     let distance = ns(batch).to_ne_bytes();
     [&distance[..], &distance, &structure(&[0, 0]), &[0; 16]].concat()

@@ -1,4 +1,4 @@
-//! The action police: a policer. It is no queue discipline, and stands in front of one.
+//! police: the policer, an action in front of a queue discipline.
 
 use dfcp_netem::Policer;
 
@@ -10,24 +10,24 @@ const TCA_POLICE_RATE: u16 = 2;
 const TCA_POLICE_RATE64: u16 = 8;
 
 const TC_ACT_SHOT: u32 = 2;
-/// `TC_LINKLAYER_ETHERNET`: sizes are taken as they are.
+/// `TC_LINKLAYER_ETHERNET`: sizes are used unchanged.
 const LINKLAYER_ETHERNET: u8 = 1;
-/// A rate table, which the kernel asks for and does not use.
+/// Size of a rate table, which the kernel requires and does not use.
 const TABLE_BYTES: usize = 1024;
-/// Cell size of the rate table, as a power of two; zero is refused.
+/// Cell size of the rate table, as a power of two; the kernel refuses zero.
 const CELL_LOG: u8 = 3;
-/// No packet is larger.
+/// Greatest packet size.
 const MTU_BYTES: u32 = 65_535;
-/// Nanoseconds of a tick, in which a burst is counted (`PSCHED_SHIFT`).
+/// Nanoseconds per tick, the unit of a burst (`PSCHED_SHIFT`).
 const TICK_NS: u128 = 64;
 
-/// Drops packets beyond `policer`. The kernel counts Ethernet headers and knows no way to leave them out here, so the rate is raised by
-/// as much as makes it exact for packets of which `frame.1` bytes without the header are `frame.0` with it.
+/// Options that drop packets beyond `policer`. The kernel counts Ethernet headers here without a way to exclude them, so the rate is raised
+/// to be exact for packets with `frame.1` bytes without and `frame.0` bytes with the header.
 pub(in super::super) fn options(policer: Policer, frame: (u64, u64)) -> Attributes {
     let framed = u128::from(policer.rate_bps) * u128::from(frame.0) / u128::from(frame.1);
     let rate_byteps = u64::try_from(framed / 8).unwrap_or(u64::MAX).max(1);
     let rate = u32::try_from(rate_byteps).unwrap_or(u32::MAX);
-    // The time that the bucket takes to fill does not depend on headers.
+    // The fill time of the bucket does not depend on headers.
     let burst_ns = u128::from(policer.bucket_bytes) * 8 * 1_000_000_000 / u128::from(policer.rate_bps.max(1));
     let burst_ticks = u32::try_from(burst_ns.div_ceil(TICK_NS)).unwrap_or(u32::MAX);
     // `struct tc_ratespec` is cell_log (u8), linklayer (u8), overhead (u16), cell_align (u16), mpu (u16), rate (u32).
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_full_packet_with_its_header_takes_as_long_as_without() {
-        // 12 Mbit/s: 1 ms for each of the four packets in the bucket.
+        // At 12 Mbit/s each of the four packets in the bucket takes 1 ms.
         let bytes = options(Policer { rate_bps: 12_000_000, bucket_bytes: 6_000 }, (1514, 1500)).into_bytes();
         let number = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         assert_eq!(bytes[..4], [60, 0, 1, 0]);

@@ -10,22 +10,21 @@ const TCA_RED_PARMS: u16 = 1;
 const TCA_RED_STAB: u16 = 2;
 const TCA_RED_MAX_P: u16 = 3;
 const TCA_RED_FLAGS: u16 = 4;
-/// Bit of `TCA_RED_FLAGS`.
+/// Bit in `TCA_RED_FLAGS`.
 const ECN: u32 = 1;
 const HARD_DROP: u32 = 2;
 const NO_DROP: u32 = 8;
 
-/// Bytes that the kernel's red counts as one packet.
+/// Bytes per packet in the kernel's RED.
 const PACKET_BYTES: u64 = 1500;
-/// Entries of the table of idle times.
+/// Entries in the table of idle times.
 const TABLE_ENTRIES: u32 = 256;
 
-/// Thresholds in bytes, IP headers included. Unlike the simulator's, the kernel's red is not gentle: above the upper
-/// threshold it drops everything. `rate_bps` is that of the link in the beginning: the average falls at its pace
-/// while the link is idle.
+/// Options of RED. Thresholds are in bytes, including IP headers. The kernel's RED, unlike the simulator's, is not gentle: above the upper
+/// threshold it drops every packet. `rate_bps` is the initial rate of the link, which sets the decay of the average while the link is idle.
 ///
 /// # Errors
-/// Thresholds which the kernel's arithmetic of 32 bits cannot hold.
+/// Fails for thresholds that exceed the kernel's 32-bit arithmetic.
 pub(in super::super) fn options(red: &Red, rate_bps: u64) -> Result<Vec<u8>, NetworkError> {
     let unit = if red.unit == RedUnit::Packets { PACKET_BYTES } else { 1 };
     let bytes = |threshold: u64| u32::try_from(threshold.saturating_mul(unit)).unwrap_or(u32::MAX);
@@ -35,7 +34,7 @@ pub(in super::super) fn options(red: &Red, rate_bps: u64) -> Result<Vec<u8>, Net
     if max.leading_zeros() <= weight_log {
         return Err(NetworkError::layout("RED's upper threshold is beyond what the kernel can average"));
     }
-    // The probability rises by 2^-Plog per byte; the exact one is in an attribute of its own.
+    // The probability rises by 2^-Plog per byte; the exact one is in a separate attribute.
     let slope = f64::from(max.saturating_sub(min).max(1)) / red.max_probability.max(f64::MIN_POSITIVE);
     let slope_log = slope.log2().ceil().clamp(0.0, 31.0) as u32;
     let (cell_log, table) = idle_table(red, rate_bps);
@@ -49,21 +48,21 @@ pub(in super::super) fn options(red: &Red, rate_bps: u64) -> Result<Vec<u8>, Net
     Ok(options.into_bytes())
 }
 
-/// `struct nla_bitfield32`: values, and which of them are set here.
+/// Encodes `struct nla_bitfield32`: values, and the mask of those set here.
 fn flags(red: &Red) -> [u32; 2] {
     let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
     [flag(red.ecn, ECN) | flag(red.hard_drop, HARD_DROP) | flag(red.no_drop, NO_DROP), ECN | HARD_DROP | NO_DROP]
 }
 
-/// Packets marked, of `struct tc_red_xstats`.
+/// Number of marked packets, from `struct tc_red_xstats`.
 pub(in super::super) fn marked_packets(statistics: &[u8]) -> Option<u64> {
     u32_at(statistics, 3).map(u64::from)
 }
 
-/// Decay of the average in an idle time: entry i, for i·2^`cell_log` µs, is the binary logarithm of
-/// 1 / (1 − weight)^m, m being the packets that could have been sent meanwhile. Cells are as long as makes the table reach
-/// until nothing is left of an average of 32 bits. (The table which `tc` computes counts in ticks of 64 ns and by the natural
-/// logarithm, where the kernel reads it in microseconds and shifts: by it averages fall slower than RED's authors meant.)
+/// Table for the decay of the average in an idle time: entry i, for i·2^`cell_log` µs, is the binary logarithm of 1 / (1 − weight)^m, where
+/// m is the number of packets that could have been sent in that time. Cells are long enough for the table to cover the decay of a 32-bit
+/// average to zero. (The table computed by `tc` is in ticks of 64 ns and natural logarithms, but the kernel reads it in microseconds and
+/// binary ones: with it averages fall slower than the authors of RED intended.)
 fn idle_table(red: &Red, rate_bps: u64) -> (u8, Vec<u8>) {
     let packet_us = f64::from(red.mean_packet_bytes) * 8e6 / rate_bps.max(1) as f64;
     let halvings_per_packet = -(1.0 - red.weight).log2();
@@ -82,7 +81,7 @@ mod tests {
 
     #[test]
     fn parameters_are_those_of_tc() {
-        // red min 7500 max 22500 probability 0.1, and a weight of 1/8; the limit is that of the queue below.
+        // red min 7500 max 22500 probability 0.1, with a weight of 1/8; the limit is that of the queue below.
         let bytes = options(&Red { weight: 0.125, ..Red::default() }, 10_000_000).unwrap();
         let parms = find(&bytes, TCA_RED_PARMS).unwrap();
         assert_eq!(parms[..12], structure(&[0, 7500, 22_500]));
@@ -115,7 +114,7 @@ mod tests {
         assert_eq!(of(red), Some(structure(&[1, 11])));
         assert_eq!(of(Red { hard_drop: true, ..red }), Some(structure(&[3, 11])));
         assert_eq!(of(Red { no_drop: true, ..red }), Some(structure(&[9, 11])));
-        // Drops early, drops at the limit, others, marks.
+        // Early drops, drops at the limit, other drops, marks.
         assert_eq!(marked_packets(&structure(&[1, 2, 3, 4])), Some(4));
         assert_eq!(marked_packets(&structure(&[1, 2, 3])), None);
     }

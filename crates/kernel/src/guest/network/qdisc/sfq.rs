@@ -4,20 +4,20 @@ use dfcp_netem::Sfq;
 
 use super::structure;
 
-/// The most packets of one flow which the kernel's sfq holds, whatever its limit (`SFQ_MAX_DEPTH` of `sch_sfq.c`).
+/// Most packets of one flow in the kernel's SFQ, whatever its limit (`SFQ_MAX_DEPTH` in `sch_sfq.c`).
 const DEPTH_PACKETS_MAX: u32 = 127;
-/// The kernel refuses a limit of one packet: its longest queue would be empty.
+/// Least limit of the kernel's SFQ: with one packet its longest queue would be empty.
 const LIMIT_PACKETS_MIN: u32 = 2;
 
-/// `struct tc_sfq_qopt_v1`. Unlike the simulator's, the kernel's sfq holds at most 127 packets of a flow. The perturbation is
-/// in whole seconds.
+/// Encodes `struct tc_sfq_qopt_v1`. The kernel's SFQ, unlike the simulator's, holds at most 127 packets of a flow. The perturbation
+/// interval is in whole seconds.
 pub(in super::super) fn options(sfq: &Sfq, limit_packets: u32) -> Vec<u8> {
     let perturb_s = sfq.perturbation.map_or(0, |interval| interval.as_secs().max(1) as u32);
-    // The kernel's table has a power of two of buckets, and as many flows as are told apart at once.
+    // The kernel's hash table has a power of two of buckets, and as many flows as are distinguished at a time.
     let buckets = sfq.buckets.checked_next_power_of_two().unwrap_or(1 << 16);
     let limit = limit_packets.max(LIMIT_PACKETS_MIN);
     let fair = [sfq.quantum_bytes, perturb_s, limit, buckets, buckets, DEPTH_PACKETS_MAX];
-    // Drops at the tail of a flow; parameters and statistics of a RED within: none.
+    // Drops at the tail of a flow; no inner RED, so its parameters and statistics are zero.
     let (head_drop, red, statistics) = (0, [0; 5], [0; 6]);
     let numbers: Vec<u32> = fair.into_iter().chain([head_drop]).chain(red).chain(statistics).collect();
     structure(&numbers)

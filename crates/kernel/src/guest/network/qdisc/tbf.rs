@@ -1,4 +1,4 @@
-//! tbf: the transmitter.
+//! tbf: the transmitter of a link.
 
 use super::super::attributes::Attributes;
 
@@ -6,14 +6,14 @@ const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
 
-/// One full packet, so that packets leave one by one, and 9 % more: the kernel's timers are some hundred nanoseconds late,
-/// which would cost a link of 2 Gbit/s a twentieth of its rate.
+/// Burst of one full packet, so that packets are sent one by one, plus 9 %: the kernel's timers are some hundred nanoseconds late, which
+/// would cost a link of 2 Gbit/s a twentieth of its rate.
 const BURST_BYTES: u32 = 1650;
-/// `TC_LINKLAYER_ETHERNET`: sizes are taken as they are, and no rate table is needed.
+/// `TC_LINKLAYER_ETHERNET`: sizes are used unchanged, and no rate table is needed.
 const LINKLAYER_ETHERNET: u32 = 1;
 
-/// `limit_packets`: 0 in a new tbf, which then makes no child of its own. A change of tbf overwrites the limit of a child
-/// which is a fifo with this one, in the child's unit.
+/// Options of tbf. `limit_packets` is 0 for a new tbf, which then creates no child of its own. A change of tbf overwrites the limit of a
+/// fifo child with this value, in the child's unit.
 pub(in super::super) fn options(rate_bps: u64, limit_packets: u32) -> Vec<u8> {
     let rate_byteps = (rate_bps / 8).max(1);
     let rate = u32::try_from(rate_byteps).unwrap_or(u32::MAX);
