@@ -1,7 +1,7 @@
 //! Costs of security on one core: `cargo bench -p dfcp-secure [-- --quick]`.
 //!
-//! Sealing and opening of full datagrams under each cipher, handshakes of each pattern, cookies, and the memory of a
-//! responder which is not yet established. Cases take turns in short runs; each figure is the median of its runs.
+//! Sealing and opening of full datagrams with each cipher, handshakes of each pattern, cookies, and the memory of a responder before
+//! establishment. Cases alternate in short runs; each figure is the median of its runs.
 
 #![expect(
     clippy::print_stdout,
@@ -18,10 +18,10 @@ use dfcp_secure::{
     ResponderKeys, StaticKey, TAG_BYTES,
 };
 
-/// Plaintext of a datagram, and the header beside it.
+/// Plaintext bytes of a datagram, without its header.
 const PLAINTEXT_BYTES: usize = 1460;
 const HEADER: [u8; 24] = [0x5A; 24];
-/// About what a handshake payload holds: five parameters and the list of ciphers.
+/// Payload of typical length: five parameters and the list of ciphers.
 const PAYLOAD: [u8; 60] = [1; 60];
 const PROLOGUE: &[u8] = b"DFCP 2, options of the SYN";
 const BATCH: usize = 1000;
@@ -96,7 +96,7 @@ fn handshake(pattern: Pattern) -> (Established, Established) {
     stopwatch.run(pattern, &initiator_keys, &responder_keys)
 }
 
-/// Time spent at each end.
+/// Time spent at each endpoint.
 #[derive(Default)]
 struct Stopwatch {
     initiator: Duration,
@@ -167,7 +167,7 @@ fn handshakes(pattern: Pattern, rounds: usize) {
     );
 }
 
-/// Costs of a responder's work for an unknown initiator.
+/// Measures a responder's work for an unknown initiator.
 fn strangers(rounds: usize) {
     const MESSAGES: u32 = 20;
     let (initiator_keys, responder_keys) = keys(Pattern::FirstContact);
@@ -239,13 +239,13 @@ fn half_open() -> (HalfOpen, usize) {
     (half_open, bytes)
 }
 
-/// Resident bytes of this process; `None` where the system does not say so.
+/// Resident bytes of this process; `None` where the system does not report them.
 fn resident_bytes() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     text.split(' ').nth(1)?.parse::<usize>().ok().map(|pages| pages * 4096)
 }
 
-/// Bytes of a value from `make`, on the heap and itself, by the growth of this process.
+/// Bytes of a value from `make`, including its heap, measured by the growth of this process.
 fn measured<T>(make: impl Fn() -> T) -> Option<usize> {
     const COUNT: usize = 20_000;
     let mut kept = Vec::with_capacity(COUNT);
@@ -258,7 +258,7 @@ fn measured<T>(make: impl Fn() -> T) -> Option<usize> {
 }
 
 fn memory() {
-    // First, while no freed memory is there to be used again.
+    // Measured first, while there is no freed memory to reuse.
     let keys_bytes = measured_keys();
     let (half, second_bytes) = half_open();
     let (_, responder_keys) = keys(Pattern::FirstContact);

@@ -1,4 +1,4 @@
-//! Stateless cookies: proof that the sender at an address also receives there, without a byte of memory per address.
+//! Stateless cookies: proof that a sender receives at its address, without memory per address.
 
 use ring::hmac;
 use subtle::ConstantTimeEq;
@@ -10,15 +10,14 @@ use crate::schedule;
 /// Bytes of a cookie: one of the time step, 16 of the authentication code.
 pub const COOKIE_BYTES: usize = 17;
 
-/// Bytes that a responder asks an initiator to send back.
+/// A cookie: bytes that a responder asks an initiator to send back.
 pub type Cookie = [u8; COOKIE_BYTES];
 
-/// Makes cookies and recognises its own.
+/// Issuer and verifier of cookies.
 ///
-/// A cookie is bound to the sender's address, the connection id which it chose, and its first handshake message; so it
-/// proves nothing for another address or another attempt (`spec/security.md` \[cookie-2\]). It holds in the time step
-/// in which it was made and in the next. Time steps are the caller's (say, seconds since any epoch divided by 15) and
-/// each has a key of its own.
+/// A cookie is bound to the sender's address, its connection id and its first handshake message, so it proves nothing for another address
+/// or attempt (`spec/security.md` \[cookie-2\]). It is valid in the time step of its issue and in the next one. Time steps are defined by
+/// the caller (for example, seconds since an epoch divided by 15), and each has its own key.
 ///
 /// A replay within that time is possible and harmless: it proves the same address for the same attempt.
 pub struct CookieJar {
@@ -32,14 +31,14 @@ impl std::fmt::Debug for CookieJar {
 }
 
 impl CookieJar {
-    /// `seed`: 32 unpredictable bytes, for this jar only.
+    /// Makes a jar. `seed` is 32 unpredictable bytes, for this jar only.
     #[must_use]
     pub fn new(seed: [u8; 32]) -> Self {
         Self { seed: Zeroizing::new(seed) }
     }
 
-    /// The cookie for an initiator at `address` (its bytes, port included, in a form of the caller's), whose first
-    /// Noise message is `message`, at time step `step`.
+    /// Issues the cookie for an initiator at `address` (bytes in a form of the caller's, including the port) whose first Noise message is
+    /// `message`, at time step `step`.
     #[must_use]
     pub fn issue(&self, step: u64, address: &[u8], connection_id: u32, message: &[u8]) -> Cookie {
         let key =
@@ -56,15 +55,14 @@ impl CookieJar {
         cookie
     }
 
-    /// True if `cookie`, when genuine, is of time step `step`, by the step's low byte: it then holds in the next step, too.
+    /// True if the low byte of time step `step` is that of `cookie`; a genuine one is then valid in this step and the next.
     #[must_use]
     pub fn is_of(step: u64, cookie: &Cookie) -> bool {
         cookie.first() == Some(&(step as u8))
     }
 
-    /// A connection id for the initiator at `address` which chose `connection_id` for itself, and whose first Noise message
-    /// is `message`: always the same one, so that copies are known without a table, and for others impossible to guess.
-    /// Never 0.
+    /// Connection id for the initiator at `address` with its own `connection_id` and the first Noise message `message`: always the same, so
+    /// that copies are recognised without a table, and unpredictable to others. Never 0.
     #[must_use]
     pub fn connection_id(&self, address: &[u8], connection_id: u32, message: &[u8]) -> u32 {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &*schedule::expand::<32>(&self.seed, "connection id", &[]));
@@ -77,8 +75,8 @@ impl CookieJar {
         head.iter().fold(0, |id: u32, byte| id << 8 | u32::from(*byte)).max(1)
     }
 
-    /// A hash of a first message and of the prologue it is read with, by which a refused one is remembered. Others cannot
-    /// predict it, and so cannot make two messages with one hash. Never 0.
+    /// Hash of a first message and its prologue, by which a refused message is remembered. Others cannot predict it, and so cannot
+    /// construct two messages with the same hash. Never 0.
     #[must_use]
     pub fn message_hash(&self, prologue: &[u8], message: &[u8]) -> u64 {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &*schedule::expand::<32>(&self.seed, "first message", &[]));
@@ -91,12 +89,11 @@ impl CookieJar {
         head.iter().fold(0, |hash: u64, byte| hash << 8 | u64::from(*byte)).max(1)
     }
 
-    /// True if `cookie` was issued for these values at time step `step` or the one before. Takes the same time
-    /// wherever the codes differ.
+    /// True if `cookie` was issued for these values at time step `step` or the one before. Takes constant time.
     #[must_use]
     pub fn verify(&self, step: u64, address: &[u8], connection_id: u32, message: &[u8], cookie: &[u8]) -> bool {
         let Some(&low) = cookie.first() else { return false };
-        // The step's low byte says which of the two keys is meant, so that a forgery costs one code, not two.
+        // The step's low byte selects one of the two keys, so that a forgery costs one code, not two.
         let Some(issued) = [Some(step), step.checked_sub(1)].into_iter().flatten().find(|at| *at as u8 == low) else {
             return false;
         };

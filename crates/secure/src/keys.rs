@@ -1,4 +1,4 @@
-//! The keys that people hold: static X25519 keys, their fingerprints, and pre-shared keys.
+//! Long-term keys: static X25519 keys, their fingerprints, and pre-shared keys.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,12 +10,12 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::{curve::public_of, schedule};
 
-/// A pre-shared key's file must have at least as many bytes.
+/// Least number of bytes of a pre-shared key's file.
 pub const PRE_SHARED_BYTES_MIN: usize = 32;
 
 const FINGERPRINT_PREFIX: &str = "SHA256:";
 
-/// A key was refused.
+/// Reason for which a key was refused.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -25,20 +25,20 @@ const FINGERPRINT_PREFIX: &str = "SHA256:";
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
-    /// The text is no public key.
+    /// The text is not a public key.
     #[error("a public key is 43 characters of base64; this text is not")]
     PublicKeyText,
-    /// The text is no fingerprint.
+    /// The text is not a fingerprint.
     #[error("a fingerprint is \"SHA256:\" and 43 characters of base64; this text is not")]
     FingerprintText,
-    /// The pre-shared key can be guessed.
+    /// The pre-shared key is too short, and could be guessed.
     #[error(
         "a pre-shared key needs at least 32 random bytes, and this one has {0}; make one with: head -c 32 /dev/urandom | base64"
     )]
     PreSharedTooShort(usize),
 }
 
-/// A private X25519 key (RFC 7748), which identifies one end. Wiped when dropped; `Debug` shows its public half.
+/// A private X25519 key (RFC 7748), which identifies an endpoint. Wiped on drop; `Debug` shows its public key.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -56,25 +56,25 @@ pub struct StaticKey {
 }
 
 impl StaticKey {
-    /// A new key from 32 unpredictable bytes; the same seed gives the same key (`spec/security.md` \[key-4\]).
+    /// Makes a new key from 32 unpredictable bytes; the same seed gives the same key (`spec/security.md` \[key-4\]).
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         Self::from_bytes(&schedule::expand(seed, "static key", &[]))
     }
 
-    /// A stored key: the bytes that [`StaticKey::to_bytes`] gave. All 32-byte values are valid keys.
+    /// Restores a stored key from the bytes of [`StaticKey::to_bytes`]. All 32-byte values are valid keys.
     #[must_use]
     pub fn from_bytes(private: &[u8; 32]) -> Self {
         Self { private: *private, public: PublicKey(public_of(private)) }
     }
 
-    /// The private key, to be stored where only its owner can read it.
+    /// Bytes of the private key, to be stored with read access for the owner only.
     #[must_use]
     pub fn to_bytes(&self) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(self.private)
     }
 
-    /// The public half.
+    /// Public key of this private key.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         self.public
@@ -106,7 +106,7 @@ impl fmt::Debug for StaticKey {
 pub struct PublicKey(pub [u8; 32]);
 
 impl PublicKey {
-    /// The SHA-256 of the key, which people compare.
+    /// SHA-256 of the key, for comparison by people.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint(sha256(&[&self.0]))
@@ -133,7 +133,7 @@ impl FromStr for PublicKey {
     }
 }
 
-/// SHA-256 of a public key, or what names a pre-shared one. Its text form is that of `ssh`: `SHA256:` and 43 characters of base64.
+/// SHA-256 of a public key, or the identifier of a pre-shared one. Its text form is that of `ssh`: `SHA256:` and 43 characters of base64.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -168,7 +168,7 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// A key which both ends were given beforehand. Wiped when dropped, never shown.
+/// A key given to both endpoints in advance. Wiped on drop, never shown.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -182,19 +182,19 @@ impl FromStr for Fingerprint {
 pub struct PreSharedKey([u8; 32]);
 
 impl PreSharedKey {
-    /// A key from 32 unpredictable bytes, used as they are.
+    /// Makes a key from 32 unpredictable bytes, used unchanged.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; 32]) -> Self {
         Self(*bytes)
     }
 
-    /// A key from the content of a key file: HKDF-SHA256 of all of it, except one line end at its end, which editors add
+    /// Makes a key from the content of a key file: HKDF-SHA256 of all of it, except one line end at its end, which editors add
     /// (`spec/security.md` \[key-3\]).
     ///
-    /// This is no password hash: at least 32 bytes are asked for, and they must be random.
+    /// HKDF is not a password hash: at least 32 bytes are required, and they must be random.
     ///
     /// # Errors
-    /// [`KeyError::PreSharedTooShort`] if there are fewer than [`PRE_SHARED_BYTES_MIN`] bytes.
+    /// Fails with [`KeyError::PreSharedTooShort`] for fewer than [`PRE_SHARED_BYTES_MIN`] bytes.
     pub fn from_file_content(content: &[u8]) -> Result<Self, KeyError> {
         if content.len() < PRE_SHARED_BYTES_MIN {
             return Err(KeyError::PreSharedTooShort(content.len()));
@@ -204,8 +204,7 @@ impl PreSharedKey {
         Ok(Self(*schedule::extract_and_expand(line, "pre-shared key")))
     }
 
-    /// A name by which those who have the key know it (`spec/security.md` \[key-5\]). Not secret: it says nothing about a key
-    /// that is random, as it has to be.
+    /// Identifier of the key (`spec/security.md` \[key-5\]). Not secret: it reveals nothing about a random key.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint(*schedule::expand(&self.0, "pre-shared key fingerprint", &[]))
@@ -222,12 +221,12 @@ impl fmt::Debug for PreSharedKey {
     }
 }
 
-/// 43 characters (RFC 4648 §4, no padding), as `ssh` shows fingerprints.
+/// Base64 of 43 characters (RFC 4648 §4, no padding), as in fingerprints of `ssh`.
 fn base64(bytes: &[u8; 32]) -> String {
     Base64Unpadded::encode_string(bytes)
 }
 
-/// `None` unless `text` is what [`base64`] gives for some 32 bytes; one trailing `=` is ignored (\[key-2\]).
+/// Inverse of [`base64`]; `None` for any other text. One trailing `=` is ignored (\[key-2\]).
 fn from_base64(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     let decoded = Base64Unpadded::decode(text.strip_suffix('=').unwrap_or(text), &mut bytes).ok()?;

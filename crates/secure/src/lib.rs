@@ -1,14 +1,13 @@
-//! The cryptography of a DFCP connection (`spec/security.md`), sans I/O: keys, the Noise handshake, the protection of
-//! datagrams, the replay window, the cookie that proves an address, and what counts as one address.
+//! Cryptography of a DFCP connection (`spec/security.md`), sans I/O: keys, the Noise handshake, the protection of datagrams, the replay
+//! window, cookies that prove an address, and the address prefixes that limits apply to.
 //!
-//! Nothing here reads a clock or draws random numbers: time steps and seeds are arguments, and the same arguments give
-//! the same bytes. So a seed must be unpredictable in real use, **and never serve twice**: two handshakes with one seed
-//! have the same ephemeral key.
+//! Nothing here reads a clock or draws random numbers: time steps and seeds are arguments, and the same arguments give the same bytes. So a
+//! seed must be unpredictable in real use, **and must never be used twice**: two handshakes with one seed have the same ephemeral key.
 //!
-//! The way of a connection: [`Initiator`] and [`Responder`] exchange two or three messages, each of which ends in an
-//! [`Established`]; that is turned once into [`SealKeys`] and [`OpenKeys`], which protect every datagram that follows.
+//! Course of a connection: [`Initiator`] and [`Responder`] exchange two or three messages, and each obtains an [`Established`], which is
+//! consumed to make [`SealKeys`] and [`OpenKeys`]; these protect all further datagrams.
 //!
-//! Secrets are wiped when dropped, as far as they are in this crate's hands, and have no `Debug` that shows them.
+//! Secrets in this crate's memory are wiped on drop, and no `Debug` shows them.
 
 #![forbid(unsafe_code)]
 

@@ -1,27 +1,26 @@
-//! Window of the datagram numbers that were opened before.
+//! Window of opened datagram numbers.
 
-/// Numbers which the window spans, the highest included.
+/// Size of the window in datagram numbers, including the highest.
 ///
-/// The same as the distance at which `spec/protocol.md` \[data-2\] drops a datagram as too old: 20 ms of full datagrams
-/// at 10 Gbit/s, 200 ms at 1 Gbit/s, more than paths reorder; and 2 KiB per connection.
+/// Equal to the distance at which `spec/protocol.md` \[data-2\] drops a datagram as too old: 20 ms of full datagrams at 10 Gbit/s, 200 ms
+/// at 1 Gbit/s, more than the reordering of real paths; 2 KiB per connection.
 pub const REPLAY_WINDOW_DATAGRAMS: u64 = 16_384;
 
 const WORDS_MAX: usize = (REPLAY_WINDOW_DATAGRAMS / 64) as usize;
 
-/// A window begins with this many: enough for a connection which says little.
+/// Initial words of a window: enough for a connection with little traffic.
 const WORDS_MIN: usize = 4;
 
-/// A sliding window over 64-bit datagram numbers, one bit each, in a ring.
+/// Sliding window over 64-bit datagram numbers, with one bit each, in a ring.
 ///
-/// The ring is short until numbers come which do not fit into it, and so takes 32 bytes at first.
+/// The ring is short until it gets a number that does not fit, and so takes 32 bytes at first.
 ///
-/// Ask [`check`](ReplayWindow::check) before a datagram is decrypted, and tell it with
-/// [`commit`](ReplayWindow::commit) only after its tag was verified: a forger must not move the window
-/// (`spec/security.md` \[replay-1\]).
+/// Call [`check`](ReplayWindow::check) before a datagram is decrypted, and [`commit`](ReplayWindow::commit) only after its tag was
+/// verified: a forger must not move the window (`spec/security.md` \[replay-1\]).
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
     highest: Option<u64>,
-    /// Bit `number % (64 · seen.len())`. While that is less than the window, no number has reached it.
+    /// Bits of seen numbers, at `number % (64 · seen.len())`. While the ring is shorter than the window, all numbers are below its length.
     seen: Vec<u64>,
 }
 
@@ -32,19 +31,19 @@ impl Default for ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// A window which has seen nothing.
+    /// Makes an empty window.
     #[must_use]
     pub fn new() -> Self {
         Self { highest: None, seen: vec![0; WORDS_MIN] }
     }
 
-    /// The highest number committed.
+    /// Highest committed number.
     #[must_use]
     pub fn highest(&self) -> Option<u64> {
         self.highest
     }
 
-    /// True if `number` may be opened: not seen before, and not too old to tell.
+    /// True if `number` may be opened: not seen before, and within the window.
     #[must_use]
     pub fn check(&self, number: u64) -> bool {
         match self.highest {
@@ -55,7 +54,7 @@ impl ReplayWindow {
         }
     }
 
-    /// Marks `number` as seen; `false`, and no change, if [`check`](ReplayWindow::check) would refuse it.
+    /// Marks `number` as seen; returns false without a change if [`check`](ReplayWindow::check) refuses it.
     pub fn commit(&mut self, number: u64) -> bool {
         if !self.check(number) {
             return false;
@@ -70,8 +69,8 @@ impl ReplayWindow {
         true
     }
 
-    /// Lengthens a short ring so that it has a bit of its own for each number up to this one. No number seen moves: all
-    /// are in the first turn of the ring.
+    /// Lengthens a short ring to a separate bit for each number up to this one. No bit moves: all numbers are in the first round of the
+    /// ring.
     fn make_room(&mut self, number: u64) {
         if self.seen.len() < WORDS_MAX && number / 64 >= self.seen.len() as u64 {
             let words = (number / 64).saturating_add(1).min(WORDS_MAX as u64) as usize;
@@ -79,8 +78,8 @@ impl ReplayWindow {
         }
     }
 
-    /// Runs of numbers from `from`, which came, down to the end of the window: the length of a run that came, and of the missing one below
-    /// it.
+    /// Runs of numbers from `from` (which was received) down to the end of the window: the length of each received run, and of the missing
+    /// run below it.
     pub fn runs_below(&self, from: u64) -> impl Iterator<Item = (u64, u64)> {
         let end = self.highest.map_or(0, |highest| (highest + 1).saturating_sub(REPLAY_WINDOW_DATAGRAMS));
         let mut at = from + 1;
@@ -92,13 +91,13 @@ impl ReplayWindow {
         })
     }
 
-    /// Length of the run of numbers directly below `above`, none below `end`, that were seen, or were not.
+    /// Length of the run of numbers directly below `above`, and not below `end`, that were seen (or, if `seen` is false, were not).
     fn count_below(&self, above: u64, end: u64, seen: bool) -> u64 {
         let mut at = above;
         while at > end {
             let number = at - 1;
             let word = self.seen[self.word(number)];
-            // The bits from this number down, at the top; ones are those which go on.
+            // Bits from this number downwards, at the top of the word; ones continue the run.
             let bits = (if seen { word } else { !word }) << (63 - number % 64);
             let alike = u64::from(bits.leading_ones()).min(number % 64 + 1);
             at -= alike.min(at - end);
@@ -110,11 +109,11 @@ impl ReplayWindow {
     }
 
     fn word(&self, number: u64) -> usize {
-        // The length is a power of two, and this is asked several times for each datagram: no division.
+        // The length is a power of two, so that no division is needed for this frequent operation.
         (number / 64) as usize & (self.seen.len() - 1)
     }
 
-    /// Clears the bits which the numbers above the highest, up to `number`, take over.
+    /// Clears the bits reused by the numbers above the highest, up to `number`.
     fn forget_up_to(&mut self, number: u64) {
         let Some(highest) = self.highest else { return };
         if number - highest >= REPLAY_WINDOW_DATAGRAMS {
@@ -142,7 +141,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// Steps of the highest number which meet words, the window's size and large gaps.
+    /// Steps of the highest number that reach word boundaries, the window's size and large gaps.
     fn step() -> impl Strategy<Value = i64> {
         prop_oneof![
             4 => -70_i64..70,

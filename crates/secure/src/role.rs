@@ -1,15 +1,15 @@
-//! The two ends of a connection, and the directions in which they send.
+//! Roles of the endpoints of a connection, and the directions in which they send.
 
-/// Role of an end in the handshake.
+/// Role of an endpoint in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Sent the first message.
+    /// The endpoint that sent the first message.
     Initiator,
-    /// Answered it.
+    /// The endpoint that answered it.
     Responder,
 }
 
-/// One way of a connection; the byte stands in the labels of keys.
+/// Direction of a connection; its byte is part of the labels of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     FromInitiator = 1,
@@ -17,7 +17,7 @@ pub(crate) enum Direction {
 }
 
 impl Role {
-    /// The direction of the datagrams that this end sends.
+    /// Direction in which this endpoint sends.
     pub(crate) fn sends(self) -> Direction {
         match self {
             Self::Initiator => Direction::FromInitiator,
@@ -25,7 +25,7 @@ impl Role {
         }
     }
 
-    /// The direction of the datagrams that it receives.
+    /// Direction in which this endpoint receives.
     pub(crate) fn receives(self) -> Direction {
         match self {
             Self::Initiator => Direction::FromResponder,

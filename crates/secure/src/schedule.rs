@@ -1,4 +1,4 @@
-//! Derivation of keys: HKDF-SHA256 (RFC 5869) with labels of this protocol (`spec/security.md` \[key-1\]).
+//! Key derivation: HKDF-SHA256 (RFC 5869) with labels of this protocol (`spec/security.md` \[key-1\]).
 
 use ring::hkdf;
 use zeroize::Zeroizing;
@@ -10,7 +10,7 @@ pub(crate) fn expand<const N: usize>(secret: &[u8; 32], label: &str, context: &[
     expand_from(&hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, secret), label, context)
 }
 
-/// HKDF with an empty salt, for input which is not uniformly random.
+/// HKDF with an empty salt, for input that is not uniformly random.
 pub(crate) fn extract_and_expand<const N: usize>(input: &[u8], label: &str) -> Zeroizing<[u8; N]> {
     expand_from(&hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(input), label, &[])
 }

@@ -1,4 +1,4 @@
-//! Stateless resets: proof, by an endpoint that keeps nothing of a session, that it has lost it (`spec/security.md` §7).
+//! Stateless resets: proof by an endpoint that it has lost a session, of which it keeps no state (`spec/security.md` §7).
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::schedule;
 
-/// Bytes of a question: the nonce, and the code by which the endpoint knows it again.
+/// Bytes of a question: the nonce, and the code by which the endpoint recognises it.
 pub const RESET_QUESTION_BYTES: usize = NONCE_BYTES + CODE_BYTES;
-/// Bytes of the token that answers it.
+/// Bytes of the token that answers a question.
 pub const RESET_TOKEN_BYTES: usize = 16;
 /// Bytes of a ticket: the question and its answer.
 pub const RESET_TICKET_BYTES: usize = RESET_QUESTION_BYTES + RESET_TOKEN_BYTES;
@@ -17,8 +17,8 @@ pub const RESET_TICKET_BYTES: usize = RESET_QUESTION_BYTES + RESET_TOKEN_BYTES;
 const NONCE_BYTES: usize = 8;
 const CODE_BYTES: usize = 8;
 
-/// A key by which an endpoint that has restarted proves to its peers that their sessions are gone. It has to be the same
-/// before and after, and no other endpoint's: it is kept in a file which only its owner can read (\[reset-4\]). Wiped when dropped.
+/// A key with which a restarted endpoint proves to its peers that their sessions are lost. It must be the same before and after the
+/// restart, and unique to the endpoint: it is stored in a file with read access for the owner only (\[reset-4\]). Wiped on drop.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -31,19 +31,20 @@ const CODE_BYTES: usize = 8;
 pub struct ResetKey([u8; 32]);
 
 impl ResetKey {
-    /// A key from 32 unpredictable bytes, used as they are.
+    /// Makes a key from 32 unpredictable bytes, used unchanged.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; 32]) -> Self {
         Self(*bytes)
     }
 
-    /// A key that serves as long as the seed does: for endpoints which were given none. Other uses of the seed learn nothing of it.
+    /// Makes a key that is valid as long as the seed, for endpoints without a stored one. Other uses of the seed reveal nothing about the
+    /// key.
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         Self(*schedule::expand(seed, "stateless reset seed", &[]))
     }
 
-    /// The key for the endpoint at this port: endpoints of one user may share a key, and each answers for its own sessions alone.
+    /// Key for the endpoint at this port: endpoints of one user may share a key, and each answers only for its own sessions.
     #[must_use]
     pub fn at_port(&self, port: u16) -> EndpointResetKey {
         EndpointResetKey(schedule::expand(&self.0, "stateless reset", &port.to_be_bytes()))
@@ -60,16 +61,15 @@ impl fmt::Debug for ResetKey {
 pub struct EndpointResetKey(Zeroizing<[u8; 32]>);
 
 impl EndpointResetKey {
-    /// The ticket for the session with this connection id. `seed`: unpredictable to others, and this session's alone. Other uses of
-    /// it learn nothing of the ticket.
+    /// Issues the ticket for the session with this connection id. `seed` is unpredictable to others, and used for this session only. Other
+    /// uses of the seed reveal nothing about the ticket.
     #[must_use]
     pub fn issue(&self, connection_id: u32, seed: &[u8; 32]) -> ResetTicket {
         let nonce = schedule::expand(seed, "stateless reset nonce", &[]);
         ResetTicket(*self.ticket(connection_id, *nonce))
     }
 
-    /// The token which answers a question about a session with this id; `None` if no such question was ever given away
-    /// (\[reset-2\]).
+    /// Token that answers a question about a session with this id; `None` if no such question was issued (\[reset-2\]).
     #[must_use]
     pub fn answer(&self, connection_id: u32, question: &[u8; RESET_QUESTION_BYTES]) -> Option<[u8; RESET_TOKEN_BYTES]> {
         let (nonce, _) = question.split_first_chunk()?;
@@ -97,31 +97,31 @@ impl fmt::Debug for EndpointResetKey {
     }
 }
 
-/// Ticket that an endpoint gives its peer, inside the encryption, when a session opens: the question to ask when it falls
-/// silent, and the answer which only it can give. Wiped when dropped.
+/// Ticket that an endpoint sends its peer, encrypted, when a session opens: the question to ask if the endpoint falls silent, and the
+/// answer, which only the endpoint can compute. Wiped on drop.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct ResetTicket([u8; RESET_TICKET_BYTES]);
 
 impl ResetTicket {
-    /// As the peer told it.
+    /// Decodes a ticket received from the peer.
     #[must_use]
     pub fn from_bytes(bytes: [u8; RESET_TICKET_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The form that the peer is told.
+    /// Encodes the ticket for the peer.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; RESET_TICKET_BYTES] {
         self.0
     }
 
-    /// The question to ask.
+    /// Question to ask.
     #[must_use]
     pub fn question(&self) -> [u8; RESET_QUESTION_BYTES] {
         core::array::from_fn(|at| self.0[at])
     }
 
-    /// True if this is the answer. Takes the same time wherever it differs (\[reset-3\]).
+    /// True if `token` is the answer. Takes constant time (\[reset-3\]).
     #[must_use]
     pub fn is_answered_by(&self, token: &[u8]) -> bool {
         let (_, own) = self.0.split_at(RESET_QUESTION_BYTES);

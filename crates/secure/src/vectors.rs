@@ -1,4 +1,4 @@
-//! The golden vectors of `spec/vectors/secure_*.txt`, which a second implementation made (`secure_reference.py`).
+//! Golden vectors of `spec/vectors/secure_*.txt`, made by an independent implementation (`secure_reference.py`).
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ const CIPHERS: [(Cipher, &str); 3] = [
     (Cipher::ChaCha20Poly1305, "chacha20_poly1305"),
 ];
 
-/// `name = value` lines.
+/// Lines of the form `name = value`.
 struct Values(BTreeMap<&'static str, &'static str>);
 
 impl Values {
-    /// One for each paragraph that has such lines.
+    /// Values of each paragraph with such lines.
     fn paragraphs(text: &'static str) -> Vec<Self> {
         let values = |paragraph: &'static str| paragraph.lines().filter_map(|line| line.split_once(" = ")).collect();
         text.split("\n\n").map(|paragraph| Self(values(paragraph))).filter(|values| !values.0.is_empty()).collect()
@@ -75,7 +75,7 @@ fn keys(values: &Values, pattern: Pattern) -> (InitiatorKeys, ResponderKeys) {
     (initiator, ResponderKeys { own: Some(values.static_key("responder.static")), pre_shared: None })
 }
 
-/// Runs both ends: each message must be the vector's to the byte.
+/// Runs both endpoints, and checks that each message is identical to the vector's.
 fn handshake(values: &Values) -> (Established, Established) {
     let pattern = Pattern::from_id(values.number("pattern") as u8).unwrap();
     assert_eq!(pattern.name(), values.text("name"));

@@ -1,4 +1,4 @@
-//! The end which sends the first message.
+//! Initiator: the endpoint that sends the first message.
 
 use std::fmt;
 
@@ -9,29 +9,29 @@ use super::{Established, HandshakeError, Pattern};
 use crate::keys::{Fingerprint, PreSharedKey, PublicKey, StaticKey};
 use crate::role::Role;
 
-/// Keys that an initiator knows, which decide the pattern.
+/// Keys of an initiator, which select the pattern.
 #[derive(Clone, Debug)]
 pub enum InitiatorKeys {
-    /// The responder's key is not known: [`Pattern::FirstContact`].
+    /// The responder's key is unknown: [`Pattern::FirstContact`].
     FirstContact {
-        /// This end's key.
+        /// Static key of this endpoint.
         own: StaticKey,
-        /// If somebody said what the responder's fingerprint is.
+        /// Fingerprint of the responder's key, if the user has given one.
         expected: Option<Fingerprint>,
     },
     /// The responder's key is known: [`Pattern::Pinned`].
     Pinned {
-        /// This end's key.
+        /// Static key of this endpoint.
         own: StaticKey,
-        /// The responder's key.
+        /// Public key of the responder.
         responder: PublicKey,
     },
-    /// Both ends have the same key: [`Pattern::PreShared`].
+    /// Both endpoints have a pre-shared key: [`Pattern::PreShared`].
     PreShared(PreSharedKey),
 }
 
 impl InitiatorKeys {
-    /// The pattern which these keys are for.
+    /// Pattern for these keys.
     #[must_use]
     pub fn pattern(&self) -> Pattern {
         match self {
@@ -51,9 +51,9 @@ impl InitiatorKeys {
     }
 }
 
-/// The initiator's side of one handshake: [`write_first`](Initiator::write_first),
-/// [`read_second`](Initiator::read_second), for [`Pattern::FirstContact`] [`write_third`](Initiator::write_third), and
-/// [`finish`](Initiator::finish). Other orders give [`HandshakeError::OutOfTurn`].
+/// Initiator's side of one handshake: [`write_first`](Initiator::write_first), [`read_second`](Initiator::read_second), for
+/// [`Pattern::FirstContact`] [`write_third`](Initiator::write_third), and [`finish`](Initiator::finish). Other orders fail with
+/// [`HandshakeError::OutOfTurn`].
 pub struct Initiator {
     keys: InitiatorKeys,
     prologue: Box<[u8]>,
@@ -69,27 +69,27 @@ impl fmt::Debug for Initiator {
 }
 
 impl Initiator {
-    /// `prologue`: what both ends must agree on without sending it. `seed`: 32 unpredictable bytes, for this handshake
-    /// only.
+    /// Starts a handshake. `prologue` is data that both endpoints must agree on without sending it; `seed` is 32 unpredictable bytes, for
+    /// this handshake only.
     ///
     /// # Errors
-    /// [`HandshakeError::SetUp`] if the library refuses its parameters, which these keys cannot cause.
+    /// Fails with [`HandshakeError::SetUp`] if the library refuses its parameters, which no keys cause.
     pub fn new(keys: InitiatorKeys, prologue: &[u8], seed: [u8; 32]) -> Result<Self, HandshakeError> {
         let seed = Zeroizing::new(seed);
         let noise = Noise::new(keys.pattern(), Role::Initiator, prologue, &seed, keys.keys())?;
         Ok(Self { keys, prologue: prologue.into(), seed, first_payload: Box::default(), noise })
     }
 
-    /// The pattern of this handshake.
+    /// Pattern of this handshake.
     #[must_use]
     pub fn pattern(&self) -> Pattern {
         self.noise.pattern()
     }
 
-    /// Writes the first message to `out` and returns its length. The caller keeps the bytes: copies must be the same.
+    /// Writes the first message to `out` and returns its length. The caller keeps the bytes: copies must be identical.
     ///
     /// # Errors
-    /// [`HandshakeError`]; nothing is changed.
+    /// Fails with a [`HandshakeError`]; the state is unchanged.
     pub fn write_first(&mut self, payload: &[u8], out: &mut [u8]) -> Result<usize, HandshakeError> {
         self.noise.require(0)?;
         let length = self.noise.write(payload, out)?;
@@ -97,11 +97,11 @@ impl Initiator {
         Ok(length)
     }
 
-    /// Reads the second message; writes its payload to `out`, which must have room for it (the message's length always
-    /// suffices), and returns the payload's length.
+    /// Reads the second message and writes its payload to `out`, which must be large enough (the message's length always suffices). Returns
+    /// the payload's length.
     ///
     /// # Errors
-    /// [`HandshakeError`]; nothing is changed, and another message can be read.
+    /// Fails with a [`HandshakeError`]; the state is unchanged, and another message can be read.
     pub fn read_second(&mut self, message: &[u8], out: &mut [u8]) -> Result<usize, HandshakeError> {
         self.noise.require(1)?;
         let length = self.noise.read(message, out)?;
@@ -116,19 +116,19 @@ impl Initiator {
         Ok(length)
     }
 
-    /// Goes back to where [`read_second`](Self::read_second) was called, for a caller that does not trust what it read:
-    /// at first contact anybody can write a second message, with a key of their own. The genuine one can still be read.
+    /// Reverts [`read_second`](Self::read_second), for a caller that does not trust the message: at first contact anyone can write a second
+    /// message, with their own key. The genuine one can still be read.
     ///
     /// # Errors
-    /// [`HandshakeError::OutOfTurn`] unless the second message was the last.
+    /// Fails with [`HandshakeError::OutOfTurn`] unless the second message was read last.
     pub fn refuse_second(&mut self) -> Result<(), HandshakeError> {
         self.noise.require(2)?;
         self.noise = self.rebuilt()?;
         Ok(())
     }
 
-    /// The responder's static key: with a pinned key from the start, at first contact once the second message was
-    /// read. So a user can be asked before the third is written.
+    /// Responder's static key: with a pinned key from the start, at first contact once the second message was read. So the user can be
+    /// asked before the third one is written.
     #[must_use]
     pub fn peer(&self) -> Option<PublicKey> {
         match self.pattern() {
@@ -138,25 +138,25 @@ impl Initiator {
         }
     }
 
-    /// Writes the third message ([`Pattern::FirstContact`] only) to `out` and returns its length. The caller keeps the
-    /// bytes: copies must be the same.
+    /// Writes the third message ([`Pattern::FirstContact`] only) to `out` and returns its length. The caller keeps the bytes: copies must
+    /// be identical.
     ///
     /// # Errors
-    /// [`HandshakeError`]; nothing is changed.
+    /// Fails with a [`HandshakeError`]; the state is unchanged.
     pub fn write_third(&mut self, payload: &[u8], out: &mut [u8]) -> Result<usize, HandshakeError> {
         self.noise.require(2)?;
         self.noise.write(payload, out)
     }
 
-    /// The result, once all messages of the pattern were read and written.
+    /// Returns the result, once all messages of the pattern were read and written.
     ///
     /// # Errors
-    /// [`HandshakeError::OutOfTurn`] before that.
+    /// Fails with [`HandshakeError::OutOfTurn`] before that.
     pub fn finish(self) -> Result<Established, HandshakeError> {
         self.noise.established()
     }
 
-    /// The state after the first message again: the library has no way back over a message that it took.
+    /// Rebuilds the state after the first message: the library cannot revert a message that it accepted.
     fn rebuilt(&self) -> Result<Noise, HandshakeError> {
         let mut noise = Noise::new(self.pattern(), Role::Initiator, &self.prologue, &self.seed, self.keys.keys())?;
         noise.write(&self.first_payload, &mut [0; super::MESSAGE_BYTES_MAX])?;

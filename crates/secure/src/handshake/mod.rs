@@ -6,13 +6,11 @@
 //! | [`Pattern::Pinned`], `IK` | the responder's static key | 2 | the other's static key |
 //! | [`Pattern::PreShared`], `NNpsk0` | the pre-shared key | 2 | that the other has the pre-shared key |
 //!
-//! The payloads of messages are the caller's. Nobody can change one unnoticed: everything, the prologue included, enters
-//! a hash which the tags of the messages after it authenticate. When a payload is confidential and when it is
-//! authenticated is said at [`Pattern`].
+//! Payloads of messages are chosen by the caller. Nobody can change one unnoticed: all data, including the prologue, is part of a hash that
+//! is authenticated by the tags of later messages. [`Pattern`] states when a payload is confidential and when it is authenticated.
 //!
-//! A damaged, forged or late message is refused with an error and leaves the state as it was: the genuine one can still
-//! be read (\[noise-7\]). Messages are repeated by sending the same bytes again, which the caller keeps; they are never
-//! made twice.
+//! A damaged, forged or late message is refused with an error and leaves the state unchanged: the genuine one can still be read
+//! (\[noise-7\]). A message is retransmitted as the same bytes, which the caller keeps; it is never made twice.
 
 mod initiator;
 mod noise;
@@ -32,16 +30,15 @@ use crate::role::{Direction, Role};
 pub use initiator::{Initiator, InitiatorKeys};
 pub use responder::{Answered, HalfOpen, Responder, ResponderKeys};
 
-/// No handshake message is longer: it must fit into one datagram (`spec/security.md` \[noise-1\]).
+/// Longest handshake message: it must fit into one datagram (`spec/security.md` \[noise-1\]).
 pub const MESSAGE_BYTES_MAX: usize = 1500;
 
-/// Handshake pattern: the keys, and their use.
+/// Handshake pattern: the required keys, and their use.
 ///
-/// Payloads: the first message's is in the clear in `XX`, encrypted to the responder's static key in `IK` (so without
-/// forward secrecy) and under the pre-shared key in `NNpsk0`; **in all three it may be a replay** until the initiator
-/// was heard again. The second message's and, in `XX`, the third's are confidential and authenticated, except that the
-/// responder of `XX` does not yet know the receiver of the second, nor the initiator of a first contact, without a
-/// fingerprint, its sender.
+/// Payload of the first message: in plaintext in `XX`, encrypted to the responder's static key in `IK` (without forward secrecy), and with
+/// the pre-shared key in `NNpsk0`; **in all three it may be a replay** until another message of the initiator arrives. Payloads of the
+/// second and, in `XX`, third message are confidential and authenticated, except that the responder of `XX` does not yet know the receiver
+/// of the second message, and an initiator at first contact without a fingerprint does not know its sender.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -63,7 +60,7 @@ impl Pattern {
     /// All patterns, in the order of their ids.
     pub const ALL: [Self; 3] = [Self::FirstContact, Self::Pinned, Self::PreShared];
 
-    /// The id on the wire.
+    /// Id of the pattern on the wire.
     #[must_use]
     pub fn id(self) -> u8 {
         match self {
@@ -73,13 +70,13 @@ impl Pattern {
         }
     }
 
-    /// The pattern of an id, `None` if there is none.
+    /// Pattern with this id; `None` if there is none.
     #[must_use]
     pub fn from_id(id: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|pattern| pattern.id() == id)
     }
 
-    /// The Noise protocol's name.
+    /// Name of the Noise protocol.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -89,7 +86,7 @@ impl Pattern {
         }
     }
 
-    /// Overhead of each message over its payload, bytes; one entry for each message.
+    /// Overhead of each message over its payload, bytes, in order of messages.
     #[must_use]
     pub fn overheads(self) -> &'static [usize] {
         const KEY: usize = 32;
@@ -106,10 +103,10 @@ impl Pattern {
     }
 }
 
-/// A handshake cannot go on. After any of these errors, the state is as before.
+/// Reason for which a handshake step failed. After any of these errors, the state is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HandshakeError {
-    /// A message that came is too short or too long for its place.
+    /// A received message is too short or too long.
     #[error("a handshake message of {0} bytes has no valid length")]
     Length(usize),
     /// A payload is too long for a message of [`MESSAGE_BYTES_MAX`].
@@ -118,15 +115,15 @@ pub enum HandshakeError {
     /// The output buffer is too small.
     #[error("the buffer for a handshake message has {available} bytes and needs {needed}")]
     BufferTooSmall {
-        /// Bytes that it must have.
+        /// Bytes required.
         needed: usize,
-        /// Bytes that it has.
+        /// Bytes available.
         available: usize,
     },
-    /// The message does not authenticate.
+    /// The message is not authentic.
     #[error("a handshake message was forged or damaged, or the two ends' keys, versions or options differ")]
     Refused,
-    /// The message has a public key which makes the shared secret known to everybody.
+    /// The message contains a public key of low order, which makes the shared secret public.
     #[error("a handshake message has a public key of low order, which nobody uses by accident")]
     WeakKey,
     /// The responder's static key is not the expected one.
@@ -135,7 +132,7 @@ pub enum HandshakeError {
     /// The responder has no key for the pattern.
     #[error("the peer asks for a kind of handshake for which there is no key here")]
     NoKey(Pattern),
-    /// A method was called out of turn.
+    /// A method was called in the wrong order.
     #[error("this is not the turn of that handshake message")]
     OutOfTurn,
     /// The Noise library refused its parameters.
@@ -143,11 +140,11 @@ pub enum HandshakeError {
     SetUp,
 }
 
-/// The result of a handshake: the peer's identity, and the secrets. Wiped when dropped.
+/// Result of a handshake: the peer's identity, and the secrets, which are wiped on drop.
 ///
-/// **When the responder may trust it:** in `XX` at once, since its initiator proved its key by the third message. In
-/// `IK` and `NNpsk0` the first message may have been a replay: nothing but answers may be sent, and nothing may be told
-/// to the application, until a first sealed datagram was opened.
+/// **Trust by the responder:** in `XX` at once, since the initiator proved its key with the third message. In `IK` and `NNpsk0` the first
+/// message may be a replay: until the first sealed datagram is opened, the responder may send only answers, and must not report the
+/// connection to the application.
 pub struct Established {
     role: Role,
     pattern: Pattern,
@@ -167,19 +164,19 @@ impl fmt::Debug for Established {
 }
 
 impl Established {
-    /// Role of this end.
+    /// Role of this endpoint.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// The pattern that was used.
+    /// Pattern that was used.
     #[must_use]
     pub fn pattern(&self) -> Pattern {
         self.pattern
     }
 
-    /// The peer's static key; `None` with a pre-shared key.
+    /// Static key of the peer; `None` with a pre-shared key.
     #[must_use]
     pub fn peer(&self) -> Option<PublicKey> {
         self.peer
@@ -191,24 +188,23 @@ impl Established {
         self.pre_shared
     }
 
-    /// The hash of the whole handshake, the same at both ends and at no other connection's: a name to which protocols
-    /// above can bind themselves (`spec/security.md` \[noise-9\]). Not secret.
+    /// Hash of the whole handshake, equal at both endpoints and unique to this connection: a channel binding for protocols above
+    /// (`spec/security.md` \[noise-9\]). Not secret.
     #[must_use]
     pub fn handshake_hash(&self) -> [u8; 32] {
         self.handshake_hash
     }
 
-    /// The keys of the two directions, under the cipher which the payloads agreed on. The secrets are wiped: no second
-    /// pair, which would repeat nonces, can be made.
+    /// Derives the keys of both directions, for the cipher agreed on in the payloads. The secrets are wiped, so that no second pair of
+    /// keys, which would repeat nonces, can be made.
     #[must_use]
     pub fn into_keys(self, cipher: Cipher) -> (SealKeys, OpenKeys) {
         let (mine, theirs) = (self.role.sends(), self.role.receives());
         (SealKeys::new(cipher, mine, self.traffic(mine)), OpenKeys::new(cipher, theirs, self.traffic(theirs)))
     }
 
-    /// True if `sealed` (payload and tag behind `header`) is the peer's datagram number `number` under `cipher`; decrypts it
-    /// in place. The keys are derived for this one check, so that a responder which waits for a first datagram keeps no
-    /// state of forgeries.
+    /// True if `sealed` (payload and tag after `header`) is the peer's datagram with number `number` under `cipher`; it is decrypted in
+    /// place. The keys are derived for this check only, so that a responder that waits for a first datagram keeps no state of forgeries.
     #[must_use]
     pub fn opens(&self, cipher: Cipher, number: u64, header: &[u8], sealed: &mut [u8]) -> bool {
         let theirs = self.role.receives();
@@ -222,9 +218,9 @@ impl Established {
         }
     }
 
-    /// The traffic secrets of the direction from the initiator and of that from the responder (`spec/security.md` \[noise-9\]).
-    /// **With them every datagram of the connection can be read and forged**, of all epochs: they are for a key log that a user
-    /// has asked for (\[keylog-1\]), and for tests.
+    /// Traffic secrets of the direction from the initiator and of the direction from the responder (`spec/security.md` \[noise-9\]). **They
+    /// permit reading and forging every datagram of the connection**, in all epochs: they are for a key log requested by the user
+    /// (\[keylog-1\]), and for tests.
     #[must_use]
     pub fn danger_traffic_secrets(&self) -> [&[u8; 32]; 2] {
         [&self.from_initiator.0, &self.from_responder.0]

@@ -1,4 +1,4 @@
-//! The Noise library behind a narrow door: our primitives, and ephemeral keys from a seed.
+//! Wrapper of the Noise library with this crate's primitives, and ephemeral keys from a seed.
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
@@ -13,7 +13,7 @@ use crate::keys::{Fingerprint, PreSharedKey, PublicKey, StaticKey};
 use crate::packet::Secret;
 use crate::role::Role;
 
-/// The keys which one end puts into a handshake.
+/// Keys of one endpoint for a handshake.
 #[derive(Clone, Copy)]
 pub(super) struct Keys<'a> {
     pub(super) own: Option<&'a StaticKey>,
@@ -21,13 +21,13 @@ pub(super) struct Keys<'a> {
     pub(super) pre_shared: Option<&'a PreSharedKey>,
 }
 
-/// A handshake in the middle: a message is read or written whole, or not at all.
+/// A handshake in progress: a message is read or written completely, or not at all.
 pub(super) struct Noise {
     state: snow::HandshakeState,
     pattern: Pattern,
     role: Role,
     pre_shared: Option<Fingerprint>,
-    /// Messages read and written.
+    /// Number of messages read and written.
     done: usize,
 }
 
@@ -80,7 +80,7 @@ impl Noise {
         if out.len() < needed {
             return Err(HandshakeError::BufferTooSmall { needed, available: out.len() });
         }
-        // The library asks for room for a tag even where the payload is in the clear.
+        // The library requires space for a tag even if the payload is in plaintext.
         let mut message = [0; MESSAGE_BYTES_MAX + 16];
         let length = self.state.write_message(payload, &mut message).map_err(refused)?;
         out[..length].copy_from_slice(&message[..length]);
@@ -88,8 +88,7 @@ impl Noise {
         Ok(length)
     }
 
-    /// Reads the next message, and puts its payload into `out`; returns the payload's length. What was written to
-    /// `out` by a refused message is wiped.
+    /// Reads the next message, and writes its payload to `out`; returns the payload's length. Output of a refused message is wiped.
     pub(super) fn read(&mut self, message: &[u8], out: &mut [u8]) -> Result<usize, HandshakeError> {
         let overhead = self.pattern.overheads().get(self.done).ok_or(HandshakeError::OutOfTurn)?;
         let length = message.len().checked_sub(*overhead).filter(|_| message.len() <= MESSAGE_BYTES_MAX);
@@ -133,7 +132,7 @@ fn refused(error: snow::Error) -> HandshakeError {
     }
 }
 
-/// Our primitives and seeded random numbers, under the names which the three patterns use.
+/// Primitives of this crate and seeded random numbers, under the names used by the three patterns.
 struct Resolver {
     seed: [u8; 32],
     /// Wiped when dropped.

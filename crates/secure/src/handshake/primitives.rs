@@ -1,5 +1,5 @@
-//! Primitives of Noise: from the library that also seals datagrams, and X25519 as [`curve`](crate::curve) has it, so that there is one
-//! set of primitives in the program.
+//! Primitives of Noise, from the library that also seals datagrams, and X25519 from [`curve`](crate::curve), so that the program contains
+//! one set of primitives.
 
 use ring::{aead, digest};
 use snow::types::{Cipher, Dh, Hash, Random};
@@ -15,8 +15,8 @@ const BYTES: usize = 32;
 
 /// A key pair, or none yet.
 pub(super) struct X25519 {
-    /// This end's static key: the library hands in the private half alone, and to compute the public one again would cost a
-    /// multiplication for every message of a stranger.
+    /// Static key of this endpoint: the library passes only the private key, and computing the public one again would cost a multiplication
+    /// per message of an unknown sender.
     own: Option<StaticKey>,
     /// Wiped when dropped.
     private: Option<StaticSecret>,
@@ -24,7 +24,7 @@ pub(super) struct X25519 {
 }
 
 impl X25519 {
-    /// No pair yet; if it becomes that of `own`, nothing is computed.
+    /// Starts without a pair; if it becomes that of `own`, nothing is computed.
     pub(super) fn knowing(own: Option<StaticKey>) -> Self {
         Self { own, private: None, public: [0; BYTES] }
     }
@@ -74,7 +74,7 @@ impl Dh for X25519 {
         self.private.as_ref().map_or(&[], |private| private.as_bytes())
     }
 
-    /// Fails if the shared secret would depend on nothing that is secret (\[noise-6\]).
+    /// Computes a shared secret; fails if the secret would not depend on any secret (\[noise-6\]).
     fn dh(&self, pubkey: &[u8], out: &mut [u8]) -> Result<(), snow::Error> {
         let private = self.private.as_ref().ok_or(snow::Error::Dh)?;
         let peer: [u8; BYTES] = *pubkey.first_chunk().ok_or(snow::Error::Dh)?;
@@ -119,7 +119,7 @@ impl Hash for Sha256 {
     }
 }
 
-/// ChaCha20-Poly1305 with Noise's nonces: 64 bits, little endian, behind four zeros.
+/// ChaCha20-Poly1305 with the nonces of Noise: 64 bits, little endian, after four zero bytes.
 #[derive(Default)]
 pub(super) struct ChaChaPoly(Option<aead::LessSafeKey>);
 
@@ -138,7 +138,7 @@ impl Cipher for ChaChaPoly {
         self.0 = aead::UnboundKey::new(&aead::CHACHA20_POLY1305, key).ok().map(aead::LessSafeKey::new);
     }
 
-    /// The caller, `Noise::write`, gives `out` room for the tag; the trait knows no errors.
+    /// Encrypts a payload. The caller, `Noise::write`, provides space for the tag in `out`; the trait permits no error.
     fn encrypt(&self, number: u64, authtext: &[u8], plaintext: &[u8], out: &mut [u8]) -> usize {
         let key = self.0.as_ref().expect("the Noise library sets a key before it encrypts");
         let (text, rest) = out.split_at_mut(plaintext.len());

@@ -1,4 +1,4 @@
-//! The end which answers the first message.
+//! Responder: the endpoint that answers the first message.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use crate::curve::is_of_low_order;
 use crate::keys::{PreSharedKey, PublicKey, StaticKey};
 use crate::role::Role;
 
-/// Keys of a responder, for all its handshakes. A pattern whose key is missing is refused.
+/// Keys of a responder, for all its handshakes. Patterns without a key are refused.
 #[derive(Clone, Debug, Default)]
 pub struct ResponderKeys {
-    /// The key for [`Pattern::FirstContact`] and [`Pattern::Pinned`].
+    /// Key for [`Pattern::FirstContact`] and [`Pattern::Pinned`].
     pub own: Option<StaticKey>,
-    /// The key for [`Pattern::PreShared`].
+    /// Key for [`Pattern::PreShared`].
     pub pre_shared: Option<PreSharedKey>,
 }
 
@@ -30,11 +30,11 @@ impl ResponderKeys {
     }
 }
 
-/// A responder between reading the first message and writing the second. It takes some 2 kB and is meant to live for
-/// one call: answer at once, and keep [`Answered`].
+/// A responder between reading the first message and writing the second. It takes about 2 kB and should exist for one call only: answer at
+/// once, and keep [`Answered`].
 pub struct Responder {
     noise: Noise,
-    /// Prologue, first message.
+    /// Transcript: prologue and first message.
     transcript: Vec<u8>,
     prologue_bytes: usize,
     seed: Zeroizing<[u8; 32]>,
@@ -46,21 +46,21 @@ impl fmt::Debug for Responder {
     }
 }
 
-/// State of a responder that has answered.
+/// State of a responder after its answer.
 #[derive(Debug)]
 pub enum Answered {
-    /// [`Pattern::Pinned`] and [`Pattern::PreShared`]: there is no third message. But see [`Established`] on replays.
+    /// Complete handshake ([`Pattern::Pinned`] and [`Pattern::PreShared`]), without a third message. See [`Established`] on replays.
     Established(Established),
-    /// [`Pattern::FirstContact`]: the third message is still to come.
+    /// Handshake waiting for the third message ([`Pattern::FirstContact`]).
     HalfOpen(HalfOpen),
 }
 
 impl Responder {
-    /// Reads a first message; writes its payload to `out`, which must have room for it (the message's length always
-    /// suffices), and returns the payload's length. `seed`: 32 unpredictable bytes, for this handshake only.
+    /// Reads a first message and writes its payload to `out`, which must be large enough (the message's length always suffices). Returns
+    /// the payload's length. `seed` is 32 unpredictable bytes, for this handshake only.
     ///
     /// # Errors
-    /// [`HandshakeError`]: nothing remains of the message.
+    /// Fails with a [`HandshakeError`]; nothing of the message is kept.
     pub fn read_first(
         keys: &ResponderKeys,
         pattern: Pattern,
@@ -72,8 +72,8 @@ impl Responder {
         if message.len() < pattern.overheads()[0] || message.len() > MESSAGE_BYTES_MAX {
             return Err(HandshakeError::Length(message.len()));
         }
-        // Every pattern's first message begins with an ephemeral key. A stranger that sends a weak one must not cost a
-        // multiplication: in the other patterns than `Pinned` that would be found out in the second message only.
+        // The first message of every pattern starts with an ephemeral key. A weak key of an unknown sender must not cost a multiplication:
+        // except in `Pinned`, the second message only would reveal it.
         if message.first_chunk().is_some_and(is_of_low_order) {
             return Err(HandshakeError::WeakKey);
         }
@@ -84,18 +84,17 @@ impl Responder {
         Ok((Self { noise, transcript, prologue_bytes: prologue.len(), seed }, length))
     }
 
-    /// The initiator's static key, if the first message has it ([`Pattern::Pinned`]). It may be a replay's.
+    /// Initiator's static key, if the first message contains it ([`Pattern::Pinned`]). It may be that of a replay.
     #[must_use]
     pub fn peer(&self) -> Option<PublicKey> {
         if self.noise.pattern() == Pattern::Pinned { self.noise.peer() } else { None }
     }
 
-    /// Writes the second message to `out`; returns its length and what is to be kept. The caller keeps the bytes, too:
-    /// a copy of the first message is answered with the same bytes, never with a second encryption (`spec/security.md`
-    /// \[noise-5\]).
+    /// Writes the second message to `out`; returns its length and the state to keep. The caller keeps the bytes as well: a copy of the
+    /// first message is answered with the same bytes, never with a second encryption (`spec/security.md` \[noise-5\]).
     ///
     /// # Errors
-    /// [`HandshakeError`], before anything was encrypted: the first message may be read again, even with the same seed.
+    /// Fails with a [`HandshakeError`] before any encryption: the first message may be read again, even with the same seed.
     pub fn write_second(mut self, payload: &[u8], out: &mut [u8]) -> Result<(usize, Answered), HandshakeError> {
         let length = self.noise.write(payload, out)?;
         if self.noise.pattern() != Pattern::FirstContact {
@@ -115,11 +114,11 @@ impl Responder {
     }
 }
 
-/// A responder which waits for the third message, in as little memory as will do: the library's state is 1 to 2 kB, so it
-/// is made again, from the seed and what was said, when the third message comes. That takes three multiplications on the
-/// curve; and a forged third message has no state that it could damage.
+/// A responder that waits for the third message, in little memory: the library's state of 1 to 2 kB is rebuilt from the seed and the
+/// transcript when the third message arrives. That takes three multiplications on the curve, and a forged third message cannot damage the
+/// state.
 pub struct HalfOpen {
-    /// Prologue, first message, second payload; `None` when the third message was read.
+    /// Transcript: prologue, first message, second payload; `None` after the third message was read.
     transcript: Option<Box<[u8]>>,
     prologue_bytes: u16,
     message_bytes: u16,
@@ -133,18 +132,18 @@ impl fmt::Debug for HalfOpen {
 }
 
 impl HalfOpen {
-    /// Bytes which this takes, on the heap and itself. The second message, which the caller keeps, comes on top.
+    /// Bytes of this value, including its heap, but without the second message, which the caller keeps.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.transcript.as_ref().map_or(0, |transcript| transcript.len())
     }
 
-    /// Reads the third message with the keys of [`Responder::read_first`]; writes its payload to `out`, which must have
-    /// room for it (the message's length always suffices), and returns the result and the payload's length.
+    /// Reads the third message with the keys of [`Responder::read_first`] and writes its payload to `out`, which must be large enough (the
+    /// message's length always suffices). Returns the result and the payload's length.
     ///
     /// # Errors
-    /// [`HandshakeError`]; nothing is changed, and another message can be read. After a success
-    /// [`HandshakeError::OutOfTurn`], since the same keys must not exist twice.
+    /// Fails with a [`HandshakeError`]; the state is unchanged, and another message can be read. After a success it fails with
+    /// [`HandshakeError::OutOfTurn`], because the same keys must not exist twice.
     pub fn read_third(
         &mut self,
         keys: &ResponderKeys,
@@ -153,7 +152,7 @@ impl HalfOpen {
     ) -> Result<(Established, usize), HandshakeError> {
         let transcript = self.transcript.as_ref().ok_or(HandshakeError::OutOfTurn)?;
         let pattern = Pattern::FirstContact;
-        // Before the curve is: a message which cannot be one must not cost much.
+        // Checked before any multiplication: an impossible message must be cheap.
         if message.len() < pattern.overheads()[2] || message.len() > MESSAGE_BYTES_MAX {
             return Err(HandshakeError::Length(message.len()));
         }

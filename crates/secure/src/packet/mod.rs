@@ -2,7 +2,7 @@
 //!
 //! # Why no nonce serves twice under a key
 //!
-//! An AEAD whose nonce repeats under one key loses everything, so this is the argument in full:
+//! An AEAD whose nonce repeats under one key loses all its security, so here is the full argument that none repeats:
 //!
 //! 1. The nonce is the key epoch's initialisation vector XOR the 64-bit datagram number in its last eight bytes. XOR
 //!    with a constant is one to one, so under one key different numbers have different nonces (\[seal-4\]).
@@ -38,19 +38,19 @@ pub use seal::{SealError, SealKeys};
 /// Bytes of an authentication tag, the same for every cipher.
 pub const TAG_BYTES: usize = 16;
 
-/// The epoch is the datagram number shifted right by this.
+/// Shift from a datagram number to its epoch.
 pub const EPOCH_SHIFT: u32 = 28;
 
-/// Header, plaintext and tag together have at most as many bytes; the limits of [`EPOCH_SHIFT`] rest on it.
+/// Most bytes of header, plaintext and tag together; the limits of [`EPOCH_SHIFT`] rely on it.
 pub const SEALED_BYTES_MAX: usize = 2048;
 
-/// The key epoch of a datagram number. A segment's header carries it modulo 4.
+/// Key epoch of a datagram number. The header of a segment carries it modulo 4.
 #[must_use]
 pub fn epoch_of(number: u64) -> u64 {
     number >> EPOCH_SHIFT
 }
 
-/// AEAD that seals datagrams.
+/// AEAD cipher of datagrams.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -72,7 +72,7 @@ impl Cipher {
     /// All ciphers, in the order of their ids.
     pub const ALL: [Self; 3] = [Self::Aes128Gcm, Self::Aes256Gcm, Self::ChaCha20Poly1305];
 
-    /// The id in handshake payloads and key labels.
+    /// Id in handshake payloads and key labels.
     #[must_use]
     pub fn id(self) -> u8 {
         match self {
@@ -82,13 +82,13 @@ impl Cipher {
         }
     }
 
-    /// The cipher of an id, `None` if there is none.
+    /// Cipher with this id; `None` if there is none.
     #[must_use]
     pub fn from_id(id: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|cipher| cipher.id() == id)
     }
 
-    /// True if this CPU has the instructions which make AES-GCM fast: AES and carry-less multiplication.
+    /// True if this CPU has the instructions for fast AES-GCM: AES and carry-less multiplication.
     #[must_use]
     pub fn cpu_has_aes() -> bool {
         #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
@@ -99,7 +99,7 @@ impl Cipher {
         return false;
     }
 
-    /// Datagrams with a wrong tag after which a connection must end (RFC 9001 §6.6).
+    /// Number of datagrams with a wrong tag after which a connection must end (RFC 9001 §6.6).
     fn forged_max(self) -> u64 {
         match self {
             Self::Aes128Gcm | Self::Aes256Gcm => 1 << 52,
@@ -108,26 +108,26 @@ impl Cipher {
     }
 }
 
-/// A secret from which keys follow.
+/// A secret from which keys are derived.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Secret(pub(crate) [u8; 32]);
 
-/// The secrets of one direction: each epoch's gives the next one's, and not the other way round (\[seal-3\]).
+/// Secrets of one direction: that of each epoch gives the next one, but not the previous one (\[seal-3\]).
 struct Chain {
     cipher: Cipher,
     direction: Direction,
-    /// The secret of the next epoch that a key is made for.
+    /// Secret of the next epoch without a key.
     secret: Secret,
 }
 
 impl Chain {
-    /// Starts at epoch 0.
+    /// Starts the chain at epoch 0.
     fn new(cipher: Cipher, direction: Direction, traffic: &Secret) -> Self {
         let context = [direction as u8, cipher.id()];
         Self { cipher, direction, secret: Secret(*schedule::expand(&traffic.0, "epoch 0", &context)) }
     }
 
-    /// The key of the next epoch; the secret it came from is replaced by the one after it.
+    /// Makes the key of the next epoch; the following secret replaces the one it was derived from.
     fn next_key(&mut self) -> EpochKey {
         let context = [self.direction as u8, self.cipher.id()];
         let key = EpochKey::new(self.cipher, &self.secret, &context);
@@ -136,8 +136,7 @@ impl Chain {
     }
 }
 
-/// An epoch's key, ready for use. Boxed, so that it is in one place, which is overwritten when it is dropped: the
-/// library does not do that.
+/// Key of an epoch, ready for use. Boxed, so that it has a single location, which is overwritten on drop: the library does not do that.
 struct EpochKey {
     cipher: Cipher,
     key: Box<aead::LessSafeKey>,
@@ -169,7 +168,7 @@ impl EpochKey {
     }
 }
 
-/// The library's key from `bytes`, of which there are as many as the cipher takes.
+/// The library's key from `bytes`, whose number is that of the cipher.
 fn keyed(cipher: Cipher, bytes: &[u8]) -> aead::LessSafeKey {
     let algorithm = match cipher {
         Cipher::Aes128Gcm => &aead::AES_128_GCM,
@@ -180,12 +179,12 @@ fn keyed(cipher: Cipher, bytes: &[u8]) -> aead::LessSafeKey {
 }
 
 impl Drop for EpochKey {
-    /// A key of zeros, of the same cipher and so of the same size, over the expanded one.
+    /// Overwrites the expanded key with one of zeros, of the same cipher and so of the same size.
     fn drop(&mut self) {
         self.iv.zeroize();
         let zeros = [0; 32];
         *self.key = keyed(self.cipher, if self.cipher == Cipher::Aes128Gcm { &zeros[..16] } else { &zeros });
-        // Without it the compiler may leave out a write which nobody reads.
+        // Without this barrier the compiler may omit a write that nobody reads.
         std::hint::black_box(&self.key);
     }
 }

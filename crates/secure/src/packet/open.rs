@@ -1,4 +1,4 @@
-//! Opening: the receiver's side of one direction.
+//! Opening of datagrams: the receiver's side of one direction.
 
 use std::fmt;
 
@@ -8,36 +8,36 @@ use thiserror::Error;
 use super::{Chain, Cipher, EPOCH_SHIFT, EpochKey, Secret, TAG_BYTES, epoch_of};
 use crate::role::Direction;
 
-/// Datagrams into an epoch after which the key of the one before is wiped: four times the replay window, which refuses
-/// older numbers anyway.
+/// Datagrams into an epoch after which the previous epoch's key is wiped: four times the replay window, which refuses older numbers in any
+/// case.
 pub const PREVIOUS_EPOCH_DATAGRAMS: u64 = 1 << 16;
 
-/// A datagram could not be opened.
+/// Reason for which a datagram could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
-    /// It has no room for a tag.
+    /// The datagram is too short for a tag.
     #[error("a sealed datagram of {0} bytes is too short for its tag")]
     TooShort(usize),
-    /// Its number names an epoch whose key is not at hand: long past, or further ahead than the next one.
+    /// The number belongs to an epoch without a key: long past, or beyond the next one.
     #[error("datagram number {0} belongs to a key epoch which is out of reach")]
     EpochOutOfReach(u64),
-    /// The tag does not fit: it is forged, damaged, or of another connection.
+    /// The tag is wrong: the datagram is forged, damaged, or of another connection.
     #[error("the datagram's authentication tag does not fit")]
     Forged,
-    /// Enough forgeries were tried for the next one to have a chance.
+    /// The limit of forgeries is reached: a further one would have a chance.
     #[error("too many forged datagrams; the connection must end")]
     ForgeryLimit,
 }
 
-/// The keys which open one direction.
+/// Keys that open the datagrams of one direction.
 pub struct OpenKeys {
     chain: Chain,
-    /// The newest epoch of which a datagram was opened.
+    /// Newest epoch with an opened datagram.
     epoch: u64,
     previous: Option<EpochKey>,
     current: EpochKey,
-    /// Made when a datagram names the next epoch, and kept even if that is forged: a forger makes its victim derive a key
-    /// once, and not for each datagram.
+    /// Key of the next epoch, made when a datagram claims that epoch, and kept even if it is forged: a forger makes its victim derive a key
+    /// once, not per datagram.
     next: Option<EpochKey>,
     forged: u64,
 }
@@ -61,26 +61,26 @@ impl OpenKeys {
         Self { chain, epoch: 0, previous: None, current, next: None, forged: 0 }
     }
 
-    /// The cipher in use.
+    /// Cipher in use.
     #[must_use]
     pub fn cipher(&self) -> Cipher {
         self.chain.cipher
     }
 
-    /// Datagrams whose tag did not fit.
+    /// Number of datagrams with a wrong tag.
     #[must_use]
     pub fn forged(&self) -> u64 {
         self.forged
     }
 
-    /// Verifies the tag at the end of `buffer` and decrypts what is before it, in place. Returns the plaintext's
-    /// length: it is at the start of `buffer`. Allocates nothing but when an epoch is named first.
+    /// Verifies the tag at the end of `buffer` and decrypts the bytes before it, in place. Returns the length of the plaintext, which is at
+    /// the start of `buffer`. Allocates memory only for the first datagram of an epoch.
     ///
-    /// Does not know which numbers came before: ask a [`ReplayWindow`](crate::ReplayWindow) first.
+    /// Replays are not detected here: use a [`ReplayWindow`](crate::ReplayWindow) first.
     ///
     /// # Errors
-    /// [`OpenError`]. But for the count of forgeries nothing is changed; the bytes of `buffer` are lost after
-    /// [`OpenError::Forged`], and untouched after the others. [`OpenError::ForgeryLimit`] stays.
+    /// Fails with an [`OpenError`]. Only the count of forgeries changes; the bytes of `buffer` are lost after [`OpenError::Forged`], and
+    /// unchanged after other errors. [`OpenError::ForgeryLimit`] is permanent.
     pub fn open(&mut self, number: u64, header: &[u8], buffer: &mut [u8]) -> Result<usize, OpenError> {
         if self.forged >= self.chain.cipher.forged_max() {
             return Err(OpenError::ForgeryLimit);
@@ -107,7 +107,7 @@ impl OpenKeys {
         }
     }
 
-    /// Moves on to the epoch of an opened datagram, and drops the keys of the one that is over. For opened datagrams only.
+    /// Advances to the epoch of an opened datagram, and drops the keys of a past one. Only for opened datagrams.
     fn commit(&mut self, number: u64) {
         if epoch_of(number) > self.epoch {
             let next = self.next.take().unwrap_or_else(|| self.chain.next_key());
@@ -125,7 +125,7 @@ impl OpenKeys {
         (self.epoch, self.previous.is_some())
     }
 
-    /// True once the next epoch's key has been made.
+    /// True if the next epoch's key exists.
     #[cfg(test)]
     pub(super) fn has_next(&self) -> bool {
         self.next.is_some()

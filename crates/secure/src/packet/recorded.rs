@@ -1,4 +1,4 @@
-//! Opening what was recorded: datagrams of a capture, whose keys a key log has (`spec/security.md` §6).
+//! Opening of recorded datagrams: those of a capture, whose keys are in a key log (`spec/security.md` §6).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,23 +9,23 @@ use super::{Cipher, EpochKey, OpenError, Secret, TAG_BYTES, epoch_of};
 use crate::role::{Direction, Role};
 use crate::schedule;
 
-/// Epochs whose secrets are kept: those that a datagram number within 2³¹ of the highest one can name, on either side, and as many again.
+/// Number of epochs whose secrets are kept: those within 2³¹ datagrams of the highest number, on either side, and as many again.
 const EPOCHS_KEPT: usize = 32;
 
-/// The keys which open one direction of a connection that is over or somebody else's.
+/// Keys that open the recorded datagrams of one direction of a connection.
 ///
-/// A receiver's [`OpenKeys`](crate::OpenKeys) follow their peer from epoch to epoch, once. A capture may begin in any of the first 16
-/// epochs (2³² datagrams), lose some, and be read in any order: these keys derive what a datagram's number asks for. Forgeries are not
-/// counted: nobody answers them.
+/// A receiver's [`OpenKeys`](crate::OpenKeys) follow their peer from epoch to epoch, once. A capture may start in any of the first 16
+/// epochs (2³² datagrams), lack some datagrams, and be read in any order: these keys derive whichever epoch a datagram's number requires.
+/// Forgeries are not counted, because nobody answers them.
 pub struct RecordedKeys {
     cipher: Cipher,
     direction: Direction,
     /// Secrets of consecutive epochs, from `first_epoch` on.
     secrets: VecDeque<Secret>,
     first_epoch: u64,
-    /// The key that was used last, and its epoch: neighbours in a capture share it.
+    /// Key that was used last, with its epoch: neighbours in a capture share it.
     latest: Option<(u64, EpochKey)>,
-    /// The highest number that has opened, next to which others are looked for.
+    /// Highest number that was opened, near which others are expected.
     highest: u64,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Debug for RecordedKeys {
 }
 
 impl RecordedKeys {
-    /// Keys for what `sender` has sent, by its traffic secret.
+    /// Makes keys for the datagrams sent by `sender`, from its traffic secret.
     #[must_use]
     pub fn new(cipher: Cipher, sender: Role, traffic: &[u8; 32]) -> Self {
         let direction = sender.sends();
@@ -47,22 +47,22 @@ impl RecordedKeys {
         Self { cipher, direction, secrets: VecDeque::from([first]), first_epoch: 0, latest: None, highest: 0 }
     }
 
-    /// The datagram's 64-bit number, of which its header has the lower half (\[keylog-3\]).
+    /// Full 64-bit number of a datagram, from the lower half in its header (\[keylog-3\]).
     fn number(&self, low: u32) -> u64 {
         let forward = low.wrapping_sub(self.highest as u32);
         if forward <= u32::MAX / 2 {
             return self.highest.saturating_add(forward.into());
         }
         let back = u64::from(self.highest as u32) + (1 << 32) - u64::from(low);
-        // Before anything has opened, a number may lie anywhere in the first 2³².
+        // Before the first success, a number may be anywhere in the first 2³².
         self.highest.checked_sub(back % (1 << 32)).unwrap_or_else(|| low.into())
     }
 
-    /// Verifies the tag at the end of `buffer` and decrypts what is before it, in place. Returns the plaintext's length: it is at
-    /// the start of `buffer`. `low` is the lower half of the datagram's number, as its header has it.
+    /// Verifies the tag at the end of `buffer` and decrypts the bytes before it, in place. Returns the length of the plaintext, which is at
+    /// the start of `buffer`. `low` is the lower half of the datagram's number, from its header.
     ///
     /// # Errors
-    /// [`OpenError`]. The bytes of `buffer` are lost after [`OpenError::Forged`], and untouched after the others.
+    /// Fails with an [`OpenError`]. The bytes of `buffer` are lost after [`OpenError::Forged`], and unchanged after other errors.
     pub fn open(&mut self, low: u32, header: &[u8], buffer: &mut [u8]) -> Result<usize, OpenError> {
         let length = buffer.len().checked_sub(TAG_BYTES).ok_or(OpenError::TooShort(buffer.len()))?;
         let number = self.number(low);
@@ -82,7 +82,7 @@ impl RecordedKeys {
         self.latest.as_ref().map(|(_, key)| key)
     }
 
-    /// The secret of an epoch, derived if it lies ahead; `None` if it lies too far back.
+    /// Secret of an epoch, derived if it is in the future; `None` if it is too far in the past.
     fn secret(&mut self, epoch: u64) -> Option<&Secret> {
         let context = [self.direction as u8, self.cipher.id()];
         let index = epoch.checked_sub(self.first_epoch)?;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     proptest! {
-        /// Numbers which jump by less than half of what the header tells, in the order of sending.
+        /// Numbers in the order of sending, with gaps below half the range of the header's field.
         #[test]
         fn numbers_are_found_across_wraps(steps in prop::collection::vec(1..EPOCH, 1..80), cut: u32) {
             let (mut seals, mut opens) = pair(Cipher::Aes256Gcm, Role::Responder);

@@ -1,4 +1,4 @@
-//! Sealing: the sender's side of one direction.
+//! Sealing of datagrams: the sender's side of one direction.
 
 use std::fmt;
 
@@ -8,18 +8,18 @@ use thiserror::Error;
 use super::{Chain, Cipher, EpochKey, SEALED_BYTES_MAX, Secret, TAG_BYTES, epoch_of};
 use crate::role::Direction;
 
-/// A datagram could not be sealed. All are the caller's mistakes; nothing may be sent then.
+/// Reason for which a datagram could not be sealed: always an error of the caller. The datagram must not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SealError {
     /// The number, or a higher one, was used before.
     #[error("datagram number {number} was used before; the next one must be at least {least}")]
     NumberUsed {
-        /// The number asked for.
+        /// Number passed by the caller.
         number: u64,
-        /// The lowest number that is allowed.
+        /// Lowest permitted number.
         least: u64,
     },
-    /// A whole epoch without a datagram: the peer could not follow.
+    /// A whole epoch has no datagram: the peer could not follow.
     #[error("datagram number {0} skips a key epoch")]
     EpochSkipped(u64),
     /// Header, plaintext and tag exceed [`SEALED_BYTES_MAX`].
@@ -33,12 +33,12 @@ pub enum SealError {
     Exhausted,
 }
 
-/// The keys which seal one direction.
+/// Keys that seal the datagrams of one direction.
 pub struct SealKeys {
     chain: Chain,
     epoch: u64,
     key: EpochKey,
-    /// The lowest number not refused; `None` after the last one.
+    /// Lowest permitted number; `None` after the last one.
     least: Option<u64>,
 }
 
@@ -57,20 +57,20 @@ impl SealKeys {
         Self { chain, epoch: 0, key, least: Some(0) }
     }
 
-    /// The cipher in use.
+    /// Cipher in use.
     #[must_use]
     pub fn cipher(&self) -> Cipher {
         self.chain.cipher
     }
 
-    /// Encrypts `buffer` in place and writes the tag which authenticates it and `header`. Allocates nothing but at the
-    /// first datagram of an epoch, whose key replaces, and wipes, the one before.
+    /// Encrypts `buffer` in place and writes the tag that authenticates it and `header`. Allocates memory only at the first datagram of an
+    /// epoch, whose key replaces and wipes the previous one.
     ///
-    /// `number` must be above that of every earlier call; gaps are allowed, but not past a whole epoch.
+    /// `number` must be above that of every earlier call; gaps are permitted, but not over a whole epoch.
     ///
     /// # Errors
-    /// [`SealError`], all of them the caller's mistake; the datagram must not be sent. The number counts as used after
-    /// [`SealError::Cipher`], and not after the others.
+    /// Fails with a [`SealError`], always an error of the caller; the datagram must not be sent. The number counts as used after
+    /// [`SealError::Cipher`], and not after other errors.
     pub fn seal(
         &mut self,
         number: u64,
@@ -105,7 +105,7 @@ impl SealKeys {
         self.epoch = epoch;
     }
 
-    /// Tells keys apart: what this one makes of a fixed block, sealed apart from the datagrams.
+    /// Output of this key for a fixed block, sealed separately from the datagrams, by which tests distinguish keys.
     #[cfg(test)]
     pub(super) fn key_bytes(&self) -> Vec<u8> {
         let mut block = vec![0; 32];
