@@ -1,7 +1,7 @@
 //! Speed of the classic code on one core: the thesis's per-symbol encoder against cached graphs, and the decoder.
 //!
-//! `cargo bench -p dfcp-fountain --bench classic` prints source bytes per second (10⁶ bytes = 1 MB) for the median of
-//! several rounds. Each block is sent as its 47 first segments, as many as the default decode threshold asks for.
+//! `cargo bench -p dfcp-fountain --bench classic` prints source bytes per second (10⁶ bytes = 1 MB), as the median of several rounds. Each
+//! block is sent as its first 47 segments, the default decoding threshold.
 
 #![expect(
     clippy::print_stdout,
@@ -88,7 +88,7 @@ impl Bench {
         self.report_all(name, blocks, || (0..blocks).for_each(&mut one))
     }
 
-    /// Reports the time of `all` blocks at once.
+    /// Reports the speed of `all`, which processes all blocks together.
     fn report_all(&self, name: &str, blocks: u32, mut all: impl FnMut()) -> f64 {
         let mut times: Vec<Duration> = (0..ROUNDS)
             .map(|_| {
@@ -104,7 +104,7 @@ impl Bench {
         mbps
     }
 
-    /// All blocks as one group, including the group's making.
+    /// Encodes all blocks as one group, including the construction of the group.
     fn encode_group(&self, graphs: &mut GraphCache) {
         let mut out = vec![0; BLOCKS as usize * SEGMENT_BYTES];
         let mut group = EncoderGroup::new(&self.encoders).expect("at most 32 blocks");

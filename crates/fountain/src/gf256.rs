@@ -1,8 +1,7 @@
-//! Arithmetic in GF(256) = GF(2)\[x\] / (x⁸ + x⁴ + x³ + x² + 1), bytes being polynomials with the
-//! lowest power in the lowest bit (RFC 6330 §5.7 uses the same field).
+//! Arithmetic in GF(256) = GF(2)\[x\] / (x⁸ + x⁴ + x³ + x² + 1); bytes are polynomials with the lowest power in the lowest bit (RFC 6330
+//! §5.7 uses the same field).
 //!
-//! Everything here is for single elements and for tables built at compile time; long vectors are the business of
-//! [`crate::kernel`].
+//! This module is for single elements and for tables built at compile time; long vectors are processed by [`crate::kernel`].
 
 /// The field polynomial, x⁸ included.
 pub const POLYNOMIAL: u16 = 0x11D;
@@ -24,7 +23,7 @@ pub const fn mul(a: u8, b: u8) -> u8 {
     product as u8
 }
 
-/// The inverse of `a`, and 0 for 0, which has none.
+/// Inverse of `a`; 0 for 0, which has none.
 #[must_use]
 pub const fn inverse(a: u8) -> u8 {
     INVERSES[a as usize]
@@ -49,8 +48,8 @@ const fn inverses() -> [u8; 256] {
     table
 }
 
-/// The products of one coefficient with all low and all high nibbles: a byte's product is
-/// `low[b & 15] ^ high[b >> 4]`, which is what the byte shuffles of SIMD units look up.
+/// Products of one coefficient with all low and all high nibbles: the product with a byte is `low[b & 15] ^ high[b >> 4]`, the lookup
+/// performed by byte shuffles of SIMD units.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", test))]
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]

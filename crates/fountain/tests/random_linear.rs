@@ -1,5 +1,5 @@
-//! The random linear fountain from outside: any symbols in any order against a model which knows linear algebra and
-//! nothing else, errors, and the probability of failure.
+//! Tests of the random linear fountain: any symbols in any order against a model of plain linear algebra, errors, and the probability of
+//! failure.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests stop at the first mistake")]
 
@@ -63,12 +63,12 @@ impl Span {
     }
 }
 
-/// Expected knowledge of a decoder, from the coefficients alone.
+/// Expected knowledge of a decoder, computed from the coefficients only.
 struct Model {
     k: usize,
     span: Span,
     sources: Vec<bool>,
-    /// Symbols kept, as far as the decoder knows before it looks for dependence.
+    /// Symbols kept, before the decoder checks for dependence.
     stored: Vec<u32>,
 }
 
@@ -82,12 +82,12 @@ impl Model {
     }
 }
 
-/// The symbol that comes next.
+/// Kind of the next symbol.
 #[derive(Clone, Debug)]
 enum Arrival {
     Source(usize),
     Repair(u32),
-    /// A repair symbol in the span of those before it, if there is one to be found quickly.
+    /// A repair symbol in the span of earlier ones, if one is found quickly.
     Dependent,
     Again(usize),
 }
@@ -141,7 +141,7 @@ fn check_arrivals(k: usize, symbol_size: usize, short: usize, seed: u64, arrival
     assert_eq!(decoder.into_block(), Some(block));
 }
 
-/// Checks what `push` and `missing` say, and brings the model up to date.
+/// Checks the results of `push` and `missing`, and updates the model.
 fn check_pushed(pushed: Pushed, esi: u32, model: &mut Model, decoder: &Decoder) {
     let k = model.k;
     let was_complete = model.span.rank() == k;
@@ -166,7 +166,7 @@ fn check_pushed(pushed: Pushed, esi: u32, model: &mut Model, decoder: &Decoder) 
     let counted = k.saturating_sub(model.stored.len());
     let exact = k - model.span.rank();
     if counted == 0 {
-        // From the K-th symbol on all is exact, and dependent symbols are forgotten.
+        // From the K-th symbol on the count is exact, and dependent symbols are dropped.
         assert_eq!(decoder.missing(), exact, "after {esi}");
         let mut kept = Span::default();
         let sources = (0..k as u32).filter(|i| model.sources[*i as usize]);
@@ -293,8 +293,7 @@ fn misuse_is_an_error() {
     assert_eq!(decoder.into_block(), None);
 }
 
-/// Decodes with `lost` of 45 source symbols and about half of the repair symbols lost, and says how many more than 45
-/// it took.
+/// Decodes with `lost` of 45 source symbols and about half of the repair symbols lost; returns the number of symbols beyond 45.
 fn extra_symbols(seed: u64, lost: usize, first_esi: u32) -> usize {
     const K: usize = 45;
     let draws = random_bytes(seed, 2 * K);
@@ -323,7 +322,7 @@ fn failures_are_rarer_than_promised() {
     for lost in [1, 2, 5, 9, 23, 45] {
         let (mut failed_here, mut failed_again_here) = (0, 0);
         for trial in 0..TRIALS {
-            // Half of the trials use the ids which every block uses first, half use ids from all over their range.
+            // Half of the trials use the first ids of a block, half use ids from the whole range.
             let seed = (trial + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let first_esi = if trial % 2 == 0 { 45 } else { (seed >> 33) as u32 + 45 };
             let extra = extra_symbols(seed, lost, first_esi);
@@ -332,7 +331,7 @@ fn failures_are_rarer_than_promised() {
         }
         let percent = |count: u64| 100.0 * count as f64 / TRIALS as f64;
         println!("{lost} lost: {:.3} % at +0, {:.4} % at +1", percent(failed_here), percent(failed_again_here));
-        // One lost symbol is always repaired; the others have a fifth more room here, because of fewer trials.
+        // One lost symbol is always repaired; other cases have a tolerance of a fifth here, because of fewer trials.
         assert!(failed_here * 1000 <= if lost == 1 { 0 } else { 6 * TRIALS }, "{failed_here} of {TRIALS}, {lost} lost");
         if lost > 1 {
             (failed, failed_again, trials) = (failed + failed_here, failed_again + failed_again_here, trials + TRIALS);
@@ -343,8 +342,8 @@ fn failures_are_rarer_than_promised() {
     assert!(failed_again * 10_000 <= trials, "at +1: {failed_again} of {trials}");
 }
 
-/// A source symbol which comes after the K-th symbol, while dependent repair symbols are still stored, makes more than K
-/// symbols known at once: in the largest blocks this once exceeded what a kernel takes.
+/// Regression test: a source symbol that arrives after the K-th symbol, while dependent repair symbols are still stored, makes more than K
+/// symbols known at once. In the largest blocks this once exceeded a kernel's limit.
 #[test]
 fn the_largest_block_survives_dependent_repairs_followed_by_late_sources() {
     let shape = BlockShape::new(256, 256).unwrap();
@@ -371,7 +370,7 @@ fn the_largest_block_survives_dependent_repairs_followed_by_late_sources() {
     assert!(dependent > 0, "no trial had dependent repair symbols");
 }
 
-/// Bytes that a block's decoder may allocate besides the block: as many repair symbols, and the equations between them.
+/// Most bytes that a block's decoder may allocate besides the block: as many repair symbols, and their equations.
 fn kept_bytes_max(shape: BlockShape) -> usize {
     shape.padded_bytes() + shape.k() * (shape.k().next_multiple_of(32) + 64)
 }
@@ -379,8 +378,8 @@ fn kept_bytes_max(shape: BlockShape) -> usize {
 proptest! {
     #![proptest_config(config(64))]
 
-    /// One decoder for many blocks, whether or not the one before was finished, does what a new one for each does, and
-    /// never keeps more than the block in hand may need.
+    /// One decoder for many blocks, finished or not, gives the results of a new one per block, and never keeps more memory than the present
+    /// block may need.
     #[test]
     fn a_decoder_which_is_restarted_is_as_good_as_a_new_one(
         blocks in proptest::collection::vec((1..=K_MAX, 1_usize..40, any::<u64>(), 0_u8..100), 1..6),

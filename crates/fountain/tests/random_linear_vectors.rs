@@ -1,5 +1,5 @@
-//! The golden vectors of `spec/fountain-code.md`, section "Code id 1", written by the independent
-//! `random_linear_reference.py`. The vectors of a code id never change.
+//! Golden vectors of `spec/fountain-code.md`, section “Code id 1”, written by the independent `random_linear_reference.py`. The vectors of
+//! a code id never change.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests stop at the first mistake")]
 

@@ -1,4 +1,4 @@
-//! The classic code as its users see it: round trips over bad channels, refusals, caches and switches.
+//! Tests of the classic code through its public interface: round trips over bad channels, refusals, caches and switches.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -32,7 +32,7 @@ fn valid_state() -> impl Strategy<Value = State> {
 
 #[test]
 fn generator_agrees_with_published_figure() {
-    // The GNU Scientific Library's test of its `taus` generator, which is seeded like the kernel's.
+    // Test value of the GNU Scientific Library for its `taus` generator, which is seeded like the kernel's.
     let mut generator = Taus88::from_seed(1);
     for _ in 0..9_999 {
         generator.next_u32();
@@ -323,15 +323,15 @@ proptest! {
     }
 }
 
-/// (k, q, s) of L'Ecuyer's three components: bits satisfy b(n) = b(n−k) ⊕ b(n−k+q), and a draw moves on by s bits.
+/// Parameters (k, q, s) of L'Ecuyer's three components: bits satisfy b(n) = b(n−k) ⊕ b(n−k+q), and a draw advances by s bits.
 const PARAMETERS: [(usize, usize, usize); 3] = [(31, 13, 12), (29, 2, 4), (28, 3, 17)];
 
-/// One component as the paper defines it: a bit sequence, of which each draw shows 32 bits.
+/// One component as defined in the paper: a bit sequence, of which each draw shows 32 bits.
 struct Component {
     k: usize,
     q: usize,
     s: usize,
-    /// The sequence from the current draw's first bit on.
+    /// Bits of the sequence from the first bit of the current draw on.
     bits: Vec<bool>,
 }
 

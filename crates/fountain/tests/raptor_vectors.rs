@@ -1,4 +1,4 @@
-//! The golden vectors of `spec/fountain-code-classic.md`, written by the independent `raptor_reference.py`.
+//! Golden vectors of `spec/fountain-code-classic.md`, written by the independent `raptor_reference.py`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -11,7 +11,7 @@ const STATES: &str = include_str!("../../../spec/vectors/raptor_states.txt");
 const BLOCK_FULL: &str = include_str!("../../../spec/vectors/raptor_block_full.txt");
 const BLOCK_PADDED: &str = include_str!("../../../spec/vectors/raptor_block_padded.txt");
 
-/// The lines that begin with `name`, each split into its fields of hexadecimal words.
+/// Lines that start with `name`, each split into its fields of hexadecimal words.
 fn fields(file: &str, name: &str) -> Vec<Vec<Vec<u32>>> {
     let lines: Vec<_> = file
         .lines()

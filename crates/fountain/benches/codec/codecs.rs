@@ -1,4 +1,4 @@
-//! Each codec behind the two operations that are measured.
+//! Codecs with the two measured operations.
 
 use std::{
     hint::black_box,
@@ -14,18 +14,18 @@ use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 
 use crate::{K, SYMBOL_SIZE};
 
-/// Blocks timed together, so that reading the clock does not count.
+/// Number of blocks timed together, so that the cost of reading the clock is negligible.
 pub(crate) const BATCH: u32 = 4;
 
-/// The time of [`BATCH`] blocks.
+/// Closure that processes [`BATCH`] blocks and returns the time.
 pub(crate) type Work<'a> = Box<dyn FnMut() -> Duration + 'a>;
 
 pub(crate) trait Codec {
     fn name(&self) -> &str;
     /// Encodes `block` into its source symbols and `repairs` repair symbols, from set-up to bytes.
     fn encode<'a>(&self, block: &'a [u8], repairs: usize) -> Work<'a>;
-    /// Decodes `block` from its source symbols but the `lost` ones, and as many repair symbols; from set-up to the
-    /// block's bytes in one piece. Nothing if the codec has no such case.
+    /// Decodes `block` from its source symbols except the `lost` ones, and as many repair symbols; from set-up to the block's bytes in one
+    /// piece. `None` if the codec has no such case.
     fn decode<'a>(&self, block: &'a [u8], lost: &[usize]) -> Option<Work<'a>>;
 }
 
@@ -120,7 +120,7 @@ fn raptorq_config() -> ObjectTransmissionInformation {
     ObjectTransmissionInformation::new((K * SYMBOL_SIZE) as u64, SYMBOL_SIZE as u16, 1, 1, 4)
 }
 
-/// The crate itself keeps the encoding plan of a number of symbols from one block to the next.
+/// Encodes with raptorq, which keeps the encoding plan for a number of symbols from one block to the next.
 fn encode_raptorq(block: &[u8], repairs: usize) -> Vec<EncodingPacket> {
     let encoder = SourceBlockEncoder::new(0, &raptorq_config(), block);
     let mut packets = encoder.source_packets();
@@ -151,7 +151,7 @@ impl Codec for RaptorQ {
         }
         assert!(decode_raptorq(packets.clone()).as_deref() == Some(block));
         Some(Box::new(move || {
-            // It consumes its packets; copying them for the next round is not its fault, and not timed.
+            // The decoder consumes its packets; copying them for the next round is not timed.
             let decode_once = |_| {
                 let packets = packets.clone();
                 let start = Instant::now();
@@ -167,7 +167,7 @@ impl Codec for RaptorQ {
 
 pub(crate) struct ReedSolomonSimd;
 
-/// The encoder and the decoder are made once and reset for every block, as that crate advises.
+/// Encodes with reed-solomon-simd, whose encoder is made once and reset for every block, as that crate advises.
 fn encode_reed_solomon(encoder: &mut ReedSolomonEncoder, block: &[u8], repairs: usize, out: &mut [u8]) {
     encoder.reset(K, repairs, SYMBOL_SIZE).expect("the shape is supported");
     for symbol in block.chunks_exact(SYMBOL_SIZE) {

@@ -1,9 +1,8 @@
 //! The random linear fountain beside raptorq, reed-solomon-simd and memcpy, on one core:
 //! `cargo bench -p dfcp-fountain --bench codec [-- --quick] [-- --json]`.
 //!
-//! The codecs and cases take turns in short runs, so that a change of the clock's frequency or a noisy neighbour meets
-//! them all. Each figure is what a tenth of its runs exceed: other work on the machine only ever makes a run slower,
-//! and codecs, which compute, much more so than a copy.
+//! Codecs and cases alternate in short runs, so that a change of clock frequency or other load affects them all. Each figure is the 90th
+//! percentile of its runs: other load only ever makes a run slower, and affects codecs, which compute, much more than a copy.
 
 #![expect(
     clippy::print_stdout,
@@ -27,15 +26,15 @@ const USAGE: &str = "usage: codec [--quick] [--json]\n\
     --quick  fewer runs, about 3 s in all instead of 20 s\n\
     --json   one JSON object instead of the table";
 
-/// One column of the table.
+/// A column of the table.
 struct Case {
     name: &'static str,
     encode: bool,
-    /// Repair symbols made, or source symbols lost and replaced by repair symbols.
+    /// Number of repair symbols made, or of source symbols lost and replaced by repair symbols.
     symbols: usize,
     /// Required speed, as a multiple of raptorq's.
     target: Option<f64>,
-    /// The share of memcpy's rate in % which we have to reach.
+    /// Required share of memcpy's rate, percent.
     share_target: Option<f64>,
 }
 
@@ -89,7 +88,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The rate of each codec in each case, GB/s.
+/// Measures the rate of each codec in each case, GB/s.
 fn measure(codecs: &[Box<dyn Codec>], options: &Options) -> Vec<Vec<Option<f64>>> {
     // Runs much shorter than a time slice of the scheduler are rarely interrupted.
     let (rounds, run) = (if options.quick { 35 } else { 251 }, Duration::from_millis(1));
@@ -127,12 +126,12 @@ fn exceeded_by_a_tenth(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len() * 9 / 10).copied()
 }
 
-/// Ours with the fastest kernel over raptorq; they are the last and the second codec.
+/// Ratio of the fastest kernel (the last codec) to raptorq (the second).
 fn ratio(rates: &[Option<f64>]) -> Option<f64> {
     Some((*rates.last()?)? / (*rates.get(1)?)?)
 }
 
-/// The rate of a codec in % of that of memcpy, which is the first one.
+/// Rate of a codec in percent of memcpy's (the first codec).
 fn share(rates: &[Option<f64>], codec: usize) -> Option<f64> {
     Some(100.0 * rates[codec]? / rates[0]?)
 }
@@ -155,7 +154,7 @@ fn print_table(names: &[&str], rates: &[Vec<Option<f64>>]) {
     print_targets(|case| case.target, rates.iter().map(|rates| ratio(rates)));
 }
 
-/// Targets of the figures, and `met` or `MISSED` for each.
+/// Prints the targets of the figures, with `met` or `MISSED` for each.
 fn print_targets(target: impl Fn(&Case) -> Option<f64>, figures: impl Iterator<Item = Option<f64>>) {
     print_row("target, at least", CASES.iter().map(|case| format_or_dash(target(case), 1)));
     let verdict = |(case, figure)| match (target(case), figure) {

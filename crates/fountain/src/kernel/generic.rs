@@ -1,4 +1,4 @@
-//! The dot product of symbols, written once for all vector units.
+//! Dot product of symbols, written once for all vector units.
 //!
 //! ```text
 //! for each group of at most six outputs:
@@ -9,12 +9,11 @@
 //!         store the accumulators
 //! ```
 //!
-//! Several outputs share the loads and the splitting of a source, and several registers share the loads of a
-//! coefficient; both together are bounded by the number of registers, sixteen on x86-64. Measured on Zen 3, six outputs
-//! of two registers are as fast as twelve of one, and with 256 symbols, which come from beyond the first-level
-//! cache, faster by 15 %. For one or two outputs, whose coefficients stay in registers, strips of four are 5 % faster
-//! than of three with 45 symbols, and 20 % with 180. The multipliers of a group's coefficients are laid out in the order
-//! in which they are used, as looking them up by coefficient in every strip costs another 10 %.
+//! Several outputs share the loads and the splitting of a source, and several registers share the loads of a coefficient; the number of
+//! registers (sixteen on x86-64) limits both. Measured on Zen 3, six outputs of two registers are as fast as twelve of one, and 15 % faster
+//! with 256 symbols, which exceed the first-level cache. With one or two outputs, whose coefficients stay in registers, strips of four are
+//! 5 % faster than of three with 45 symbols, and 20 % with 180. The multipliers of a group's coefficients are stored in the order of their
+//! use; looking them up by coefficient in every strip costs another 10 %.
 //!
 //! Outputs are overwritten, never read, so the last strip may overlap the one before it instead of needing a byte loop.
 //!
@@ -24,54 +23,54 @@ use core::{mem::MaybeUninit, slice};
 
 use super::{SOURCES_MAX, scalar};
 
-/// Most outputs of a group.
+/// Most outputs in a group.
 const GROUP_MAX: usize = 6;
-/// Up to here the multipliers of the largest group take less than three pages.
+/// Most sources for which the multipliers of the largest group take less than three pages.
 const SOURCES_FEW: usize = 64;
-/// Rows of coefficients which are eliminated together.
+/// Number of coefficient rows eliminated together.
 const ROWS_TOGETHER: usize = 64;
-/// Distance ahead of a strip's end at which its source is fetched. The strips of one pass come from as many places as
-/// there are sources, more than the CPU foresees by itself; by measurement, from 64 to 96 are equally good.
+/// Prefetch distance from the end of a strip. The strips of one pass are in as many places as there are sources, more than the CPU
+/// prefetches by itself; 64 to 96 measured equally good.
 const PREFETCH_BYTES: usize = 64;
-/// Bytes that one prefetch brings.
+/// Bytes loaded by one prefetch.
 const CACHE_LINE_BYTES: usize = 64;
 
 /// One register of a vector unit.
 ///
 /// # Safety
 ///
-/// Every function may be called only on a CPU which has the unit. All are `#[inline(always)]`, so that they end in
-/// a caller which enables the unit's target feature.
+/// Every function may be called only on a CPU with the unit. All are `#[inline(always)]`, so that they are inlined into a caller that
+/// enables the unit's target feature.
 pub(super) trait Lanes: Copy {
     /// Bytes in a register.
     const BYTES: usize;
     /// Number of the unit's registers.
     const REGISTERS: usize = 16;
-    /// Tables or matrices with which the unit multiplies by a coefficient, in memory.
+    /// In-memory tables or matrices with which the unit multiplies by a coefficient.
     type Multiplier: Copy;
-    /// A coefficient in registers.
+    /// A coefficient loaded into registers.
     type Coefficient: Copy;
-    /// A register of source bytes in the form in which it is multiplied.
+    /// A register of source bytes, in the form for multiplication.
     type Operand: Copy;
 
     unsafe fn zero() -> Self;
-    /// The first [`Self::BYTES`] bytes of `bytes`; panics when there are fewer.
+    /// Loads the first [`Self::BYTES`] bytes of `bytes`; panics if there are fewer.
     unsafe fn load(bytes: &[u8]) -> Self;
-    /// Writes to the first [`Self::BYTES`] bytes of `bytes`; panics when there are fewer.
+    /// Stores to the first [`Self::BYTES`] bytes of `bytes`; panics if there are fewer.
     unsafe fn store(self, bytes: &mut [u8]);
     fn multiplier(c: u8) -> Self::Multiplier;
     unsafe fn coefficient(multiplier: &Self::Multiplier) -> Self::Coefficient;
     unsafe fn operand(self) -> Self::Operand;
-    /// `self + c · operand`, in the field.
+    /// Computes `self + c · operand` in the field.
     unsafe fn mul_add(self, operand: Self::Operand, c: Self::Coefficient) -> Self;
-    /// A hint that the byte at `address`, which need not exist, will be read soon.
+    /// Prefetches the byte at `address`, which need not exist.
     unsafe fn prefetch(address: *const u8);
 }
 
-/// Gives `work` room on the stack for the multipliers of the largest group: not more than the sources need, as
-/// touching a page of stack takes longer than what a decoder does with a few short rows.
+/// Gives `work` stack space for the multipliers of the largest group, no more than the sources need: touching a page of stack takes longer
+/// than a decoder's work on a few short rows.
 ///
-/// Filling it with something first would take as long as a fifth of the work.
+/// The space is uninitialised: filling it would take a fifth of the time of the work.
 pub(super) fn with_room<M: Copy>(source_count: usize, work: impl FnOnce(&mut [MaybeUninit<M>])) {
     if source_count <= SOURCES_FEW {
         with_room_of::<M, { SOURCES_FEW * GROUP_MAX }>(work);
@@ -80,18 +79,18 @@ pub(super) fn with_room<M: Copy>(source_count: usize, work: impl FnOnce(&mut [Ma
     }
 }
 
-/// Never inlined, so that the caller does not reserve the room of both.
+/// Never inlined, so that the caller does not reserve both sizes of stack space.
 #[inline(never)]
 fn with_room_of<M: Copy, const LEN: usize>(work: impl FnOnce(&mut [MaybeUninit<M>])) {
     work(&mut [const { MaybeUninit::uninit() }; LEN]);
 }
 
-/// `outputs[j] = Σ_i coefficients[j][i] · sources[i]`; other shapes than [`Kernel::dot`](super::Kernel::dot) says
-/// panic. The room is that of [`with_room`].
+/// Computes `outputs[j] = Σ_i coefficients[j][i] · sources[i]`; panics for shapes other than those of [`Kernel::dot`](super::Kernel::dot).
+/// `room` is from [`with_room`].
 ///
 /// # Safety
 ///
-/// As for [`Lanes`].
+/// Same as for [`Lanes`].
 #[inline(always)]
 pub(super) unsafe fn dot<L: Lanes>(
     sources: &[&[u8]],
@@ -103,7 +102,7 @@ pub(super) unsafe fn dot<L: Lanes>(
     assert!(sources.iter().all(|source| source.len() == len) && outputs.iter().all(|output| output.len() == len));
     let (mut coefficients, mut outputs) = (coefficients, outputs);
     while !outputs.is_empty() {
-        // As few groups as possible, of about the same size.
+        // As few groups as possible, of about equal size.
         let n = outputs.len().div_ceil(outputs.len().div_ceil(GROUP_MAX));
         let (c, o);
         (c, coefficients) = coefficients.split_at(n);
@@ -132,7 +131,7 @@ pub(super) unsafe fn dot<L: Lanes>(
 ///
 /// # Safety
 ///
-/// As for [`Lanes`]; and all sources and outputs have one length.
+/// Same as for [`Lanes`]; all sources and outputs must have one length.
 #[inline(always)]
 unsafe fn group<L: Lanes, const N: usize, const V: usize>(
     sources: &[&[u8]],
@@ -156,7 +155,7 @@ unsafe fn group<L: Lanes, const N: usize, const V: usize>(
     // SAFETY: no strip reaches beyond the length of all; the rest is handed on to the caller.
     unsafe {
         let mut at = 0;
-        // The last wide strip may overlap the one before it where that takes less time than narrow ones.
+        // The last wide strip may overlap the previous one if that is faster than narrow strips.
         while len - at > V * L::BYTES / 2 && len >= V * L::BYTES {
             at = at.min(len - V * L::BYTES);
             strip::<L, N, V>(sources, columns, outputs, at);
@@ -170,11 +169,11 @@ unsafe fn group<L: Lanes, const N: usize, const V: usize>(
     }
 }
 
-/// The bytes from `at` of every output, `V` registers of them.
+/// Computes the bytes of every output from `at` on, `V` registers of them.
 ///
 /// # Safety
 ///
-/// As for [`Lanes`]; and all sources and outputs have that many bytes there.
+/// Same as for [`Lanes`]; all sources and outputs must have that many bytes there.
 #[inline(always)]
 unsafe fn strip<L: Lanes, const N: usize, const V: usize>(
     sources: &[&[u8]],
@@ -192,7 +191,7 @@ unsafe fn strip<L: Lanes, const N: usize, const V: usize>(
                 L::prefetch(source.as_ptr_range().end.wrapping_add(PREFETCH_BYTES + line));
             }
             if N <= 2 {
-                // So few coefficients stay in registers for all the strip, and the operands come and go.
+                // The few coefficients stay in registers for the whole strip, while operands are loaded one by one.
                 let mut coefficients = [L::coefficient(&column[0]); N];
                 for (c, multiplier) in coefficients.iter_mut().zip(column) {
                     *c = L::coefficient(multiplier);
@@ -226,13 +225,13 @@ unsafe fn strip<L: Lanes, const N: usize, const V: usize>(
     }
 }
 
-/// `target += Σ_r factors[r] · row r`; the caller has checked the shapes.
+/// Computes `target += Σ_r factors[r] · row r`; the caller has checked the shapes.
 ///
-/// Here and below rows are cut with `chunks` rather than `chunks_exact`, whose division costs as much as a few of them.
+/// Rows are cut with `chunks` rather than `chunks_exact`, whose division costs as much as a few rows.
 ///
 /// # Safety
 ///
-/// As for [`Lanes`].
+/// Same as for [`Lanes`].
 #[inline(always)]
 pub(super) unsafe fn accumulate<L: Lanes>(rows: &[u8], factors: &[u8], target: &mut [u8]) {
     let len = target.len();
@@ -255,7 +254,7 @@ pub(super) unsafe fn accumulate<L: Lanes>(rows: &[u8], factors: &[u8], target: &
     }
 }
 
-/// `V` registers of [`accumulate`] from `at` on.
+/// Computes `V` registers of [`accumulate`] from `at` on.
 #[inline(always)]
 unsafe fn accumulate_strip<L: Lanes, const V: usize>(rows: &[u8], factors: &[u8], target: &mut [u8], at: usize) {
     let len = target.len();
@@ -277,16 +276,16 @@ unsafe fn accumulate_strip<L: Lanes, const V: usize>(rows: &[u8], factors: &[u8]
     }
 }
 
-/// Adds to each row that multiple of `pivot_row` which its own byte in `column` says; the caller has checked the shapes.
+/// Adds to each row the multiple of `pivot_row` given by the row's own byte in `column`; the caller has checked the shapes.
 ///
 /// # Safety
 ///
-/// As for [`Lanes`].
+/// Same as for [`Lanes`].
 #[inline(always)]
 pub(super) unsafe fn eliminate<L: Lanes>(rows: &mut [u8], pivot_row: &[u8], column: usize) {
     let len = pivot_row.len();
     for rows in rows.chunks_mut(ROWS_TOGETHER * len) {
-        // As the bytes in the column change under way.
+        // Copied, because the bytes in the column change during the elimination.
         let mut factors = [0; ROWS_TOGETHER];
         for (factor, row) in factors.iter_mut().zip(rows.chunks(len)) {
             *factor = row[column];
@@ -311,7 +310,7 @@ pub(super) unsafe fn eliminate<L: Lanes>(rows: &mut [u8], pivot_row: &[u8], colu
     }
 }
 
-/// `V` registers of [`eliminate`] from `at` on.
+/// Computes `V` registers of [`eliminate`] from `at` on.
 #[inline(always)]
 unsafe fn eliminate_strip<L: Lanes, const V: usize>(rows: &mut [u8], pivot_row: &[u8], factors: &[u8], at: usize) {
     // SAFETY: handed on to the caller.

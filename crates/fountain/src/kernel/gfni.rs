@@ -1,7 +1,7 @@
 //! x86-64 with GFNI and AVX2: `vgf2p8affineqb` multiplies 32 bytes by an 8×8 matrix over GF(2) at once.
 //!
-//! GFNI's own product uses another polynomial (0x11B); but the product with a constant is linear over GF(2) in any
-//! field of 256 elements, so a matrix for each coefficient gives ours.
+//! GFNI's own product uses another polynomial (0x11B); but the product with a constant is linear over GF(2) in any field of 256 elements,
+//! so a matrix per coefficient gives the products of this field.
 
 use core::arch::x86_64::{
     __m256i, _MM_HINT_T0, _mm_prefetch, _mm256_gf2p8affine_epi64_epi8, _mm256_loadu_si256, _mm256_set1_epi64x,
@@ -61,10 +61,10 @@ fn eliminate(rows: &mut [u8], pivot_row: &[u8], column: usize) {
     unsafe { generic::eliminate::<Affine>(rows, pivot_row, column) }
 }
 
-/// The matrix that multiplies by each coefficient; 2 KiB.
+/// Matrices for the multiplication by each coefficient; 2 KiB.
 pub(super) static MATRICES: [u64; 256] = matrices();
 
-/// The instruction takes the row of output bit b from byte 7 − b, and the column of input bit i from bit i.
+/// Computes the matrices: the instruction takes the row of output bit b from byte 7 − b, and the column of input bit i from bit i.
 const fn matrices() -> [u64; 256] {
     let mut matrices = [0; 256];
     let mut c = 0;
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn the_matrices_multiply() {
-        // Miri executes the instruction itself in the tests of all kernels, but takes minutes for all of these.
+        // Miri executes the instruction itself in the tests of all kernels, but all coefficients would take minutes.
         for c in (0..=255_u8).step_by(if cfg!(miri) { 15 } else { 1 }) {
             for x in (0..=255_u8).step_by(if cfg!(miri) { 51 } else { 1 }) {
                 assert_eq!(affine(x, MATRICES[usize::from(c)]), gf256::mul(c, x), "{c}·{x}");

@@ -32,12 +32,12 @@ impl Gfni512 {
         });
     }
 
-    /// Accumulates 32 bytes at once: rows of coefficients are a multiple of that.
+    /// Accumulates 32 bytes at once: the length of coefficient rows is a multiple of 32.
     pub(super) fn accumulate(self, rows: &[u8], factors: &[u8], target: &mut [u8]) {
         self.0.accumulate(rows, factors, target);
     }
 
-    /// Eliminates 32 bytes at once: rows of coefficients are a multiple of that.
+    /// Eliminates 32 bytes at once: the length of coefficient rows is a multiple of 32.
     pub(super) fn eliminate(self, rows: &mut [u8], pivot_row: &[u8], column: usize) {
         self.0.eliminate(rows, pivot_row, column);
     }

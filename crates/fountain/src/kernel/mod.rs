@@ -1,7 +1,7 @@
-//! Sums of multiples of symbols over GF(256), with the fastest instructions the CPU has.
+//! Sums of multiples of symbols over GF(256), with the fastest instructions of the CPU.
 //!
-//! A [`Kernel`] is chosen once, by [`Kernel::detect`], and handed down as a value; holding one which needs an
-//! instruction set proves that the CPU has it. All kernels compute the same bytes.
+//! A [`Kernel`] is chosen once, by [`Kernel::detect`], and passed as a value, which proves that the CPU has the required instructions. All
+//! kernels compute the same bytes.
 //!
 //! | kernel | instructions | bytes at once |
 //! |---|---|---|
@@ -29,10 +29,10 @@ mod scalar;
 #[cfg(test)]
 mod tests;
 
-/// Most sources of one dot product: room on the stack is for this many, the symbols of the largest block.
+/// Most sources of one dot product, for which stack space is reserved: the symbols of the largest block.
 pub(crate) const SOURCES_MAX: usize = 256;
 
-/// The instructions with which symbols are added and multiplied.
+/// Instructions for the addition and multiplication of symbols.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kernel(Unit);
 
@@ -50,13 +50,13 @@ enum Unit {
 }
 
 impl Kernel {
-    /// The fastest kernel of this CPU. Call it once and keep the value.
+    /// Fastest kernel of this CPU. Call it once and keep the value.
     #[must_use]
     pub fn detect() -> Self {
         Self::available().last().unwrap_or(Self::scalar())
     }
 
-    /// The kernel which runs on every CPU.
+    /// Kernel that runs on every CPU.
     #[must_use]
     pub const fn scalar() -> Self {
         Self(Unit::Scalar)
@@ -78,7 +78,7 @@ impl Kernel {
         units.into_iter().flatten().map(Self)
     }
 
-    /// The kernel's name, as in the table above.
+    /// Name of the kernel, as in the table above.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self.0 {
@@ -94,10 +94,10 @@ impl Kernel {
         }
     }
 
-    /// `outputs[j] = Σ_i coefficients[j][i] · sources[i]`, whatever the outputs held before.
+    /// Computes `outputs[j] = Σ_i coefficients[j][i] · sources[i]`; previous contents of the outputs are overwritten.
     ///
-    /// All sources and outputs have the same length in bytes; there is a row of coefficients for each output, with one
-    /// for each source, of which there are at most [`SOURCES_MAX`]. Other shapes are a mistake of this crate and panic.
+    /// All sources and outputs have the same length in bytes; there is a row of coefficients per output, with one coefficient per source;
+    /// there are at most [`SOURCES_MAX`] sources. Other shapes are an error of this crate and panic.
     pub(crate) fn dot(self, sources: &[&[u8]], coefficients: &[&[u8]], outputs: &mut [&mut [u8]]) {
         if outputs.is_empty() {
             return;
@@ -117,8 +117,8 @@ impl Kernel {
         }
     }
 
-    /// `target += Σ_r factors[r] · row r` of `rows`, which lie back to back and are as long as `target`. Other shapes
-    /// panic. For rows of coefficients; for many or long ones [`Self::dot`] is faster.
+    /// Computes `target += Σ_r factors[r] · row r` for `rows`, which are contiguous and as long as `target`. Other shapes panic. For rows
+    /// of coefficients; for many or long rows [`Self::dot`] is faster.
     pub(crate) fn accumulate(self, rows: &[u8], factors: &[u8], target: &mut [u8]) {
         assert!(!target.is_empty() && rows.len() == factors.len() * target.len());
         match self.0 {
@@ -134,8 +134,8 @@ impl Kernel {
         }
     }
 
-    /// Adds to each of `rows`, which lie back to back and are as long as `pivot_row`, that multiple of `pivot_row` which
-    /// its own byte in `column` says: this zeroes the column where the pivot is 1. Other shapes panic.
+    /// Adds to each of `rows`, which are contiguous and as long as `pivot_row`, the multiple of `pivot_row` given by the row's own byte in
+    /// `column`: this zeroes the column if the pivot is 1. Other shapes panic.
     pub(crate) fn eliminate(self, rows: &mut [u8], pivot_row: &[u8], column: usize) {
         assert!(column < pivot_row.len());
         debug_assert!(rows.len().is_multiple_of(pivot_row.len()), "rows are as long as the pivot's");

@@ -1,14 +1,14 @@
-//! Any CPU, and the reference for the other kernels: no tables, no branches on data, only shifts and XORs of words.
+//! Kernel for any CPU, and the reference for the others: without tables or branches on data, only shifts and XORs of words.
 //!
-//! With c = Σ_b c_b·x^b, the dot product is Σ_b x^b · Σ_i c_b,i·s_i: the inner sums are plain XORs of the sources
-//! whose coefficient has bit b, and Horner's rule joins them with seven multiplications by x per word. Compilers turn
-//! the inner loop into whatever vector instructions the compilation target has.
+//! With c = Σ_b c_b·x^b, the dot product is Σ_b x^b · Σ_i c_b,i·s_i: the inner sums are plain XORs of the sources whose coefficient has bit
+//! b, and Horner's rule combines them with seven multiplications by x per word. Compilers turn the inner loop into the vector instructions
+//! of the compilation target.
 
-/// Words of eight bytes which are worked on together.
+/// Number of eight-byte words processed together.
 const WORDS: usize = 4;
 const BYTES: usize = 8 * WORDS;
 
-/// `outputs[j] = Σ_i coefficients[j][i] · sources[i]`; other shapes than [`Kernel::dot`](super::Kernel::dot) says panic.
+/// Computes `outputs[j] = Σ_i coefficients[j][i] · sources[i]`; panics for shapes other than those of [`Kernel::dot`](super::Kernel::dot).
 pub(super) fn dot(sources: &[&[u8]], coefficients: &[&[u8]], outputs: &mut [&mut [u8]]) {
     let len = outputs.first().map_or(0, |output| output.len());
     assert!(sources.iter().all(|source| source.len() == len) && outputs.iter().all(|output| output.len() == len));
@@ -24,21 +24,21 @@ pub(super) fn dot(sources: &[&[u8]], coefficients: &[&[u8]], outputs: &mut [&mut
     }
 }
 
-/// `target += Σ_r factors[r] · row r`; the caller has checked the shapes.
+/// Computes `target += Σ_r factors[r] · row r`; the caller has checked the shapes.
 pub(super) fn accumulate(rows: &[u8], factors: &[u8], target: &mut [u8]) {
     for (row, c) in rows.chunks_exact(target.len()).zip(factors) {
         mul_add(target, *c, row);
     }
 }
 
-/// Adds to each row that multiple of `pivot_row` which its own byte in `column` says.
+/// Adds to each row the multiple of `pivot_row` given by the row's own byte in `column`.
 pub(super) fn eliminate(rows: &mut [u8], pivot_row: &[u8], column: usize) {
     for row in rows.chunks_exact_mut(pivot_row.len()) {
         mul_add(row, row[column], pivot_row);
     }
 }
 
-/// `output += c · source`, both of the same length.
+/// Computes `output += c · source`, both of the same length.
 pub(super) fn mul_add(output: &mut [u8], c: u8, source: &[u8]) {
     for (output, source) in output.chunks_mut(BYTES).zip(source.chunks(BYTES)) {
         let mut planes = [[0; WORDS]; 8];
@@ -59,18 +59,18 @@ fn add_planes(planes: &mut [[u64; WORDS]; 8], c: u8, words: [u64; WORDS]) {
     }
 }
 
-/// Σ_b x^b · planes\[b\].
+/// Computes Σ_b x^b · planes\[b\].
 #[inline(always)]
 fn join(planes: [[u64; WORDS]; 8]) -> [u64; WORDS] {
     planes.into_iter().rev().fold([0; WORDS], |sum, plane| core::array::from_fn(|w| double(sum[w]) ^ plane[w]))
 }
 
-/// x times each of eight bytes.
+/// Multiplies each of eight bytes by x.
 #[inline(always)]
 const fn double(bytes: u64) -> u64 {
     const TOP_BITS: u64 = 0x8080_8080_8080_8080;
     let carries = (bytes & TOP_BITS) >> 7;
-    // 0x1D = 0b11101 is what x⁸ reduces to.
+    // x⁸ reduces to 0x1D = 0b11101.
     ((bytes & !TOP_BITS) << 1) ^ carries ^ (carries << 2) ^ (carries << 3) ^ (carries << 4)
 }
 

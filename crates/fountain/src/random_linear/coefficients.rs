@@ -20,11 +20,11 @@ impl SplitMix64 {
     }
 }
 
-/// Writes the coefficients of the encoding symbol `esi` of a block of `coefficients.len()` source symbols: coefficient
-/// i is that of source symbol i.
+/// Writes the coefficients of the encoding symbol `esi` of a block with `coefficients.len()` source symbols: coefficient i is that of
+/// source symbol i.
 ///
-/// A source symbol has a single one. A repair symbol's are the bytes, lowest first, of successive outputs of SplitMix64
-/// seeded with its ESI, with 1 in place of 0.
+/// A source symbol has a single coefficient 1, and zeros. The coefficients of a repair symbol are the bytes, lowest first, of successive
+/// outputs of SplitMix64 seeded with its ESI, with 1 in place of 0.
 pub fn write_coefficients(esi: u32, coefficients: &mut [u8]) {
     if (esi as usize) < coefficients.len() {
         coefficients.fill(0);
@@ -34,7 +34,7 @@ pub fn write_coefficients(esi: u32, coefficients: &mut [u8]) {
     }
 }
 
-/// [`write_coefficients`] for a repair symbol; a prefix of them where the caller needs no more.
+/// [`write_coefficients`] for a repair symbol; a shorter slice gets a prefix of them.
 pub(crate) fn write_repair_coefficients(esi: u32, coefficients: &mut [u8]) {
     let mut random = SplitMix64::new(u64::from(esi));
     let mut next = || ones_for_zeros(random.next()).to_le_bytes();
@@ -50,7 +50,7 @@ pub(crate) fn write_repair_coefficients(esi: u32, coefficients: &mut [u8]) {
 /// The eight bytes of `word`, with 1 in place of 0.
 const fn ones_for_zeros(word: u64) -> u64 {
     const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    // A byte's top bit becomes 1 if any of its bits is: adding 0x7f carries from the low seven, and nothing carries on.
+    // The top bit of a byte becomes 1 if any of its bits is: adding 0x7f carries from the low seven, and no carry leaves the byte.
     let nonzero = ((word & LOW_BITS) + LOW_BITS) | word;
     word | (!nonzero & !LOW_BITS) >> 7
 }

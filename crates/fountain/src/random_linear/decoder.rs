@@ -1,10 +1,9 @@
-//! The decoder: rebuilds a block from encoding symbols in any order.
+//! Decoder: rebuilds a block from encoding symbols in any order.
 //!
-//! While fewer symbols than K have come, source symbols go straight to their place and repair symbols are stored as
-//! they are: this costs a copy. With the K-th symbol the equations are solved for the missing source symbols, in
-//! coefficients only, and each missing one is written by a single pass over K symbols, which is the least a dense code
-//! needs. In the rare case that the symbols are dependent, what is stored shrinks to an independent set, and further
-//! symbols are checked one by one.
+//! While fewer than K symbols have arrived, source symbols are copied to their place and repair symbols are stored unchanged: the cost is a
+//! copy. With the K-th symbol the equations are solved for the missing source symbols, in coefficients only, and each missing one is
+//! written in a single pass over K symbols, the least that a dense code needs. In the rare case of dependent symbols, the stored ones are
+//! reduced to an independent set, and further symbols are checked one by one.
 
 use alloc::vec::Vec;
 use core::{fmt, mem};
@@ -12,48 +11,48 @@ use core::{fmt, mem};
 use super::{BlockShape, K_MAX, tableau::Tableau};
 use crate::kernel::Kernel;
 
-/// Room is made for this many repair symbols at least, and for a power of two of them: how many are needed varies from
-/// block to block, and a decoder which is used again soon has room for all but the rarest.
+/// Least space for repair symbols; more is reserved in powers of two. The number needed varies from block to block, and a reused decoder
+/// has space for all but the rarest cases.
 const REPAIRS_ROOM_MIN: usize = 8;
 
-/// A block of up to this many source symbols is solved with less room, which takes less time to fill.
+/// Most source symbols of a block that is solved with a smaller buffer, which takes less time to initialise.
 const K_FEW: usize = 64;
 
-/// Rebuilds one block, and further ones after it ([`restart`](Self::restart)). Holds at most 2·K symbols.
+/// Decoder of a block, and of further ones after [`restart`](Self::restart). Holds at most 2·K symbols.
 pub struct Decoder {
     kernel: Kernel,
     shape: BlockShape,
-    /// Source symbols from the first on, up to the last one which is known; zeros where one is missing.
+    /// Source symbols from the first to the last known one; missing ones are zero.
     block: Vec<u8>,
     known: [bool; K_MAX],
     known_count: usize,
-    /// Number of source symbols from the first on that are known without a gap.
+    /// Number of source symbols known from the start without a gap.
     prefix: usize,
     repairs: Repairs,
     tableau: Tableau,
-    /// The tableau has equations: only while K symbols have come but are dependent.
+    /// True while the tableau has equations: K symbols have arrived, but are dependent.
     is_solving: bool,
 }
 
-/// Fate of a symbol that was pushed.
+/// Result of pushing a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pushed {
-    /// It was new and has been kept. As dependence shows only when K symbols are there, this may have to be taken back
-    /// silently; [`Decoder::missing`] then stays the same or grows.
+    /// The symbol was new and has been kept. As dependence is detected only with K symbols, it may be discarded later; [`Decoder::missing`]
+    /// then stays the same or grows.
     Useful,
-    /// A symbol with this id is stored already, or this source symbol is already known.
+    /// A symbol with this id is stored already, or the source symbol is known.
     Duplicate,
-    /// It is a combination of the symbols before it, and was dropped.
+    /// The symbol is a combination of earlier ones, and was dropped.
     Redundant,
     /// The block was complete already.
     Complete,
 }
 
-/// A symbol was refused.
+/// Reason for which a symbol was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecoderError {
-    /// The symbol is not of the block's symbol size.
+    /// The symbol does not have the block's symbol size.
     #[error("the symbol has {got} bytes, but the symbols of this block have {expected}")]
     SymbolLength {
         /// Bytes in the symbol.
@@ -63,7 +62,7 @@ pub enum DecoderError {
     },
 }
 
-/// Repair symbols as they came.
+/// Repair symbols in the order of arrival.
 #[derive(Default)]
 struct Repairs {
     esis: Vec<u32>,
@@ -71,14 +70,14 @@ struct Repairs {
 }
 
 impl Decoder {
-    /// A decoder which knows nothing. Allocates the block, and room for repair symbols only when they come.
+    /// Makes a decoder without symbols. Memory is allocated for the block now, and for repair symbols when they arrive.
     #[must_use]
     pub fn new(kernel: Kernel, shape: BlockShape) -> Self {
         Self::with_memory(kernel, shape, Vec::with_capacity(shape.padded_bytes()))
     }
 
-    /// As [`new`](Self::new), and the block is built in `memory`, whose contents are discarded. It grows if it has no room
-    /// for [`BlockShape::padded_bytes`].
+    /// [`new`](Self::new) with the block built in `memory`, whose contents are discarded. `memory` grows if its capacity is below
+    /// [`BlockShape::padded_bytes`].
     #[must_use]
     pub fn with_memory(kernel: Kernel, shape: BlockShape, mut memory: Vec<u8>) -> Self {
         memory.clear();
@@ -96,8 +95,8 @@ impl Decoder {
         }
     }
 
-    /// Forgets everything, and begins another block in `memory` as [`with_memory`](Self::with_memory) does. Memory
-    /// allocated for repair symbols is reused; what exceeds the most that a new decoder of such a block could allocate is freed.
+    /// Discards the state, and starts another block in `memory` like [`with_memory`](Self::with_memory). Memory for repair symbols is
+    /// reused; memory beyond the most that a new decoder of such a block could allocate is freed.
     pub fn restart(&mut self, shape: BlockShape, mut memory: Vec<u8>) {
         memory.clear();
         memory.reserve_exact(shape.padded_bytes());
@@ -108,17 +107,17 @@ impl Decoder {
         self.tableau.shrink_to(shape.k());
     }
 
-    /// Bytes which are allocated for repair symbols and equations, and which [`restart`](Self::restart) would use again.
+    /// Bytes allocated for repair symbols and equations, which [`restart`](Self::restart) would reuse.
     #[must_use]
     pub const fn kept_bytes(&self) -> usize {
         self.repairs.memory_bytes() + self.tableau.memory_bytes()
     }
 
-    /// Takes encoding symbol `esi`, padding included. Symbols may come in any order and any number of times.
+    /// Adds encoding symbol `esi`, including padding. Symbols may arrive in any order and any number of times.
     ///
     /// # Errors
     ///
-    /// [`DecoderError::SymbolLength`] if the symbol's length is not the symbol size; the decoder is then unchanged.
+    /// Fails with [`DecoderError::SymbolLength`] if the symbol's length is not the symbol size; the decoder is unchanged.
     #[inline(always)] // as the call alone would take a tenth of the time of copying a symbol
     pub fn push(&mut self, esi: u32, symbol: &[u8]) -> Result<Pushed, DecoderError> {
         let expected = self.shape.symbol_size();
@@ -134,8 +133,8 @@ impl Decoder {
         })
     }
 
-    /// Number of symbols still needed which are independent of those pushed; 0 when complete. While fewer than K have
-    /// come it is a lower bound, as they count as independent; from then on it is exact.
+    /// Number of further independent symbols needed; 0 when complete. With fewer than K symbols it is a lower bound, since they count as
+    /// independent; after that it is exact.
     #[must_use]
     pub fn missing(&self) -> usize {
         if self.is_solving {
@@ -151,7 +150,7 @@ impl Decoder {
         self.known_count == self.shape.k()
     }
 
-    /// Number of bytes known from the block's start on, without a gap.
+    /// Number of bytes known from the start of the block, without a gap.
     #[must_use]
     pub fn available_bytes(&self) -> usize {
         self.shape.source_range(self.prefix).start
@@ -170,14 +169,14 @@ impl Decoder {
         known.then(|| &self.block[self.shape.source_range(i)])
     }
 
-    /// The block, if it is complete.
+    /// Block, if it is complete.
     #[must_use]
     pub fn into_block(mut self) -> Option<Vec<u8>> {
         self.take_block()
     }
 
-    /// The block, if it is complete; only once. What is left is good for [`restart`](Self::restart), and takes every symbol
-    /// as one of a complete block.
+    /// Takes the block, if it is complete, once only. The decoder then accepts [`restart`](Self::restart), and treats further symbols as
+    /// those of a complete block.
     #[must_use]
     pub fn take_block(&mut self) -> Option<Vec<u8>> {
         if !self.is_complete() || self.block.is_empty() {
@@ -214,7 +213,7 @@ impl Decoder {
         Pushed::Useful
     }
 
-    /// A source symbol, at this byte of the block, before which others are missing or after which others have come.
+    /// Writes a source symbol to this byte offset of the block, before gaps or later symbols.
     #[inline(never)] // so that what is inlined, the way of a source symbol that comes in order, stays short
     fn write_out_of_order(&mut self, at: usize, symbol: &[u8]) {
         if at < self.block.len() {
@@ -270,17 +269,17 @@ impl Decoder {
         }
     }
 
-    /// True if K symbols have come, and source symbols are still missing.
+    /// True if K symbols have arrived, and source symbols are still missing.
     fn is_enough(&self) -> bool {
         !self.is_complete() && self.known_count + self.repairs.esis.len() >= self.shape.k()
     }
 
-    /// The number of repair symbols that room is made for when `count` are needed.
+    /// Number of repair symbols to allocate space for when `count` are needed.
     fn repairs_room(&self, count: usize) -> usize {
         count.next_power_of_two().max(REPAIRS_ROOM_MIN).min(self.shape.k())
     }
 
-    /// With the K-th symbol, finds out which stored repair symbols are independent, and solves.
+    /// Finds the independent repair symbols after the K-th symbol, and solves the equations.
     fn start_solving(&mut self) {
         let k = self.shape.k();
         let room = self.repairs_room(k - self.known_count);
@@ -302,13 +301,13 @@ impl Decoder {
         }
     }
 
-    /// Writes all source symbols which are determined but not known yet, in one pass over those which determine them. For
-    /// blocks of at most `K` source symbols.
+    /// Writes all source symbols that are determined but not known yet, in one pass over the symbols that determine them. For blocks of at
+    /// most `K` source symbols.
     #[inline(never)] // so that its stack is touched only when a block is solved
     fn solve_of<const K: usize>(&mut self) {
         let symbol_size = self.shape.symbol_size();
         self.block.resize(self.shape.padded_bytes(), 0);
-        // Columns which stand for nothing known have factors of zero only, so that any symbol does in their place.
+        // Columns of unknown symbols have factors of zero only, so any symbol can take their place.
         let any = self.repairs.bytes.get(..symbol_size).unwrap_or_default();
         let mut sources = [any; K];
         for (column, number) in self.tableau.repair_columns() {
@@ -337,7 +336,7 @@ impl Decoder {
 }
 
 impl Repairs {
-    /// `room` symbols, this one and those before it included, are the most that can come.
+    /// Adds a repair symbol; `room` is the greatest number of symbols, including this and earlier ones.
     fn push(&mut self, esi: u32, symbol: &[u8], room: usize) {
         self.esis.reserve_exact(room.saturating_sub(self.esis.len()));
         self.bytes.reserve_exact((room * symbol.len()).saturating_sub(self.bytes.len()));
@@ -355,14 +354,14 @@ impl Repairs {
         self.bytes.clear();
     }
 
-    /// Forgets them, and keeps no more memory than a block of this shape may need.
+    /// Discards the symbols, and keeps no more memory than a block of this shape may need.
     fn shrink_to(&mut self, shape: BlockShape) {
         self.clear();
         self.esis.shrink_to(shape.k());
         self.bytes.shrink_to(shape.padded_bytes());
     }
 
-    /// Bytes which are allocated.
+    /// Bytes allocated.
     const fn memory_bytes(&self) -> usize {
         self.esis.capacity() * size_of::<u32>() + self.bytes.capacity()
     }

@@ -1,4 +1,4 @@
-//! The encoder: makes the encoding symbols of a block.
+//! Encoder: makes the encoding symbols of a block.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -6,25 +6,25 @@ use core::fmt;
 use super::{BlockShape, K_MAX, coefficients::write_repair_coefficients};
 use crate::kernel::Kernel;
 
-/// Repair symbols handed to the kernel together by [`Encoder::write_repairs`]: a multiple of its largest group.
+/// Number of repair symbols passed to the kernel together by [`Encoder::write_repairs`]: a multiple of its largest group.
 const BATCH: usize = 24;
-/// Up to this many repair symbols are made with less room, which takes less time to fill.
+/// Most repair symbols made with a smaller buffer, which takes less time to initialise.
 const BATCH_FEW: usize = 6;
-/// Source symbols up to which less room is taken, too.
+/// Most source symbols for which the smaller buffer is used.
 const K_FEW: usize = 64;
 
-/// Makes the encoding symbols of one block, which it owns or borrows.
+/// Encoder of one block, owned or borrowed.
 ///
-/// Sources are not copied, except the one symbol that needs padding, if any.
+/// Source symbols are not copied, except the one that needs padding, if any.
 pub struct Encoder<B> {
     kernel: Kernel,
     shape: BlockShape,
     block: B,
-    /// The source symbol which is part data, part padding; empty if there is none.
+    /// Source symbol that is part data, part padding; empty if there is none.
     padded: Vec<u8>,
 }
 
-/// An encoder could not be made, or a symbol not be written.
+/// Reason for which an encoder could not be made, or a symbol not be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncoderError {
@@ -36,32 +36,32 @@ pub enum EncoderError {
         /// Bytes in the shape.
         expected: usize,
     },
-    /// The room given is not one symbol, or not a whole number of symbols.
+    /// The output is not one symbol, or not a whole number of symbols.
     #[error("the room for symbols has {got} bytes, which does not fit symbols of {symbol_size} bytes")]
     OutputLength {
-        /// Bytes of room.
+        /// Bytes of the output.
         got: usize,
         /// Bytes in a symbol.
         symbol_size: usize,
     },
-    /// The ids are not all those of repair symbols.
+    /// Some of the ids are not those of repair symbols.
     #[error("{count} symbols from id {first_esi} are not all repair symbols, whose ids are {k} to 4294967295")]
     NotRepair {
-        /// The first id.
+        /// First id.
         first_esi: u32,
-        /// Number of symbols asked for.
+        /// Number of requested symbols.
         count: usize,
-        /// The number of source symbols, and the first repair symbol's id.
+        /// Number of source symbols, and the first repair symbol's id.
         k: usize,
     },
 }
 
 impl<B: AsRef<[u8]>> Encoder<B> {
-    /// An encoder of `block`, whose length is `shape.length_bytes()`.
+    /// Makes an encoder of `block`, whose length is `shape.length_bytes()`.
     ///
     /// # Errors
     ///
-    /// [`EncoderError::BlockLength`] if the block has another length.
+    /// Fails with [`EncoderError::BlockLength`] if the block has another length.
     pub fn new(kernel: Kernel, shape: BlockShape, block: B) -> Result<Self, EncoderError> {
         let bytes = block.as_ref();
         if bytes.len() != shape.length_bytes() {
@@ -74,7 +74,7 @@ impl<B: AsRef<[u8]>> Encoder<B> {
         Ok(Self { kernel, shape, block, padded })
     }
 
-    /// The block itself.
+    /// Block of the encoder.
     pub fn into_block(self) -> B {
         self.block
     }
@@ -90,7 +90,7 @@ impl<B: AsRef<[u8]>> Encoder<B> {
     ///
     /// # Errors
     ///
-    /// [`EncoderError::OutputLength`] if `out` has another length.
+    /// Fails with [`EncoderError::OutputLength`] if `out` has another length.
     pub fn write_symbol(&self, esi: u32, out: &mut [u8]) -> Result<(), EncoderError> {
         let symbol_size = self.shape.symbol_size();
         if out.len() != symbol_size {
@@ -109,13 +109,13 @@ impl<B: AsRef<[u8]>> Encoder<B> {
         Ok(())
     }
 
-    /// Writes the repair symbols from `first_esi` on, back to back, to `out`, whose length is a multiple of the symbol
-    /// size and says how many. Allocates nothing.
+    /// Writes consecutive repair symbols from `first_esi` on to `out`, whose length is a multiple of the symbol size and gives their
+    /// number. Allocates nothing.
     ///
     /// # Errors
     ///
-    /// [`EncoderError::OutputLength`] if `out` does not hold a whole number of symbols, [`EncoderError::NotRepair`] if
-    /// an id is not that of a repair symbol.
+    /// Fails with [`EncoderError::OutputLength`] if `out` is not a whole number of symbols, and with [`EncoderError::NotRepair`] if an id
+    /// is not that of a repair symbol.
     pub fn write_repairs(&self, first_esi: u32, out: &mut [u8]) -> Result<(), EncoderError> {
         let (symbol_size, k) = (self.shape.symbol_size(), self.shape.k());
         if !out.len().is_multiple_of(symbol_size) {
@@ -137,10 +137,10 @@ impl<B: AsRef<[u8]>> Encoder<B> {
 
     /// Writes at most `N` consecutive repair symbols.
     ///
-    /// Never inlined, so that copying a source symbol does not reserve the room for this.
+    /// Never inlined, so that copying a source symbol does not reserve this stack space.
     #[inline(never)]
     fn write_batch<const N: usize>(&self, first_esi: u32, out: &mut [u8]) {
-        // Filling the room takes as long as a tenth of the work on two symbols of few sources.
+        // Initialising the buffer takes a tenth of the time for two symbols of few sources.
         if self.shape.k() <= K_FEW {
             self.write_batch_of::<N, K_FEW>(first_esi, out);
         } else {
@@ -153,7 +153,7 @@ impl<B: AsRef<[u8]>> Encoder<B> {
         let symbol_size = self.shape.symbol_size();
         let mut sources = [&[][..]; K];
         let whole = self.block.as_ref().chunks_exact(symbol_size);
-        // Source symbols of padding alone add nothing, so they are left out.
+        // Source symbols of padding only add nothing, so they are left out.
         let padded = Some(self.padded.as_slice()).filter(|padded| !padded.is_empty());
         let mut source_count = 0;
         for (slot, source) in sources.iter_mut().zip(whole.chain(padded)) {

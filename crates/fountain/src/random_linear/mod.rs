@@ -1,9 +1,9 @@
 //! Code id 1: the systematic random linear fountain over GF(256); `spec/fountain-code.md`, section "Code id 1".
 //!
-//! A block of at most [`K_MAX`] · [`SYMBOL_SIZE_MAX`] bytes is cut into K source symbols. Encoding symbol `esi` is
-//! source symbol `esi` when `esi` < K, else the repair symbol whose K coefficients follow from `esi` alone. Any K
-//! encoding symbols rebuild the block with a probability of 99.6 %, and each one more makes a failure 256 times
-//! rarer. No coefficient is zero, so that any repair symbol repairs the loss of any one source symbol for certain.
+//! A block of at most [`K_MAX`] · [`SYMBOL_SIZE_MAX`] bytes is divided into K source symbols. Encoding symbol `esi` is source symbol `esi`
+//! if `esi` < K, else the repair symbol whose K coefficients follow from `esi` alone. Any K encoding symbols rebuild the block with a
+//! probability of 99.6 %, and each additional one makes a failure 256 times rarer. No coefficient is zero, so any repair symbol certainly
+//! repairs the loss of any single source symbol.
 //!
 //! | file | purpose |
 //! |---|---|
@@ -34,5 +34,5 @@ pub const K_MAX: usize = 256;
 // A repair symbol is one dot product over all source symbols.
 const _: () = assert!(K_MAX <= SOURCES_MAX);
 
-/// Largest symbol in bytes: what a UDP datagram over IPv4 carries in an IP packet of 1500 bytes.
+/// Largest symbol, bytes: the payload of a UDP datagram over IPv4 in an IP packet of 1500 bytes.
 pub const SYMBOL_SIZE_MAX: usize = 1472;

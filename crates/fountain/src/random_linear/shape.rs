@@ -4,10 +4,10 @@ use core::ops::Range;
 
 use super::{K_MAX, SYMBOL_SIZE_MAX};
 
-/// The number and the size of a block's source symbols: all that both ends must agree on.
+/// Number and size of a block's source symbols: all that both endpoints must agree on.
 ///
-/// The symbol size is the block's length over `k`, rounded up. Where the symbols hold more bytes than the block, the
-/// last ones are filled up with zeros, which belong to the code but not to the data.
+/// The symbol size is the block's length divided by `k`, rounded up. If the symbols hold more bytes than the block, the last ones are
+/// padded with zeros, which are part of the code but not of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockShape {
     k: u16,
@@ -15,14 +15,14 @@ pub struct BlockShape {
     length_bytes: u32,
 }
 
-/// A [`BlockShape`] is out of range.
+/// Reason for which a [`BlockShape`] is out of range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {
     /// The number of source symbols is out of range.
     #[error("a block has 1 to 256 source symbols, not {k}")]
     SymbolCount {
-        /// The number given.
+        /// Number given.
         k: usize,
     },
     /// The block has no bytes.
@@ -31,17 +31,17 @@ pub enum ShapeError {
     /// The symbol size is out of range.
     #[error("a symbol has 1 to 1472 bytes, not {symbol_size}")]
     SymbolSize {
-        /// The size given, or the one that would be needed, in bytes.
+        /// Size given or required, bytes.
         symbol_size: usize,
     },
 }
 
 impl BlockShape {
-    /// A block of `length_bytes` in `k` source symbols.
+    /// Makes the shape of a block of `length_bytes` in `k` source symbols.
     ///
     /// # Errors
     ///
-    /// [`ShapeError`] if `k` is not in 1..=[`K_MAX`], the block has no bytes, or the symbols would have more than
+    /// Fails with a [`ShapeError`] if `k` is not in 1..=[`K_MAX`], the block is empty, or the symbols would have more than
     /// [`SYMBOL_SIZE_MAX`] bytes.
     pub const fn new(k: usize, length_bytes: usize) -> Result<Self, ShapeError> {
         if k == 0 || k > K_MAX {
@@ -58,12 +58,12 @@ impl BlockShape {
         Ok(Self { k: k as u16, symbol_size: symbol_size as u16, length_bytes: length_bytes as u32 })
     }
 
-    /// A block of `length_bytes` in as few source symbols of at most `symbol_size_max` bytes as possible.
+    /// Makes the shape of a block of `length_bytes` in as few source symbols of at most `symbol_size_max` bytes as possible.
     ///
     /// # Errors
     ///
-    /// [`ShapeError`] if `symbol_size_max` is not in 1..=[`SYMBOL_SIZE_MAX`], the block has no bytes, or it would
-    /// need more than [`K_MAX`] symbols.
+    /// Fails with a [`ShapeError`] if `symbol_size_max` is not in 1..=[`SYMBOL_SIZE_MAX`], the block is empty, or it would need more than
+    /// [`K_MAX`] symbols.
     pub const fn for_length(length_bytes: usize, symbol_size_max: usize) -> Result<Self, ShapeError> {
         if symbol_size_max == 0 || symbol_size_max > SYMBOL_SIZE_MAX {
             return Err(ShapeError::SymbolSize { symbol_size: symbol_size_max });
@@ -92,15 +92,14 @@ impl BlockShape {
         self.symbol_size as usize
     }
 
-    /// Range of source symbol `i` in the block, padding excluded; empty if it is all padding, or if there is no such
-    /// symbol.
+    /// Range of source symbol `i` in the block, without padding; empty if it is all padding, or does not exist.
     #[must_use]
     pub fn source_range(self, i: usize) -> Range<usize> {
         let at = |i: usize| i.saturating_mul(self.symbol_size()).min(self.length_bytes());
         at(i)..at(i.saturating_add(1))
     }
 
-    /// All source symbols with their padding, in bytes.
+    /// Bytes of all source symbols, including padding.
     pub const fn padded_bytes(self) -> usize {
         self.k() * self.symbol_size()
     }

@@ -1,17 +1,16 @@
-//! The equations between symbols, solved for the missing ones as far as they go.
+//! Equations between symbols, solved for the missing ones as far as possible.
 //!
-//! Only coefficients are worked on here. A row is kept for each stored symbol that told something new, its
-//! *operand*, and has a column for each source symbol. It is solved for one missing source symbol, its *pivot*:
+//! This module computes with coefficients only. It keeps a row for each stored symbol that was not redundant, its *operand*, with a column
+//! for each source symbol. The row is solved for one missing source symbol, its *pivot*:
 //!
 //! ```text
 //! source[pivot(r)] = Σ_c row(r)[c] · symbol(c)
 //! symbol(c) = the operand of the row whose pivot is c, if there is one, else source[c]
 //! ```
 //!
-//! As the column of a solved symbol has nothing else to say, it holds the factors of the operand: a row is never longer
-//! than K, and at full rank the rows are, as they stand, the coefficients with which the decoder multiplies symbols.
-//! Columns of source symbols that are neither known nor solved are *open*; a symbol is determined when its row
-//! is zero in all of them.
+//! The column of a solved symbol is otherwise unused, so it holds the factors of the operand: a row is never longer than K, and at full
+//! rank the rows are, unchanged, the coefficients with which the decoder multiplies symbols. Columns of source symbols that are neither
+//! known nor solved are *open*; a symbol is determined when its row is zero in all of them.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -19,23 +18,23 @@ use core::mem;
 use super::{K_MAX, coefficients::write_repair_coefficients};
 use crate::{gf256, kernel::Kernel};
 
-/// Rows are padded to a multiple of this, the widest register of any kernel, in bytes.
+/// Alignment of rows: the widest register of any kernel, bytes.
 const ALIGNMENT: usize = 32;
 
 /// Entry of `row_of` for a column that is not solved.
 const NO_ROW: u16 = u16::MAX;
 
-/// Bytes from one row to the next where there are `k` columns.
+/// Distance of rows with `k` columns, bytes.
 const fn stride(k: usize) -> usize {
     k.next_multiple_of(ALIGNMENT)
 }
 
-/// A stored symbol that made a row.
+/// Stored symbol that a row was made from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operand {
     /// The repair symbol stored under this number.
     Repair(usize),
-    /// This source symbol, which came after its column had been solved.
+    /// This source symbol, which arrived after its column had been solved.
     Source(usize),
 }
 
@@ -43,25 +42,25 @@ pub(super) enum Operand {
 pub(super) struct Tableau {
     kernel: Kernel,
     k: usize,
-    /// Bytes from one row to the next.
+    /// Distance of rows, bytes.
     stride: usize,
-    /// Solved rows, and behind them the rows to be solved.
+    /// Solved rows, followed by rows to be solved.
     rows: Vec<u8>,
-    /// The column each solved row is solved for, and the symbol it came from.
+    /// Column that each solved row is solved for, and the symbol that the row was made from.
     solved: Vec<(usize, Operand)>,
-    /// The row solved for each column, or [`NO_ROW`].
+    /// Row solved for each column, or [`NO_ROW`].
     row_of: Vec<u16>,
     open: Vec<usize>,
 }
 
 impl Tableau {
-    /// Good for nothing before [`begin`](Self::begin), and without memory until then.
+    /// Makes a tableau without memory, unusable before [`begin`](Self::begin).
     pub(super) const fn idle(kernel: Kernel) -> Self {
         Self { kernel, k: 0, stride: 0, rows: Vec::new(), solved: Vec::new(), row_of: Vec::new(), open: Vec::new() }
     }
 
-    /// No equations yet, for a block of which the source symbols with `true` are known, and at least one is not.
-    /// `room` rows, at least as many as are missing, will not have to grow.
+    /// Starts without equations, for a block whose known source symbols are true in `known`; at least one is missing. Space for `room`
+    /// rows, at least as many as are missing, is reserved.
     pub(super) fn begin(&mut self, known: &[bool], room: usize) {
         (self.k, self.stride) = (known.len(), stride(known.len()));
         self.rows.clear();
@@ -88,7 +87,7 @@ impl Tableau {
         self.row_of.shrink_to(k);
     }
 
-    /// Bytes which are allocated.
+    /// Bytes allocated.
     pub(super) const fn memory_bytes(&self) -> usize {
         self.rows.capacity()
             + self.solved.capacity() * size_of::<(usize, Operand)>()
@@ -96,14 +95,13 @@ impl Tableau {
             + self.row_of.capacity() * size_of::<u16>()
     }
 
-    /// Number of independent symbols still needed.
+    /// Number of further independent symbols needed.
     pub(super) fn missing(&self) -> usize {
         self.open.len()
     }
 
-    /// Adds the repair symbols `esis`, which are or will be stored under the numbers from `number` on. `redundant` is
-    /// told which of them, counted from 0, tell nothing new; these are left out, and the next ones move up to
-    /// their numbers.
+    /// Adds the repair symbols `esis`, which are or will be stored under the numbers from `number` on. `redundant` is called with the index
+    /// of each redundant one; these are left out, and later ones take their numbers.
     pub(super) fn add_repairs(&mut self, esis: &[u32], number: usize, mut redundant: impl FnMut(usize)) {
         for esi in esis {
             let mut coefficients = [0; K_MAX];
@@ -120,7 +118,7 @@ impl Tableau {
         }
     }
 
-    /// Adds source symbol `source`, which was not known so far.
+    /// Adds source symbol `source`, which was not known before.
     pub(super) fn add_source(&mut self, source: usize) {
         if let Some(at) = self.open.iter().position(|column| *column == source) {
             self.open.remove(at);
@@ -132,14 +130,14 @@ impl Tableau {
         }
     }
 
-    /// The row which determines missing source symbol `source`, if there is one.
+    /// Row that determines missing source symbol `source`, if there is one.
     pub(super) fn determining_row(&self, source: usize) -> Option<&[u8]> {
         let at = usize::from(self.row_of[source]) * self.stride;
         let row = self.rows.get(at..at + self.k)?;
         self.open.iter().all(|column| row[*column] == 0).then_some(row)
     }
 
-    /// The column which known source symbol `source` stands for, if it has one.
+    /// Column that holds the factors of known source symbol `source`, if there is one.
     pub(super) fn column_of(&self, source: usize) -> Option<usize> {
         if self.row_of[source] == NO_ROW {
             return Some(source);
@@ -148,7 +146,7 @@ impl Tableau {
         self.solved.iter().find(late).map(|(column, _)| *column)
     }
 
-    /// The columns which repair symbols stand for, with the numbers under which these are stored.
+    /// Columns that hold the factors of repair symbols, with the numbers of these symbols.
     pub(super) fn repair_columns(&self) -> impl Iterator<Item = (usize, usize)> {
         self.solved.iter().filter_map(|(column, operand)| match operand {
             Operand::Repair(number) => Some((*column, *number)),
@@ -156,7 +154,7 @@ impl Tableau {
         })
     }
 
-    /// Adds a row which is not solved yet, for a symbol that is the sum of the source symbols with these coefficients.
+    /// Appends an unsolved row, for a symbol that is the sum of the source symbols with these coefficients.
     fn append(&mut self, mut row: [u8; K_MAX]) {
         if !self.solved.is_empty() {
             // The solved columns of this row are replaced by their own rows.
@@ -170,8 +168,7 @@ impl Tableau {
         self.rows.extend_from_slice(&row[..self.stride]);
     }
 
-    /// Solves the first row that is not solved yet, for any source symbol that is open, or removes it if there is none
-    /// in it. `operand` is the symbol the row belongs to.
+    /// Solves the first unsolved row for one of its open source symbols, or removes it if it has none. `operand` is the symbol of the row.
     fn solve_next(&mut self, operand: Operand) -> bool {
         let at = self.solved.len() * self.stride;
         let row = &mut self.rows[at..at + self.stride];
@@ -181,9 +178,9 @@ impl Tableau {
         };
         let pivot = self.open.remove(found);
 
-        // operand = row[pivot] · source[pivot] + others is solved for source[pivot]; minus is plus here. The column then
-        // holds the factors of the operand: the inverse here, and that times theirs in the other rows, which is what
-        // adding multiples of the row leaves there if the row has 1 more.
+        // operand = row[pivot] · source[pivot] + others is solved for source[pivot]; minus equals plus in this field. The column then holds
+        // the factors of the operand: the inverse here, and the inverse times their own factor in the other rows, which adding multiples of
+        // the row gives if this column of the row is increased by 1.
         let inverse = gf256::inverse(row[pivot]);
         row[pivot] ^= 1;
         let mut scaled = [0; K_MAX];
@@ -214,7 +211,7 @@ mod tests {
         row
     }
 
-    /// Rank by schoolbook elimination.
+    /// Rank by Gaussian elimination.
     fn rank(mut rows: Vec<Vec<u8>>) -> usize {
         let mut rank = 0;
         for column in 0..rows.first().map_or(0, Vec::len) {
@@ -232,7 +229,7 @@ mod tests {
         rank
     }
 
-    /// One byte for each source symbol, and of each stored repair symbol, is all the data these tests need.
+    /// Model with one byte per source symbol and per stored repair symbol.
     struct Model {
         tableau: Tableau,
         data: Vec<u8>,
@@ -266,7 +263,7 @@ mod tests {
             self.rows.push((0..self.data.len()).map(|c| u8::from(c == source)).collect());
         }
 
-        /// Value that each column stands for, if known.
+        /// Value of the operand in each column, if it is known.
         fn operands(&self) -> Vec<Option<u8>> {
             let mut operands = vec![None; self.data.len()];
             for (column, number) in self.tableau.repair_columns() {
@@ -280,7 +277,7 @@ mod tests {
             operands
         }
 
-        /// Rows solve for exactly what linear algebra says, and with the right values.
+        /// Checks that rows solve for exactly the symbols that linear algebra determines, with the right values.
         fn check(&self) {
             let (k, rank_now) = (self.data.len(), rank(self.rows.clone()));
             assert_eq!(self.tableau.missing(), k - rank_now);

@@ -1,21 +1,21 @@
-//! Keeps drawn graphs, since drawing one costs more than encoding with it.
+//! Cache of drawn graphs, because drawing one costs more than encoding with it.
 
 use super::graph::SegmentGraph;
 use super::state::State;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
-/// A bounded cache of segment graphs; the entry longest unused gives way.
+/// A bounded cache of segment graphs with least-recently-used eviction.
 ///
-/// An entry takes about 20 kB, so a limit of [`POOL_STATES`](super::POOL_STATES) entries bounds it at 21 MB.
-/// A peer which repeats no state gains nothing from the cache and costs no more memory than the limit.
+/// An entry takes about 20 kB, so a limit of [`POOL_STATES`](super::POOL_STATES) entries is at most 21 MB. A peer that repeats no state
+/// gains nothing from the cache and costs no more memory than the limit.
 #[derive(Debug)]
 pub struct GraphCache {
     limit: usize,
-    /// Counts calls of `get`; orders entries by last use.
+    /// Number of calls of `get`, which orders entries by last use.
     clock: u64,
     entries: BTreeMap<State, Entry>,
-    /// Last use of each entry → its key.
+    /// Key of each entry, by last use.
     by_use: BTreeMap<u64, State>,
 }
 
@@ -26,13 +26,13 @@ struct Entry {
 }
 
 impl GraphCache {
-    /// A cache of at most `limit` graphs; 0 caches nothing. Memory is taken as entries come, not in advance.
+    /// Makes a cache of at most `limit` graphs; 0 caches nothing. Memory is allocated per entry.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { limit, clock: 0, entries: BTreeMap::new(), by_use: BTreeMap::new() }
     }
 
-    /// The graph of `state`, drawn if it is not cached.
+    /// Graph of `state`, drawn if it is not cached.
     pub fn get(&mut self, state: State) -> Arc<SegmentGraph> {
         let key = state.canonical();
         self.clock += 1;
@@ -51,13 +51,13 @@ impl GraphCache {
         graph
     }
 
-    /// Graphs held.
+    /// Number of cached graphs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True if no graph is held.
+    /// True if no graph is cached.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -1,4 +1,4 @@
-//! Rebuilds a block from its segments.
+//! Decoder of a block from its segments.
 
 use super::degree::DEGREES;
 use super::graph::SegmentGraph;
@@ -11,20 +11,19 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Segments that a decoder takes: more than five times what a block needs, so an honest sender never gets here.
-/// Bounds a decoder's memory at about 6 MB, the graphs that it holds included, and three times that while it decodes.
+/// Most segments of a decoder: over five times the need of a block, so an honest sender never reaches it. It limits a decoder's memory to
+/// about 6 MB, including its graphs, and three times that while decoding.
 pub const SEGMENTS_MAX: usize = 256;
 
-/// Room for this many segments is taken at a time: a decoder then takes little more than its segments have, and a block is not
-/// moved often.
+/// Number of segments per allocation: a decoder then takes little more memory than its segments, and a block is rarely moved.
 const SEGMENTS_AT_A_TIME: usize = 8;
 
-/// The classes of [`DEGREES`] in the order in which they are decoded: degrees 1 to 9, then 19, then 65 and 66 with the
-/// LDPC checks. The last three degrees have half of all edges, and when they enter nearly all of their neighbours are
-/// known. The set of bytes decoded does not depend on the order.
+/// Classes of [`DEGREES`] in the order of decoding: degrees 1 to 9, then 19, then 65 and 66 with the LDPC checks. The last three degrees
+/// have half of all edges, and nearly all of their neighbours are known when they are added. The set of decoded bytes does not depend on
+/// the order.
 const STAGES: [Range<usize>; 3] = [0..7, 7..8, 8..DEGREES.len()];
 
-/// The decoder of one block. Segments are only stored as they come (thesis §3.9); [`Decoder::decode`] does the work.
+/// Decoder of one block. Received segments are only stored (thesis §3.9); [`Decoder::decode`] does the work.
 #[derive(Debug)]
 pub struct Decoder {
     initial: State,
@@ -34,15 +33,15 @@ pub struct Decoder {
     /// Encoded bytes of the graphs' segments, in the same order.
     segments: Vec<u8>,
     received_bytes: usize,
-    /// Segments with which decoding was tried last.
+    /// Number of segments in the last attempt to decode.
     tried: usize,
-    /// Source bytes that this attempt decoded.
+    /// Number of source bytes decoded in that attempt.
     decoded_bytes: usize,
     source: Option<Vec<u8>>,
 }
 
 impl Decoder {
-    /// A decoder of the block with that ID, sent by the end whose SYN or SYNACK carried `initial`.
+    /// Makes a decoder of the block with this ID, sent by the endpoint whose SYN or SYNACK carried `initial`.
     #[must_use]
     pub fn new(initial: State, block_id: u32) -> Self {
         Self {
@@ -58,12 +57,11 @@ impl Decoder {
         }
     }
 
-    /// Stores a segment: its graph (from the state in its header) and its [`SEGMENT_BYTES`]
-    /// encoded bytes. Returns whether it is new; a segment whose state was seen before, and any segment after
-    /// completion, changes nothing and is not counted.
+    /// Stores a segment: its graph (from the state in its header) and its [`SEGMENT_BYTES`] encoded bytes. Returns true if it is new; a
+    /// segment with a known state, and any segment after completion, is ignored.
     ///
     /// # Errors
-    /// [`Error::SegmentLength`], and [`Error::TooManySegments`] past [`SEGMENTS_MAX`].
+    /// Fails with [`Error::SegmentLength`], and with [`Error::TooManySegments`] beyond [`SEGMENTS_MAX`].
     pub fn push(&mut self, graph: Arc<SegmentGraph>, symbols: &[u8]) -> Result<bool, Error> {
         if symbols.len() != graph.symbols() {
             return Err(Error::SegmentLength { given_bytes: symbols.len() });
@@ -84,23 +82,23 @@ impl Decoder {
         Ok(true)
     }
 
-    /// True if a segment of that state was pushed.
+    /// True if a segment with that state was pushed.
     #[must_use]
     pub fn holds(&self, state: State) -> bool {
         self.seen.contains(&state.canonical())
     }
 
-    /// Encoded bytes of distinct segments received.
+    /// Encoded bytes of distinct received segments.
     #[must_use]
     pub fn received_bytes(&self) -> usize {
         self.received_bytes
     }
 
-    /// Decodes if the segments pushed so far suffice, and returns whether the block is complete. Every call after further
-    /// segments begins anew: what an attempt that fails has found would take ten times the memory of the segments, for each
-    /// block of a window, and would save no time. Without further segments it returns at once.
+    /// Decodes if the segments suffice, and returns true if the block is complete. Every call after further segments starts anew: the
+    /// results of a failed attempt would take ten times the memory of the segments, for each block of a window, and would save no time.
+    /// Without further segments the call returns at once.
     ///
-    /// The set of bytes decoded is the thesis's: LT and LDPC decoding, repeated until neither gains (§3.10.2).
+    /// The set of decoded bytes is that of the thesis: LT and LDPC decoding, repeated until neither gains (§3.10.2).
     pub fn decode(&mut self) -> bool {
         if !self.is_complete() && self.tried < self.graphs.len() {
             let peeler = self.peel();
@@ -111,7 +109,7 @@ impl Decoder {
         self.is_complete()
     }
 
-    /// Peels the segments pushed so far.
+    /// Peels the stored segments.
     pub(super) fn peel(&self) -> Peeler {
         let mut peeler = Peeler::new();
         let mut layers = Vec::with_capacity(STAGES.len());
@@ -135,13 +133,13 @@ impl Decoder {
         self.source.is_some()
     }
 
-    /// Source bytes that the last attempt decoded, 0 ..= [`SOURCE_BYTES`](super::SOURCE_BYTES).
+    /// Source bytes decoded in the last attempt, 0 ..= [`SOURCE_BYTES`](super::SOURCE_BYTES).
     #[must_use]
     pub fn decoded_bytes(&self) -> usize {
         self.decoded_bytes
     }
 
-    /// The block's [`SOURCE_BYTES`](super::SOURCE_BYTES) bytes, padding included, or `None` while it is incomplete.
+    /// The block's [`SOURCE_BYTES`](super::SOURCE_BYTES) bytes, including padding, or `None` while it is incomplete.
     #[must_use]
     pub fn into_source(self) -> Option<Vec<u8>> {
         self.source

@@ -1,9 +1,9 @@
-//! The degree distribution Ω of the LT code.
+//! Degree distribution Ω of the LT code.
 
-/// The degrees that occur (thesis §3.10.2, table 3.1), ascending.
+/// Degrees with a nonzero probability (thesis §3.10.2, table 3.1), ascending.
 pub const DEGREES: [usize; 10] = [1, 2, 3, 4, 5, 8, 9, 19, 65, 66];
 
-/// Number of the 2³² − 1 steps of the generator's range that belong to each of [`DEGREES`] (thesis table 3.1).
+/// Number of the 2³² − 1 values of the generator that belong to each of [`DEGREES`] (thesis table 3.1).
 pub const OMEGA: [u32; 10] = [
     34_226_663,
     2_119_871_247,
@@ -17,7 +17,7 @@ pub const OMEGA: [u32; 10] = [
     13_464_749,
 ];
 
-/// The last draw that belongs to each class.
+/// Last draw that belongs to each class.
 const LAST: [u32; 10] = {
     let mut last = OMEGA;
     let mut class = 1;
@@ -28,10 +28,10 @@ const LAST: [u32; 10] = {
     last
 };
 
-/// The index into [`DEGREES`] of the draw's degree: the first class whose cumulative Ω is not below the draw.
+/// Index in [`DEGREES`] of the draw's degree: the first class whose cumulative Ω is not below the draw.
 #[inline]
 pub(super) fn class_of(draw: u32) -> usize {
-    // The last class ends at 2³² − 1, so nine comparisons decide; counting them leaves no branch to mispredict.
+    // The last class ends at 2³² − 1, so nine comparisons decide; counting them avoids a branch that could be mispredicted.
     LAST[..LAST.len() - 1].iter().map(|&last| usize::from(draw > last)).sum()
 }
 

@@ -1,9 +1,9 @@
-//! States derived from a connection's initial one.
+//! States derived from a connection's initial state.
 
 use super::state::State;
 use super::taus88::Taus88;
 
-/// Purpose of a derived state; keeps the precode's and the segments' states apart.
+/// Purpose of a derived state, which separates the states of the precode from those of segments.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose {
     /// The LDPC precode of the block with that ID.
@@ -12,10 +12,10 @@ pub(super) enum Purpose {
     Segment,
 }
 
-/// The state which both ends derive from an initial state for `number` (spec: "Derived states").
+/// State that both endpoints derive from an initial state for `number` (spec: “Derived states”).
 ///
-/// Each word is hashed with the number, not added to it: neighbouring numbers must not give generators whose
-/// outputs are correlated, and the generator itself is linear.
+/// Each word is hashed with the number, not added to it: generators of neighbouring numbers must not be correlated, and the generator
+/// itself is linear.
 pub(super) fn derived(initial: State, purpose: Purpose, number: u32) -> State {
     let salts: [u32; 3] = match purpose {
         Purpose::Precode => [0x9e37_79b9, 0x3c6e_f372, 0xdaa6_6d2b],
@@ -26,7 +26,7 @@ pub(super) fn derived(initial: State, purpose: Purpose, number: u32) -> State {
     State::of_running(Taus88::warmed_up(mixed).state())
 }
 
-/// The 32-bit finaliser of `MurmurHash3`: a bijection in which each input bit changes each output bit half the time.
+/// 32-bit finaliser of `MurmurHash3`: a bijection in which each input bit changes each output bit with probability one half.
 fn mix(mut word: u32) -> u32 {
     word ^= word >> 16;
     word = word.wrapping_mul(0x85eb_ca6b);

@@ -1,4 +1,4 @@
-//! Makes encoding symbols of a block.
+//! Encoder of a block.
 
 use super::degree::{DEGREES, class_of};
 use super::graph::{DegreeClass, SegmentGraph, draw_distinct};
@@ -10,7 +10,7 @@ use super::{Error, INTERMEDIATE_BYTES, SEGMENT_BYTES, SOURCE_BYTES};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The encoder of one block: its source and check bytes, 64 KiB.
+/// Encoder of one block: its source and check bytes, 64 KiB.
 #[derive(Debug, Clone)]
 pub struct Encoder {
     intermediate: Box<[u8; INTERMEDIATE_BYTES]>,
@@ -21,7 +21,7 @@ impl Encoder {
     /// sender's initial state and the block's ID (thesis §3.8.3).
     ///
     /// # Errors
-    /// [`Error::SourceTooLong`].
+    /// Fails with [`Error::SourceTooLong`].
     pub fn new(initial: State, block_id: u32, source: &[u8]) -> Result<Self, Error> {
         let mut intermediate: Box<[u8; INTERMEDIATE_BYTES]> = zeroed();
         let Some(begin) = intermediate.get_mut(..source.len()).filter(|_| source.len() <= SOURCE_BYTES) else {
@@ -39,15 +39,15 @@ impl Encoder {
         &self.intermediate[SOURCE_BYTES..]
     }
 
-    /// The source bytes, padding included, and the check bytes.
+    /// Source bytes (with padding) followed by check bytes.
     pub(super) fn intermediate(&self) -> &[u8] {
         self.intermediate.as_slice()
     }
 
-    /// Writes the segment with that graph into `out`, [`SEGMENT_BYTES`] long.
+    /// Writes the segment with that graph to `out`, of [`SEGMENT_BYTES`] bytes.
     ///
     /// # Errors
-    /// [`Error::SegmentLength`].
+    /// Fails with [`Error::SegmentLength`].
     pub fn write_segment(&self, graph: &SegmentGraph, out: &mut [u8]) -> Result<(), Error> {
         if out.len() != graph.symbols() {
             return Err(Error::SegmentLength { given_bytes: out.len() });
@@ -58,11 +58,11 @@ impl Encoder {
         Ok(())
     }
 
-    /// Writes the same segment as [`Encoder::write_segment`] in the way the thesis describes (§3.7.3): for each
-    /// symbol, draw its degree, draw its neighbours, add them. The reference for tests and for measurements.
+    /// Writes the same segment as [`Encoder::write_segment`] with the method of the thesis (§3.7.3): for each symbol, draw its degree, draw
+    /// its neighbours, add them. Reference for tests and measurements.
     ///
     /// # Errors
-    /// [`Error::SegmentLength`].
+    /// Fails with [`Error::SegmentLength`].
     pub fn write_segment_naive(&self, state: State, out: &mut [u8]) -> Result<(), Error> {
         if out.len() != SEGMENT_BYTES {
             return Err(Error::SegmentLength { given_bytes: out.len() });
@@ -95,7 +95,8 @@ impl Encoder {
         }
     }
 
-    /// Unrolled: a loop of unknown length costs a mispredicted branch per symbol, more than its additions.
+    /// Writes the symbols of one degree, with an unrolled loop: a loop of variable length costs a mispredicted branch per symbol, more than
+    /// its additions.
     fn write_degree<const DEGREE: usize>(&self, class: DegreeClass<'_>, out: &mut [u8]) {
         let (neighbours, _) = class.neighbours.as_chunks::<DEGREE>();
         for (&position, neighbours) in class.positions.iter().zip(neighbours) {

@@ -1,4 +1,4 @@
-//! Intermediate bytes that each symbol of a segment combines.
+//! Graph of a segment: the intermediate bytes combined by each symbol.
 
 use super::degree::{DEGREES, class_of};
 use super::state::State;
@@ -7,18 +7,18 @@ use super::{INTERMEDIATE_BYTES, SEGMENT_BYTES};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The degrees and neighbours of all symbols of a segment, drawn from the segment's state (thesis §3.7.3).
+/// Degrees and neighbours of all symbols of a segment, drawn from the segment's state (thesis §3.7.3).
 ///
-/// Symbols are kept by degree, like the thesis's ten lists (§3.10.2), so that loops over them have constant bounds.
-/// A graph takes about 20 kB: two bytes for each of 1420 positions and about 8340 neighbours.
+/// Symbols are sorted by degree, like the thesis's ten lists (§3.10.2), so that loops over them have constant bounds. A graph takes about
+/// 20 kB: two bytes for each of 1420 positions and about 8340 neighbours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentGraph {
     state: State,
     /// Symbols of each degree class.
     counts: [u16; DEGREES.len()],
-    /// Position of each symbol in the segment; class after class, ascending within a class.
+    /// Position of each symbol in the segment, sorted by class and ascending within a class.
     positions: Vec<u16>,
-    /// The neighbours of each symbol in the order of `positions`; as many as its degree, in the order drawn.
+    /// Neighbours of each symbol, in the order of `positions`; as many as its degree, in the order drawn.
     neighbours: Vec<u16>,
 }
 
@@ -28,18 +28,18 @@ pub(super) struct DegreeClass<'a> {
     pub(super) degree: usize,
     /// Each symbol's index in the segment.
     pub(super) positions: &'a [u16],
-    /// `degree` intermediate indices for each of `positions`.
+    /// Intermediate indices: `degree` for each of `positions`.
     pub(super) neighbours: &'a [u16],
 }
 
 impl SegmentGraph {
-    /// Draws the graph of the segment with that state. Time: about as much as 10 000 draws of the generator.
+    /// Draws the graph of the segment with that state. The time is that of about 10 000 draws of the generator.
     #[must_use]
     pub fn new(state: State) -> Self {
         Self::with_symbols(state, SEGMENT_BYTES)
     }
 
-    /// The graph of the first `symbols` symbols. Tests use fewer than a segment's to meet an exact ε.
+    /// Draws the graph of the first `symbols` symbols only, for tests with an exact ε.
     pub(super) fn with_symbols(state: State, symbols: usize) -> Self {
         let mut generator = Taus88::at(state);
         let mut classes = Vec::with_capacity(symbols);
@@ -61,8 +61,8 @@ impl SegmentGraph {
         self.state
     }
 
-    /// The intermediate indices (0 ..= 65 535) that the symbol at `position` (0 .. 1420) of the segment combines, in
-    /// the order drawn; `None` past the segment's end.
+    /// Intermediate indices (0 ..= 65 535) combined by the symbol at `position` (0 .. 1420) of the segment, in the order drawn; `None`
+    /// beyond the segment's end.
     #[must_use]
     pub fn neighbours(&self, position: usize) -> Option<&[u16]> {
         self.classes().find_map(|class| {
@@ -71,7 +71,7 @@ impl SegmentGraph {
         })
     }
 
-    /// Symbols in the graph.
+    /// Number of symbols in the graph.
     pub(super) fn symbols(&self) -> usize {
         self.positions.len()
     }
@@ -99,13 +99,13 @@ impl SegmentGraph {
 
 /// Appends `degree` distinct intermediate indices to `drawn`; a repeated draw is dropped and drawn again.
 ///
-/// This ends: the generator's states are valid, so its outputs have a long period.
+/// The loop ends: the generator's states are valid, so its outputs have a long period.
 #[inline]
 pub(super) fn draw_distinct(generator: &mut Taus88, degree: usize, drawn: &mut Vec<u16>) {
     let first = drawn.len();
     while drawn.len() - first < degree {
         let index = modulo_intermediate(generator.next_u32());
-        // No early exit, so that the comparisons are done by vector instructions.
+        // Without an early exit the comparisons can use vector instructions.
         if !drawn[first..].iter().fold(false, |found, &taken| found | (taken == index)) {
             drawn.push(index);
         }
@@ -119,7 +119,7 @@ pub(super) fn modulo_intermediate(draw: u32) -> u16 {
     (draw & 0xffff) as u16
 }
 
-/// Positions and neighbours brought from segment order into class order.
+/// Sorts positions and neighbours from segment order into class order.
 fn sort_by_class(classes: &[usize], counts: &[u16; DEGREES.len()], drawn: &[u16]) -> (Vec<u16>, Vec<u16>) {
     let mut next_position = [0_usize; DEGREES.len()];
     let mut next_neighbour = [0_usize; DEGREES.len()];

@@ -1,4 +1,4 @@
-//! Encodes several blocks with the same graph at once.
+//! Encoder of several blocks with the same graph at once.
 
 use super::encoder::Encoder;
 use super::graph::SegmentGraph;
@@ -6,31 +6,31 @@ use super::{Error, INTERMEDIATE_BYTES, SEGMENT_BYTES};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Blocks that an [`EncoderGroup`] takes at most.
+/// Most blocks of an [`EncoderGroup`].
 pub const GROUP_BLOCKS_MAX: usize = 32;
 
-/// Rows transposed at a time: few enough to stay in the first-level cache meanwhile.
+/// Rows transposed at a time: few enough to stay in the first-level cache.
 const TILE_ROWS: usize = 256;
 
-/// Byte i of every block of the group side by side, so that one look-up and one vector addition serve all of them.
+/// Byte i of every block of the group side by side, so that one lookup and one vector addition serve all blocks.
 type Row = [u8; GROUP_BLOCKS_MAX];
 
-/// Up to 32 blocks whose segments are written together, several times faster than block by block. 2 MiB.
+/// Group of up to 32 blocks whose segments are written together, several times faster than block by block. 2 MiB.
 ///
 /// The pool of states lets 32 consecutive blocks, from a multiple of 32 on, share the graph of their nth segments.
 #[derive(Debug)]
 pub struct EncoderGroup {
     blocks: usize,
     rows: Vec<Row>,
-    /// The symbols of the segment being written.
+    /// Symbols of the segment being written.
     written: Vec<Row>,
 }
 
 impl EncoderGroup {
-    /// A group of the given blocks.
+    /// Makes a group of these blocks.
     ///
     /// # Errors
-    /// [`Error::GroupBlocks`] unless there are 1 ..= [`GROUP_BLOCKS_MAX`].
+    /// Fails with [`Error::GroupBlocks`] unless there are 1 ..= [`GROUP_BLOCKS_MAX`].
     pub fn new(encoders: &[Encoder]) -> Result<Self, Error> {
         let blocks = encoders.len();
         if blocks == 0 || blocks > GROUP_BLOCKS_MAX {
@@ -46,17 +46,16 @@ impl EncoderGroup {
         Ok(Self { blocks, rows, written: vec![[0; GROUP_BLOCKS_MAX]; SEGMENT_BYTES] })
     }
 
-    /// Blocks in the group.
+    /// Number of blocks in the group.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.blocks
     }
 
-    /// Writes every block's segment with that graph into `out`: [`SEGMENT_BYTES`] for each block, in the order in
-    /// which [`EncoderGroup::new`] got them.
+    /// Writes every block's segment with that graph to `out`: [`SEGMENT_BYTES`] per block, in the order of blocks in [`EncoderGroup::new`].
     ///
     /// # Errors
-    /// [`Error::GroupLength`] unless `out` has exactly that length.
+    /// Fails with [`Error::GroupLength`] unless `out` has exactly that length.
     pub fn write_segments(&mut self, graph: &SegmentGraph, out: &mut [u8]) -> Result<(), Error> {
         if out.len() != self.blocks * SEGMENT_BYTES || graph.symbols() != SEGMENT_BYTES {
             return Err(Error::GroupLength { blocks: self.blocks, given_bytes: out.len() });

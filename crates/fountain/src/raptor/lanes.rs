@@ -1,23 +1,22 @@
-//! Several stretches of one generator's sequence at once, in vector registers.
+//! Several parts of one generator's sequence at once, in vector registers.
 //!
-//! Each draw depends on the one before, so drawing the precode one by one is bound by that chain. The generator is
-//! linear over GF(2): a constant matrix per component takes it any number of draws ahead, to where another stretch of
-//! the same sequence begins.
+//! Each draw depends on the previous one, so drawing the precode sequentially is limited by that chain. The generator is linear over GF(2):
+//! a constant matrix per component advances it by any number of draws, to the start of another part of the same sequence.
 
 use super::taus88::{Taus88, step_component};
 
-/// Stretches drawn side by side.
+/// Number of parts drawn side by side.
 const LANES: usize = 8;
 
-/// SeekableRng in a stretch.
+/// Number of draws in a part.
 pub(super) const STRETCH: usize = 24_000;
 
-/// The image of each bit of a component under [`STRETCH`] draws.
+/// Image of each bit of a component after [`STRETCH`] draws.
 type Matrix = [u32; 32];
 
 const AHEAD: [Matrix; 3] = [power(0, STRETCH), power(1, STRETCH), power(2, STRETCH)];
 
-/// The generator at the beginning of [`LANES`] consecutive stretches.
+/// Generator at the start of [`LANES`] consecutive parts.
 #[derive(Debug)]
 pub(super) struct Lanes([[u32; LANES]; 3]);
 
@@ -35,7 +34,7 @@ impl Lanes {
         Self(lanes)
     }
 
-    /// The next draw of each stretch.
+    /// Next draw of each part.
     #[inline(always)]
     pub(super) fn next(&mut self) -> [u32; LANES] {
         let [s1, s2, s3] = &mut self.0;
@@ -47,13 +46,13 @@ impl Lanes {
         })
     }
 
-    /// The generator where the last stretch has come to.
+    /// Generator at the present position of the last part.
     pub(super) fn last(&self) -> Taus88 {
         Taus88::continued(self.0.map(|component| component[LANES - 1]))
     }
 }
 
-/// The matrix of `draws` draws of a component, by repeated squaring.
+/// Matrix of `draws` draws of a component, by repeated squaring.
 const fn power(component: usize, draws: usize) -> Matrix {
     let mut result = [0; 32];
     let mut square = [0; 32];
@@ -74,7 +73,7 @@ const fn power(component: usize, draws: usize) -> Matrix {
     result
 }
 
-/// First `second`, then `first`.
+/// Product of two matrices: applies `second`, then `first`.
 const fn product(first: &Matrix, second: &Matrix) -> Matrix {
     let mut result = [0; 32];
     let mut bit = 0;

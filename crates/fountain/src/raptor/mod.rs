@@ -1,12 +1,12 @@
-//! The classic code: the Raptor code of the thesis (§3.7, §3.10), one byte per symbol.
+//! Classic code: the Raptor code of the thesis (§3.7, §3.10), one byte per symbol.
 //!
-//! A block of [`SOURCE_BYTES`] bytes is extended by [`CHECK_BYTES`] parity bytes of an LDPC precode to
-//! [`INTERMEDIATE_BYTES`] intermediate symbols; an LT code then makes any number of encoding symbols from them,
-//! [`SEGMENT_BYTES`] to a segment. Which bytes a symbol combines follows from the state of a small random number
-//! generator ([`Taus88`]), and each segment's header carries that state (S1, S2, S3), so both ends draw the same
-//! [`SegmentGraph`]. The receiver peels: an equation with one unknown yields it, until all source bytes are known.
+//! A block of [`SOURCE_BYTES`] bytes is extended by [`CHECK_BYTES`] parity bytes of an LDPC precode to [`INTERMEDIATE_BYTES`] intermediate
+//! symbols; an LT code then makes any number of encoding symbols from them, [`SEGMENT_BYTES`] per segment. The bytes combined by a symbol
+//! follow from the state of a small random number generator ([`Taus88`]), and each segment's header carries that state (S1, S2, S3), so
+//! both endpoints draw the same [`SegmentGraph`]. The receiver peels: an equation with one unknown determines it, until all source bytes
+//! are known.
 //!
-//! Points that the thesis leaves open are fixed in `spec/fountain-code-classic.md`, with golden vectors beside it.
+//! Details that the thesis leaves open are specified in `spec/fountain-code-classic.md`, with golden vectors.
 //!
 //! ```
 //! use dfcp_fountain::raptor::{Decoder, Encoder, GraphCache, State, StatePool};
@@ -62,21 +62,21 @@ pub use taus88::Taus88;
 
 /// Source bytes of a block, k (thesis §3.7.2). A shorter last block is padded with zeros.
 pub const SOURCE_BYTES: usize = 63_536;
-/// Parity bytes which the LDPC precode appends, n − k (thesis §3.7.2).
+/// Parity bytes appended by the LDPC precode, n − k (thesis §3.7.2).
 pub const CHECK_BYTES: usize = 2_000;
 /// Input bytes of the LT code, n (thesis §3.7.3).
 pub const INTERMEDIATE_BYTES: usize = SOURCE_BYTES + CHECK_BYTES;
 /// Encoding symbols, of one byte each, in a segment (thesis §3.8.2).
 pub const SEGMENT_BYTES: usize = 1_420;
-/// Default of the thesis's *redundancy* parameter (§3.12.1): how many encoded bytes of a block to await before the
-/// first attempt to decode it. This is 1.05 · [`SOURCE_BYTES`], the documents' ε = 5 %, rounded up to whole segments.
+/// Default of the thesis's *redundancy* parameter (§3.12.1): number of encoded bytes of a block before the first attempt to decode it. It
+/// is 1.05 · [`SOURCE_BYTES`], the documents' ε = 5 %, rounded up to whole segments.
 pub const REDUNDANCY_DEFAULT_BYTES: usize = (SOURCE_BYTES * 105).div_ceil(100).div_ceil(SEGMENT_BYTES) * SEGMENT_BYTES;
 
-/// A call of the classic code was refused.
+/// Reason for which a call of the classic code was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A block was given more bytes than it holds.
+    /// The source is longer than a block.
     #[error("a classic block holds {SOURCE_BYTES} source bytes, not {given_bytes}")]
     SourceTooLong {
         /// Bytes given.
@@ -88,25 +88,25 @@ pub enum Error {
         /// Bytes given.
         given_bytes: usize,
     },
-    /// The block still does not decode with [`SEGMENTS_MAX`] segments: the peer does not speak this code.
+    /// The block does not decode with [`SEGMENTS_MAX`] segments: the peer does not use this code.
     #[error("the block did not decode from {SEGMENTS_MAX} segments")]
     TooManySegments,
-    /// An offline encoder was asked to record no segments, or more than a block's distinct ones.
+    /// An offline encoder cannot record this number of segments (none, or more than a block's distinct ones).
     #[error("offline encoding records between 1 and {POOL_STATES} segments, not {given}")]
     OfflineSegments {
-        /// Segments asked for.
+        /// Number of segments.
         given: usize,
     },
-    /// A group of encoders was formed of no blocks or too many.
+    /// A group of encoders has no blocks, or too many.
     #[error("an encoder group has between 1 and {GROUP_BLOCKS_MAX} blocks, not {given}")]
     GroupBlocks {
-        /// Blocks given.
+        /// Number of blocks.
         given: usize,
     },
     /// The output for a group's segments has the wrong length.
     #[error("the segments of {blocks} blocks do not fit {given_bytes} bytes exactly")]
     GroupLength {
-        /// Blocks of the group.
+        /// Number of blocks in the group.
         blocks: usize,
         /// Bytes given.
         given_bytes: usize,

@@ -1,10 +1,9 @@
-//! Peeling: an equation with one unknown yields it.
+//! Peeling: an equation with one unknown determines it.
 //!
-//! The thesis alternates an LT pass over its ten lists and a pass over the LDPC checks until neither gains (§3.10.2).
-//! Both passes apply one rule to one kind of equation: an encoding symbol equals the XOR of its neighbours, and a
-//! check byte ⊕ its source bytes is zero (which covers both of the thesis's LDPC cases, a missing source byte and a
-//! missing check byte). Applying the rule only ever adds known bytes and never makes another application impossible,
-//! so every order ends in the same set; this one visits each edge once instead of rescanning lists.
+//! The thesis alternates an LT pass over its ten lists and a pass over the LDPC checks until neither gains (§3.10.2). Both passes apply one
+//! rule to one kind of equation: an encoding symbol equals the XOR of its neighbours, and a check byte ⊕ its source bytes is zero (which
+//! covers both of the thesis's LDPC cases, a missing source byte and a missing check byte). Applying the rule only adds known bytes and
+//! never prevents another application, so every order gives the same set; this one visits each edge once instead of rescanning lists.
 
 use super::graph::{DegreeClass, SegmentGraph};
 use super::precode::{CHECKS_PER_SOURCE_BYTE, PrecodeDraws};
@@ -14,11 +13,11 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Equations solved at a time.
+/// Number of equations solved at a time.
 const BATCH: usize = 64;
 
-/// Rest of an encoding symbol: the XOR of its unknown neighbours' indices (bits 16–31), the XOR of their values
-/// (bits 8–15) and their number (bits 0–7). With one left, the first is its index.
+/// Remainder of an encoding symbol: XOR of its unknown neighbours' indices (bits 16–31), XOR of their values (bits 8–15) and their number
+/// (bits 0–7). With one unknown left, the first is its index.
 #[derive(Debug, Clone, Copy)]
 struct Equation(u32);
 
@@ -35,7 +34,7 @@ impl Equation {
         self.0 ^= u32::from(value) << 8;
     }
 
-    /// Takes out a neighbour which has become known.
+    /// Removes a neighbour that has become known.
     fn resolve(&mut self, index: u16, value: u8) {
         self.0 = (self.0 ^ (u32::from(index) << 16 | u32::from(value) << 8)) - 1;
     }
@@ -53,7 +52,7 @@ impl Equation {
     }
 }
 
-/// An LDPC check, which has about 96 neighbours and may have more than 255.
+/// An LDPC check, with about 96 and possibly more than 255 neighbours.
 #[derive(Debug, Clone, Copy)]
 struct Check {
     unknowns: u32,
@@ -79,21 +78,21 @@ enum Ready {
     Check(u16),
 }
 
-/// The symbols of one degree class of a segment.
+/// Symbols of one degree class of a segment.
 #[derive(Debug, Clone, Copy)]
 struct Group {
-    /// The graph's number.
+    /// Number of the graph.
     graph: usize,
     class: usize,
     /// Offset of the symbols' equations.
     start: usize,
 }
 
-/// For every intermediate byte, which symbols of some groups combine it. Covers those symbols that had two unknowns or
-/// more, and those bytes that were unknown, when it was made; that is all that later steps look up.
+/// Symbols that combine each intermediate byte, for some groups. Contains only symbols with two unknowns or more, and bytes that were
+/// unknown, at the time of construction; later steps look up no others.
 #[derive(Debug)]
 pub(super) struct Adjacency {
-    /// Offset of each intermediate byte's symbols in `symbols`; one more for the end.
+    /// Offset of each intermediate byte's symbols in `symbols`, and the end offset.
     starts: Vec<u32>,
     symbols: Vec<u32>,
 }
@@ -101,7 +100,7 @@ pub(super) struct Adjacency {
 /// One attempt to decode a block: about 3 MB while it runs.
 #[derive(Debug)]
 pub(super) struct Peeler {
-    /// The checks of each source byte; empty until the checks are added.
+    /// Checks of each source byte; empty until the checks are added.
     source_checks: Vec<[u16; CHECKS_PER_SOURCE_BYTE]>,
     checks: Vec<Check>,
     /// Groups of symbols in `equations`.
@@ -114,7 +113,7 @@ pub(super) struct Peeler {
 }
 
 impl Peeler {
-    /// A block of which nothing is known.
+    /// Starts with no known bytes.
     pub(super) fn new() -> Self {
         Self {
             source_checks: Vec::new(),
@@ -128,7 +127,7 @@ impl Peeler {
         }
     }
 
-    /// Source bytes known.
+    /// Number of known source bytes.
     pub(super) fn known_source_bytes(&self) -> usize {
         self.known_source_bytes
     }
@@ -144,8 +143,7 @@ impl Peeler {
         self.known[index].then(|| self.values[index])
     }
 
-    /// Adds the symbols of one class of the graph with that number as equations. `symbols` are all of the segment's,
-    /// one byte each.
+    /// Adds the symbols of one class of the graph with that number as equations. `symbols` holds all symbols of the segment, one byte each.
     pub(super) fn add_symbols(&mut self, graph: usize, class: DegreeClass<'_>, number: usize, symbols: &[u8]) {
         self.groups.push(Group { graph, class: number, start: self.equations.len() });
         self.equations.reserve(class.positions.len());
@@ -193,9 +191,9 @@ impl Peeler {
         self.groups.len()
     }
 
-    /// Peels until nothing more can be gained or every source byte is known. The `layers` cover all groups added.
+    /// Peels until there is no further gain, or every source byte is known. `layers` covers all added groups.
     ///
-    /// Works in batches, so that the memory accesses of several bytes overlap instead of waiting for one another.
+    /// Works in batches, so that the memory accesses of several bytes overlap.
     pub(super) fn run(&mut self, layers: &[Adjacency]) {
         let mut solved = Vec::with_capacity(BATCH);
         while !self.ready.is_empty() && self.known_source_bytes < SOURCE_BYTES {
@@ -209,7 +207,7 @@ impl Peeler {
         }
     }
 
-    /// Moves the bytes that some equations yield into `solved` and makes them known.
+    /// Determines the bytes of some equations, marks them as known and moves them into `solved`.
     fn solve_batch(&mut self, solved: &mut Vec<(u16, u8)>) {
         solved.clear();
         for ready in self.ready.drain(self.ready.len().saturating_sub(BATCH)..) {
@@ -223,7 +221,7 @@ impl Peeler {
                     (check.unknowns, check.index, check.value)
                 }
             };
-            // Another equation may have yielded the byte meanwhile.
+            // Another equation of the batch may have determined the byte.
             if unknowns == 1 && !self.known[usize::from(index)] {
                 self.values[usize::from(index)] = value;
                 self.known[usize::from(index)] = true;
@@ -265,8 +263,7 @@ impl Peeler {
 }
 
 impl Adjacency {
-    /// Covers the groups of `peeler` from number `first` on. `graphs` are those whose symbols were added, under the
-    /// same numbers.
+    /// Covers the groups of `peeler` from number `first` on. `graphs` holds the graphs whose symbols were added, under the same numbers.
     pub(super) fn new(peeler: &Peeler, first: usize, graphs: &[Arc<SegmentGraph>]) -> Self {
         let groups = &peeler.groups[first..];
         let mut starts = vec![0_u32; INTERMEDIATE_BYTES + 1];
@@ -276,7 +273,7 @@ impl Adjacency {
             total += *start;
             *start = total;
         }
-        // Each start is now its range's end, and moves down to its beginning as the range fills.
+        // Each start is now the end of its range, and moves down to the beginning as the range is filled.
         let mut symbols = vec![0_u32; total as usize];
         for_each_open_edge(peeler, groups, graphs, |index, symbol| {
             let start = &mut starts[usize::from(index)];
@@ -292,8 +289,7 @@ impl Adjacency {
     }
 }
 
-/// Calls `visit` with (intermediate index, symbol) for each unknown neighbour of each of the groups' symbols that has
-/// two or more.
+/// Calls `visit` with (intermediate index, symbol) for each unknown neighbour of each symbol of the groups with two or more unknowns.
 fn for_each_open_edge(
     peeler: &Peeler,
     groups: &[Group],
@@ -316,7 +312,7 @@ fn for_each_open_edge(
     }
 }
 
-/// An array of default values on the heap, without a copy of it on the stack.
+/// Array of default values on the heap, without a copy on the stack.
 pub(super) fn zeroed<T: Copy + Default, const N: usize>() -> Box<[T; N]> {
     let slice = vec![T::default(); N].into_boxed_slice();
     let Ok(array) = slice.try_into() else { unreachable!("the slice has N elements") };

@@ -1,33 +1,32 @@
-//! The sender's choice of segment states.
+//! Choice of segment states by the sender.
 
 use super::derived::{Purpose, derived};
 use super::state::State;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// Reusable states of a sender. A block sends its first 1024 segments, 22 times its own size, without a repetition.
+/// Number of reusable states of a sender. The first 1024 segments of a block, 22 times its size, have no repetition.
 pub const POOL_STATES: usize = 1024;
 
-/// Consecutive blocks which start at the same state, so that a window of blocks shares few graphs at a time (which
-/// then stay in the processor's cache, and serve [`write_segments`](super::write_segments)).
+/// Number of consecutive blocks that start at the same state, so that a window of blocks shares few graphs at a time (which then stay in
+/// the processor's cache, and suit [`write_segments`](super::write_segments)).
 const BLOCKS_PER_OFFSET: u32 = 32;
 
-/// Distance between the starts of neighbouring groups of blocks: odd, so that all starts occur, and more than the
-/// about 50 segments that a block needs on a good path.
+/// Distance between the starts of neighbouring groups of blocks: odd, so that all starts occur, and more than the about 50 segments of a
+/// block on a good path.
 const OFFSET_STEP: u32 = 389;
 
-/// The states a sender writes into its segments' headers, drawn from a fixed set so that both ends can cache graphs.
+/// States that a sender writes into its segments' headers, drawn from a fixed set so that both endpoints can cache graphs.
 ///
-/// The thesis's sender keeps one generator running instead; a receiver cannot tell, since each header carries the
-/// whole state.
+/// The thesis's sender draws all states from one running generator instead; a receiver cannot distinguish them, since each header carries
+/// the whole state.
 #[derive(Debug, Clone)]
 pub struct StatePool {
     states: Vec<State>,
 }
 
 impl StatePool {
-    /// The pool of the connection with that initial state: [`POOL_STATES`] states, no two of which draw the same
-    /// graph.
+    /// Makes the pool of the connection with that initial state: [`POOL_STATES`] states, no two of which draw the same graph.
     #[must_use]
     pub fn new(initial: State) -> Self {
         let mut distinct = BTreeSet::new();
@@ -39,12 +38,12 @@ impl StatePool {
         Self { states }
     }
 
-    /// The state of the block's nth segment (`index` from 0). None repeats within a block before all are used; from
-    /// there on they repeat in the same order.
+    /// State of the block's segment number `index`, from 0. No state repeats within a block before all are used; after that they repeat in
+    /// the same order.
     #[must_use]
     pub fn state(&self, index: u32, block_id: u32) -> State {
         let offset = (block_id / BLOCKS_PER_OFFSET).wrapping_mul(OFFSET_STEP);
-        // The pool's size divides 2³², so that wrapping keeps the remainder.
+        // The pool's size divides 2³², so wrapping preserves the remainder.
         self.states[offset.wrapping_add(index) as usize % POOL_STATES]
     }
 }

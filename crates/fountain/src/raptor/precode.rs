@@ -1,4 +1,4 @@
-//! The LDPC precode: each source byte is added into three check bytes (thesis §3.7.2).
+//! LDPC precode: each source byte is added into three check bytes (thesis §3.7.2).
 
 use super::derived::{Purpose, derived};
 use super::lanes::{Lanes, STRETCH};
@@ -7,11 +7,11 @@ use super::taus88::Taus88;
 use super::{CHECK_BYTES, SOURCE_BYTES};
 use alloc::vec::Vec;
 
-/// Distinct check bytes that each source byte is added into. The thesis names a distribution without giving it; with
-/// this constant its ε = 5 % holds (spec: "Precode").
+/// Number of distinct check bytes that each source byte is added into. The thesis names a distribution without specifying it; with this
+/// constant its ε = 5 % holds (spec: “Precode”).
 pub const CHECKS_PER_SOURCE_BYTE: usize = 3;
 
-/// The check indices (0 .. 2000) of every source byte of a block, in source order.
+/// Check indices (0 .. 2000) of every source byte of a block, in source order.
 #[derive(Debug)]
 pub(super) struct PrecodeDraws(Taus88);
 
@@ -20,7 +20,7 @@ impl PrecodeDraws {
         Self(Taus88::at(derived(initial, Purpose::Precode, block_id)))
     }
 
-    /// All source bytes' checks; 381 kB.
+    /// Collects the checks of all source bytes; 381 kB.
     pub(super) fn collect(self) -> Vec<[u16; CHECKS_PER_SOURCE_BYTE]> {
         let mut all = Vec::with_capacity(SOURCE_BYTES);
         self.for_each(|_, checks| all.push(checks));
@@ -45,13 +45,13 @@ impl PrecodeDraws {
     }
 }
 
-/// The generator's draws modulo 2000, in sequence.
+/// Draws of the generator modulo 2000, in sequence.
 struct CheckIndices {
-    /// SeekableRng made in advance: `rows[t][lane]` is number `lane · STRETCH + t`.
+    /// Draws made in advance: `rows[t][lane]` is number `lane · STRETCH + t`.
     rows: Vec<[u16; Lanes::COUNT]>,
     next_row: usize,
     lane: usize,
-    /// SeekableRng what comes after `rows`: a block needs more than that only if it has over 1000 repetitions.
+    /// Generator of the draws after `rows`, needed only for a block with over 1000 repetitions.
     later: Taus88,
 }
 
@@ -65,7 +65,7 @@ impl CheckIndices {
 
     #[inline]
     fn next_checks(&mut self) -> [u16; CHECKS_PER_SOURCE_BYTE] {
-        // Nearly always the next three draws of the stretch will do.
+        // In nearly all cases the next three draws of the part are distinct.
         if let Some([first, second, third]) = self.rows.get(self.next_row..self.next_row + 3)
             && self.lane < Lanes::COUNT
         {

@@ -1,7 +1,7 @@
-//! The thesis's *coding* and *decoding* switches (§3.12.1): for measurements of a path without the code's cost.
+//! The thesis's *coding* and *decoding* switches (§3.12.1), for measurements of a path without the code's cost.
 //!
-//! With either of them the receiver does not get the bytes that were sent. They serve the simulator and repetitions
-//! of the documents' measurements, nothing else.
+//! With either switch off, the receiver does not get the bytes that were sent. The switches are only for the simulator and for repetitions
+//! of the documents' measurements.
 
 use super::encoder::Encoder;
 use super::graph::SegmentGraph;
@@ -11,19 +11,19 @@ use super::{Error, SEGMENT_BYTES};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// *coding* off: the first block's segments and their states, sent again for every later block (thesis fig. 3.25).
+/// Encoder with *coding* off: the first block's segments and their states, sent again for every later block (thesis fig. 3.25).
 #[derive(Debug, Clone)]
 pub struct OfflineEncoder {
     states: Vec<State>,
-    /// [`SEGMENT_BYTES`] encoded bytes for each state.
+    /// Encoded bytes of the segments, [`SEGMENT_BYTES`] for each state.
     symbols: Vec<u8>,
 }
 
 impl OfflineEncoder {
-    /// Encodes and keeps the first `segments` segments of block 0.
+    /// Encodes the first `segments` segments of block 0 and keeps them.
     ///
     /// # Errors
-    /// [`Error::OfflineSegments`] unless `segments` is 1 ..= [`POOL_STATES`].
+    /// Fails with [`Error::OfflineSegments`] unless `segments` is 1 ..= [`POOL_STATES`].
     pub fn record(first: &Encoder, pool: &StatePool, segments: usize) -> Result<Self, Error> {
         if segments == 0 || segments > POOL_STATES {
             return Err(Error::OfflineSegments { given: segments });
@@ -36,8 +36,7 @@ impl OfflineEncoder {
         Ok(Self { states, symbols })
     }
 
-    /// The state and the encoded bytes of the nth segment (`index` from 0) of any block; past the recorded ones they
-    /// repeat.
+    /// State and encoded bytes of segment number `index` (from 0) of any block; after the recorded ones they repeat.
     #[must_use]
     pub fn segment(&self, index: u32) -> (State, &[u8]) {
         let nth = index as usize % self.states.len();
@@ -45,9 +44,9 @@ impl OfflineEncoder {
     }
 }
 
-/// *decoding* off: counts the encoded bytes of a block, drops them, and takes the block for decoded at the threshold.
+/// Decoder with *decoding* off: counts and drops the encoded bytes of a block, which counts as decoded at the threshold.
 ///
-/// Like the thesis's receiver it looks at no state, so a duplicated segment counts twice.
+/// Like the thesis's receiver it ignores states, so a duplicated segment counts twice.
 #[derive(Debug, Clone)]
 pub struct CountingDecoder {
     received_bytes: usize,
@@ -55,14 +54,14 @@ pub struct CountingDecoder {
 }
 
 impl CountingDecoder {
-    /// A counter that is complete at `redundancy_bytes` encoded bytes (the thesis's *redundancy* parameter, by default
+    /// Makes a counter that is complete at `redundancy_bytes` encoded bytes (the thesis's *redundancy* parameter, by default
     /// [`REDUNDANCY_DEFAULT_BYTES`](super::REDUNDANCY_DEFAULT_BYTES)).
     #[must_use]
     pub fn new(redundancy_bytes: usize) -> Self {
         Self { received_bytes: 0, redundancy_bytes }
     }
 
-    /// Counts a segment of `encoded_bytes` and returns whether the block now counts as decoded.
+    /// Counts a segment of `encoded_bytes` and returns true if the block now counts as decoded.
     pub fn push(&mut self, encoded_bytes: usize) -> bool {
         self.received_bytes = self.received_bytes.saturating_add(encoded_bytes);
         self.is_complete()

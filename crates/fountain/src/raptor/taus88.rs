@@ -1,13 +1,13 @@
-//! The Tausworthe generator of Linux 2.6.26 (`lib/random32.c`), which is L'Ecuyer's taus88 (1996).
+//! Tausworthe generator of Linux 2.6.26 (`lib/random32.c`): L'Ecuyer's taus88 (1996).
 
 use super::state::{COMPONENT_MASK, COMPONENT_MIN, State};
 
-/// Draws after seeding, as in the kernel, so that similar seeds diverge.
+/// Number of draws after seeding, as in the kernel, so that similar seeds diverge.
 const WARM_UP_DRAWS: usize = 6;
 
 /// A maximally equidistributed combined Tausworthe generator of 32-bit numbers, period about 2⁸⁸.
 ///
-/// Source: P. L'Ecuyer, "Maximally equidistributed combined Tausworthe generators", 1996; thesis §3.7.3.
+/// Source: P. L'Ecuyer, “Maximally equidistributed combined Tausworthe generators”, 1996; thesis §3.7.3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taus88 {
     s1: u32,
@@ -16,17 +16,17 @@ pub struct Taus88 {
 }
 
 impl Taus88 {
-    /// The generator at the state (s1, s2, s3), or `None` where s1 ≤ 1, s2 ≤ 7 or s3 ≤ 15: such a component yields
-    /// nothing but zeros. A segment whose header carries such a state is malformed and is to be dropped.
+    /// Makes a generator with the state (s1, s2, s3); `None` if s1 ≤ 1, s2 ≤ 7 or s3 ≤ 15: such a component yields only zeros. A segment
+    /// with such a state in its header is malformed and must be dropped.
     #[must_use]
     pub fn from_state(state: [u32; 3]) -> Option<Self> {
         State::from_words(state).map(Self::at)
     }
 
-    /// The generator after the kernel's seeding: the linear congruential steps s1 = 69069·seed, s2 = 69069·s1,
-    /// s3 = 69069·s2 (seed 0 counts as 1), then six draws.
+    /// Makes a generator with the kernel's seeding: the linear congruential steps s1 = 69069·seed, s2 = 69069·s1, s3 = 69069·s2 (seed 0
+    /// counts as 1), then six draws.
     ///
-    /// A component below its least value is raised by it, as kernels after 2.6.26 do.
+    /// A component below its least value is increased by that value, as in kernels after 2.6.26.
     #[must_use]
     pub fn from_seed(seed: u32) -> Self {
         let s1 = 69_069_u32.wrapping_mul(seed.max(1));
@@ -35,19 +35,19 @@ impl Taus88 {
         Self::warmed_up([s1, s2, s3])
     }
 
-    /// The generator at a state known to be valid.
+    /// Makes a generator with a valid state.
     #[must_use]
     pub fn at(state: State) -> Self {
         let [s1, s2, s3] = state.words();
         Self { s1, s2, s3 }
     }
 
-    /// The generator at a state which a running one has come to.
+    /// Makes a generator with a state that a running one has reached.
     pub(super) fn continued([s1, s2, s3]: [u32; 3]) -> Self {
         Self { s1, s2, s3 }
     }
 
-    /// Raises each word below its least value by that value, then draws six times.
+    /// Increases each word below its least value by that value, then draws six times.
     pub(super) fn warmed_up(words: [u32; 3]) -> Self {
         let raised = |component: usize| {
             let (word, least) = (words[component], COMPONENT_MIN[component]);
@@ -60,13 +60,13 @@ impl Taus88 {
         generator
     }
 
-    /// The state (s1, s2, s3), as a segment's header carries it: the next draw follows from it.
+    /// State (s1, s2, s3) as in a segment's header: the next draw follows from it.
     #[must_use]
     pub fn state(&self) -> [u32; 3] {
         [self.s1, self.s2, self.s3]
     }
 
-    /// The next number, uniform over 0 ..= 2³² − 1.
+    /// Next number, uniform over 0 ..= 2³² − 1.
     #[inline]
     pub fn next_u32(&mut self) -> u32 {
         self.s1 = step_component(0, self.s1);
@@ -76,7 +76,7 @@ impl Taus88 {
     }
 }
 
-/// The next value of a component (0, 1, 2 for s1, s2, s3). Linear over GF(2).
+/// Next value of a component (0, 1, 2 for s1, s2, s3). Linear over GF(2).
 #[inline(always)]
 pub(super) const fn step_component(component: usize, word: u32) -> u32 {
     let masked = word & COMPONENT_MASK[component];

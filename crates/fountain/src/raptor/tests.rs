@@ -1,4 +1,4 @@
-//! Tests that need the inside: exact symbol counts, and the set of bytes a stalled decoder knows.
+//! Unit tests with access to internals: exact symbol counts, and the set of bytes known to a stalled decoder.
 
 use super::precode::PrecodeDraws;
 use super::*;
@@ -6,14 +6,14 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Source bytes and an initial state that follow from `seed`.
+/// Source bytes and an initial state derived from `seed`.
 fn block(seed: u32) -> (State, Vec<u8>) {
     let mut numbers = Taus88::from_seed(seed);
     let source = (0..SOURCE_BYTES).map(|_| numbers.next_u32() as u8).collect();
     (State::from_words(numbers.state()).unwrap(), source)
 }
 
-/// Segments totalling `symbols` symbols, the last one cut: what a decoder is given at an exact ε.
+/// Segments with `symbols` symbols in total, the last one cut: a decoder's input at an exact ε.
 fn segments(pool: &StatePool, encoder: &Encoder, block_id: u32, symbols: usize) -> Vec<(Arc<SegmentGraph>, Vec<u8>)> {
     (0..symbols.div_ceil(SEGMENT_BYTES))
         .map(|index| {
@@ -26,8 +26,8 @@ fn segments(pool: &StatePool, encoder: &Encoder, block_id: u32, symbols: usize) 
         .collect()
 }
 
-/// The thesis's decoder (§3.10): passes over the symbols by list until none gains, then a pass over the LDPC checks,
-/// until neither gains. Returns the known intermediate bytes.
+/// Decoder of the thesis (§3.10): passes over the symbols by list until none gains, then a pass over the LDPC checks, until neither gains.
+/// Returns the known intermediate bytes.
 fn thesis_decode(initial: State, block_id: u32, received: &[(Arc<SegmentGraph>, Vec<u8>)]) -> Vec<Option<u8>> {
     let mut lists = vec![Vec::new(); 67];
     for (graph, symbols) in received {
@@ -56,7 +56,7 @@ fn thesis_decode(initial: State, block_id: u32, received: &[(Arc<SegmentGraph>, 
     }
 }
 
-/// Solves for the unknown one of the `indices`, if there is exactly one, so that all of them add up to `sum`.
+/// Solves for the unknown one of `indices`, if there is exactly one, so that their sum is `sum`.
 fn solve(data: &mut [Option<u8>], sum: u8, indices: impl Iterator<Item = u16>) -> bool {
     let (mut rest, mut missing) = (sum, None);
     for index in indices {
@@ -82,7 +82,7 @@ fn decodes_at_five_percent_in_995_of_1000_trials() {
     assert!(failed.len() <= 5, "seeds {failed:?} did not decode from {symbols} symbols");
 }
 
-/// True if the seed's block decodes; it must then be the block that was sent.
+/// True if the block of this seed decodes; checks that it is the block that was sent.
 fn decodes_from(seed: u32, symbols: usize) -> bool {
     let (initial, source) = block(seed);
     let encoder = Encoder::new(initial, seed, &source).unwrap();
