@@ -130,7 +130,7 @@ impl<W: Write> Pcapng<W> {
         Self { limit_bytes, ..self }
     }
 
-    /// Supplies facts about `flow`, whose sender this is, that packets omit: UDP or IP, and options negotiated in SYNs.
+    /// Sets properties of `flow` that its packets omit, from its sender: UDP or IP, and the options negotiated in SYNs.
     pub fn describe(&mut self, flow: FlowId, sender: &End) {
         let count = self.carriers.len().max(flow.index() + 1);
         self.carriers.resize(count, Carrier::default());

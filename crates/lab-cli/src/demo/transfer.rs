@@ -28,9 +28,9 @@ const LAST_BYTES_MAX: Duration = Duration::from_secs(5);
 pub(super) trait Peer: Send + Sync {
     /// Receiving end before a connection.
     type Server: Send + 'static;
-    /// Receiving end after the last byte.
+    /// Receiving end of a finished transfer.
     type Receiver: Send + 'static;
-    /// Sending end after the last confirmation.
+    /// Sending end of a finished transfer, after the last confirmation.
     type Sender: Send + 'static;
 
     /// Transport that this peer tests.

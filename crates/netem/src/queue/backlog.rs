@@ -32,7 +32,7 @@ pub(super) struct Backlog<P, T> {
 
 #[derive(Clone, Debug)]
 struct Node<P, T> {
-    /// `None` while the node is free.
+    /// Packet with its tag; `None` for a free node.
     entry: Option<(P, T)>,
     previous: u32,
     next: u32,

@@ -16,7 +16,7 @@ pub(super) struct SenderEcn {
     pub(super) is_agreed: bool,
     /// True if the next new segment must carry CWR.
     pub(super) cwr_due: bool,
-    /// Marks below this segment have been answered, for BBR, which ignores them.
+    /// End of the window in which congestion marks have been confirmed, for BBR, which does not react to them.
     answered_end: u64,
 }
 
