@@ -19,8 +19,6 @@ pub mod decrypt;
 pub mod emulate;
 pub mod estimate;
 mod flags;
-#[cfg(test)]
-mod full_disk;
 pub mod generate;
 mod groups;
 pub mod id;
@@ -33,7 +31,6 @@ pub mod messages;
 pub mod metrics;
 pub mod monitor;
 pub mod net;
-pub mod outage;
 pub mod pairing;
 mod path_frame;
 pub mod perf;
@@ -52,5 +49,7 @@ pub mod session_error;
 mod silence;
 pub mod stats;
 pub mod stop;
+#[cfg(test)]
+mod testing;
 
 pub(crate) use dfcp_terminal::{output, units};

@@ -13,9 +13,21 @@ use serde_json::{Value, json};
 use crate::connection_text::rate_advice;
 use crate::flags;
 use crate::groups::Groups;
-use crate::outage::OutageFigures;
 use crate::output;
 use crate::units::{human_bytes, human_rate};
+
+/// Outage: a time without a session.
+#[derive(Debug, Clone, Default)]
+pub struct OutageFigures {
+    /// Duration so far.
+    pub lasted: Duration,
+    /// Number of calls so far.
+    pub calls: u32,
+    /// True if the session has ended, false if it is silent.
+    pub is_lost: bool,
+    /// Failure of the last completed call.
+    pub last_failure: Option<String>,
+}
 
 /// Averaging window of the displayed rate.
 const RATE_WINDOW: Duration = Duration::from_secs(3);

@@ -1,12 +1,12 @@
-//! Amounts as people read them.
+//! Amounts formatted for people.
 
-/// Three significant digits with a power-of-1000 prefix: `93.4 Mbit/s`.
+/// Formats a rate with three significant digits and a power-of-1000 prefix: `93.4 Mbit/s`.
 #[must_use]
 pub fn human_rate(rate_bps: f64) -> String {
     with_prefix(rate_bps, "bit/s")
 }
 
-/// Three significant digits with a power-of-1000 prefix: `64.0 MB`; below 1000 the exact number.
+/// Formats a size with three significant digits and a power-of-1000 prefix: `64.0 MB`; below 1000 the exact number.
 #[must_use]
 pub fn human_bytes(bytes: u64) -> String {
     with_prefix(bytes as f64, "B")

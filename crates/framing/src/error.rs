@@ -4,42 +4,42 @@ use std::io;
 
 use crate::limits::SENTENCE_BYTES_MAX;
 
-/// Reason why one file or directory was not stored, as it travels in a verdict.
+/// Reason for which a file or directory was not stored, as sent in a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FailureCode {
-    /// Something of that name is there already and the receiver was not told to replace it.
+    /// An entry of that name exists, and the receiver does not replace entries.
     Exists = 1,
-    /// The name is not acceptable, see [`super::names::NameError`], or leads through a symbolic link.
+    /// The name is invalid (see [`super::names::NameError`]), or leads through a symbolic link.
     Name = 2,
-    /// The receiver's user may not write there.
+    /// The receiver's user has no write permission.
     Permission = 3,
     /// The receiver's disk or quota is full.
     DiskFull = 4,
-    /// The content that arrived differs from what was sent.
+    /// The received content differs from the content sent.
     Mismatch = 5,
     /// Any other error of the receiver's file system.
     FileSystem = 6,
-    /// The sender gave the file up.
+    /// The sender aborted the file.
     GivenUp = 7,
-    /// The server serves as many peers as it may; of something that is to be deleted: a transfer is under way there.
+    /// The server has reached its limit of peers; for a deletion: a transfer to that entry is in progress.
     Busy = 8,
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     Protocol = 9,
     /// The receiver does not admit the sender.
     NotAdmitted = 10,
-    /// The receiver's program was told to end.
+    /// The receiver's program was stopped.
     Stopped = 11,
-    /// The server was not started for what the client asks. (12 is no failure: unchanged.)
+    /// The server does not offer the requested service. (12 is not a failure: unchanged.)
     Unsuited = 13,
-    /// Another file system is mounted there, so it is not deleted.
+    /// The entry was not deleted, because another file system is mounted there.
     Mounted = 14,
-    /// Something in the directory stays, so it is not deleted.
+    /// The directory was not deleted, because it is not empty.
     NotEmpty = 15,
 }
 
 impl FailureCode {
-    /// The code's meaning; `None` for codes of a later version.
+    /// Failure code of a byte; `None` for codes of later versions.
     pub fn from_wire(code: u8) -> Option<Self> {
         Some(match code {
             1 => Self::Exists,
@@ -61,25 +61,25 @@ impl FailureCode {
     }
 }
 
-/// Reason why one file was not stored.
+/// Reason for which a file was not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{sentence}")]
 pub struct Failure {
-    /// The code, for programs.
+    /// Code, for programs.
     pub code: FailureCode,
-    /// The sentence, for people; at most [`SENTENCE_BYTES_MAX`] bytes.
+    /// Sentence, for people; at most [`SENTENCE_BYTES_MAX`] bytes.
     pub sentence: String,
 }
 
 impl Failure {
-    /// A failure; its sentence is cut to its limit.
+    /// Makes a failure; the sentence is cut to its limit.
     pub fn new(code: FailureCode, sentence: impl Into<String>) -> Self {
         let mut sentence = sentence.into();
         truncate(&mut sentence, SENTENCE_BYTES_MAX);
         Self { code, sentence }
     }
 
-    /// The failure for an error of the receiver's file system while it did `what` ("write the file").
+    /// Failure for an error of the receiver's file system during `what` (such as “write the file”).
     pub fn from_io(what: &str, error: &io::Error) -> Self {
         use io::ErrorKind as Kind;
         let (code, hint) = match error.kind() {
@@ -96,11 +96,11 @@ impl Failure {
     }
 }
 
-/// Sentence for a sender whose name is taken, whatever the content of the file.
+/// Sentence for a sender whose file name is taken, with any content.
 pub const EXISTS: &str = "it exists at the receiver; give --force there to replace it, or --allow-update so that files \
                           which are the same count as unchanged";
 
-/// Shortens `text` to at most `bytes_max` bytes without cutting a character.
+/// Cuts `text` to at most `bytes_max` bytes, at a character boundary.
 pub fn truncate(text: &mut String, bytes_max: usize) {
     let mut end = bytes_max.min(text.len());
     while !text.is_char_boundary(end) {
@@ -109,74 +109,74 @@ pub fn truncate(text: &mut String, bytes_max: usize) {
     text.truncate(end);
 }
 
-/// A peer which does not keep to the format of `spec/file-transfer.md`.
+/// Violation of the format of `spec/file-transfer.md` by a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// The first eight bytes are not ours.
+    /// The first eight bytes are not a preamble of this protocol.
     #[error("the peer does not speak the dfcp {expected} protocol; is the right dfcp command running there?")]
     Preamble {
-        /// The service spoken here.
+        /// Service at this end.
         expected: &'static str,
     },
-    /// Our preamble with another version.
+    /// The preamble has another version.
     #[error("the peer speaks version {got} of the protocol and this is version {ours}; update the older of the two")]
     Version {
-        /// The peer's version.
+        /// Version of the peer.
         got: u8,
-        /// Ours.
+        /// Version at this end.
         ours: u8,
     },
-    /// Files are to go the other way than this side has it: both sides send, or both receive.
+    /// The directions disagree: both ends send files, or both receive them.
     #[error("both sides send files or both receive them; run `dfcp send` on one side and `dfcp receive` on the other")]
     Direction,
-    /// A frame of unknown type.
+    /// The type of a frame is unknown.
     #[error("the peer sent a frame of unknown type {kind:#04x}")]
     UnknownFrame {
-        /// The type byte.
+        /// Type byte.
         kind: u8,
     },
-    /// A frame larger than its type may be.
+    /// A frame exceeds the limit of its type.
     #[error("the peer announced a frame of {len} bytes, more than the {max} allowed")]
     TooLarge {
-        /// As announced.
+        /// Announced length of the body, bytes.
         len: u32,
-        /// The limit.
+        /// Limit, bytes.
         max: usize,
     },
-    /// A frame whose body has the wrong length or a field out of range.
+    /// The body of a frame has the wrong length or a field out of range.
     #[error("the peer sent a malformed {frame} frame")]
     Malformed {
-        /// The frame's name.
+        /// Name of the frame.
         frame: &'static str,
     },
-    /// A frame which may not come at this point.
+    /// The frame is not allowed at this point.
     #[error("the peer sent a {frame} frame where none is allowed")]
     OutOfPlace {
-        /// The frame's name.
+        /// Name of the frame.
         frame: &'static str,
     },
-    /// Two entries with one ordinal, directories whose ordinals do not grow, or an entry which belongs after ones that have not come.
+    /// An ordinal is wrong: used twice, not increasing for directories, or that of an entry whose predecessors are missing.
     #[error("the sender's entry {index} is out of order or has come before")]
     Ordinal {
-        /// As in its frame.
+        /// Ordinal in the frame.
         index: u32,
     },
-    /// A stream ended between the first and the last frame of a file.
+    /// A stream ended within a file.
     #[error("the sender ended a stream inside of a file")]
     CutFile,
-    /// More streams beside the first one than a session may have, or than the sender says it has opened.
+    /// There are more additional streams than a session permits, or than the sender announced.
     #[error("the sender opened more streams than it may")]
     TooManyStreams,
-    /// More entries are missing among those that came than can be on their way.
+    /// More entries are missing between received ones than can be in flight.
     #[error("the sender left out too many entries")]
     TooManyGaps,
-    /// A verdict about something that was not sent, or was answered before.
+    /// A verdict is for an entry that was not sent, or already has one.
     #[error("the receiver answered for entry {index}, which does not await an answer")]
     StrayVerdict {
-        /// As in the verdict.
+        /// Ordinal in the verdict.
         index: u32,
     },
-    /// The totals of the two sides differ.
+    /// The totals of the two ends differ.
     #[error("what was sent and what was received do not agree")]
     Summary,
 }

@@ -1,11 +1,11 @@
-//! Names as file systems compare them that do not tell all names apart.
+//! Names as compared by file systems that ignore some differences.
 //!
-//! FAT, exFAT, NTFS, APFS, HFS+, and ext4 and F2FS in directories with `casefold`, ignore case. FAT and Windows drop dots and spaces at the end.
-//! HFS+ and `casefold` ignore code points which show nothing. NTFS takes what follows a colon for the name of a stream of the file. FAT gives
-//! each file a second name of 8 and 3 characters. A name that comes from a peer must not lead to a file of another one that way, and nobody
-//! knows on which file system it will be: so what might be a reserved name somewhere is one everywhere.
+//! FAT, exFAT, NTFS, APFS, HFS+, and ext4 and F2FS in directories with `casefold`, ignore case. FAT and Windows drop dots and spaces at the
+//! end. HFS+ and `casefold` ignore invisible code points. NTFS reads the text after a colon as the name of a stream of the file. FAT gives
+//! each file a second name of 8 and 3 characters. A name from a peer must not reach a file with another name in such a way, and its future
+//! file system is unknown: so a name that may be reserved on any file system is reserved on all.
 
-/// One component without what such file systems do not see.
+/// Component without the differences that such file systems ignore.
 pub fn folded(component: &[u8]) -> Vec<u8> {
     let mut folded = Vec::with_capacity(component.len());
     for chunk in component.utf8_chunks() {
@@ -20,9 +20,9 @@ pub fn folded(component: &[u8]) -> Vec<u8> {
     folded
 }
 
-/// True if a component can be the generated short name, on some file system, of one that starts with a dot and `prefix` and ends with a dot and
-/// `suffix`: `PREFIX~1.SUF`, or with the first two letters and four digits of a checksum, `PR12AB~1.SUF` (of Linux' `vfat` and of Windows). Both
-/// are in lower case.
+/// True if a component can be, on some file system, the generated short name of a name that starts with a dot and `prefix` and ends with a
+/// dot and `suffix`: `PREFIX~1.SUF`, or with the first two letters and four digits of a checksum, `PR12AB~1.SUF` (Linux `vfat` and
+/// Windows). Both arguments are in lower case.
 pub(crate) fn is_short_name_of(folded: &[u8], prefix: &[u8], suffix: &[u8]) -> bool {
     let Some(dot) = folded.iter().rposition(|byte| *byte == b'.') else { return false };
     let (base, extension) = (&folded[..dot], &folded[dot + 1..]);
@@ -35,7 +35,7 @@ pub(crate) fn is_short_name_of(folded: &[u8], prefix: &[u8], suffix: &[u8]) -> b
         && base.starts_with(&prefix[..prefix.len().min(2)])
 }
 
-/// `Default_Ignorable_Code_Point` of Unicode 16.
+/// True for a `Default_Ignorable_Code_Point` of Unicode 16.
 fn is_ignorable(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'

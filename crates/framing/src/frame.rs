@@ -1,27 +1,27 @@
-//! The frames of `spec/file-transfer.md`: a type byte, a 32-bit body length, the body; numbers in network byte order.
+//! Frames of `spec/file-transfer.md`: a type byte, a 32-bit body length, and the body; numbers are in network byte order.
 //!
-//! Decoding never panics, and a length is compared with its limit before anything is allocated for it.
+//! Decoding never panics, and a length is checked against its limit before memory is allocated for it.
 
 use crate::error::ProtocolError;
 use crate::limits::{CONTROL_BYTES_MAX, DATA_BYTES_MAX};
 
-/// Bytes before a body.
+/// Bytes of a header.
 pub const HEADER_BYTES: usize = 5;
-/// Bytes of the preamble each side sends first.
+/// Bytes of the preamble that each end sends first.
 pub const PREAMBLE_BYTES: usize = 8;
-/// Bit of a preamble's seventh byte: files go to the side that opened the connection.
+/// Bit of a preamble's seventh byte: files are sent to the end that opened the connection.
 const TO_CALLER: u8 = 1;
 
-/// Protocol of a connection and, for files, their direction; the fifth and the seventh byte of the preamble.
+/// Protocol of a connection and, for files, their direction: the fifth and the seventh byte of the preamble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
-    /// Files, [`crate::files`], sent by the side that opened the connection.
+    /// Files ([`crate::files`]) from the end that opened the connection.
     Files,
-    /// Files, sent to the side that opened the connection.
+    /// Files to the end that opened the connection.
     FilesToCaller,
-    /// Measurements, [`crate::perf`] and [`crate::messages`].
+    /// Measurements ([`crate::perf`] and [`crate::messages`]).
     Perf,
-    /// Datagrams, each as a message, [`crate::messages`].
+    /// Datagrams, each as a message ([`crate::messages`]).
     Pipe,
 }
 
@@ -51,7 +51,7 @@ impl Service {
         if matches!(self, Self::FilesToCaller) { TO_CALLER } else { 0 }
     }
 
-    /// Version spoken here; another is refused.
+    /// Version at this end; others are refused.
     pub const fn version(self) -> u8 {
         match self {
             Self::Files | Self::FilesToCaller => 3,
@@ -60,7 +60,7 @@ impl Service {
         }
     }
 
-    /// The eight bytes each side sends first.
+    /// The eight bytes that each end sends first.
     pub const fn preamble(self) -> [u8; PREAMBLE_BYTES] {
         [b'D', b'F', b'C', b'P', self.letter(), self.version(), self.flags(), 0]
     }
@@ -68,7 +68,7 @@ impl Service {
     /// Checks the peer's preamble; reserved bits are ignored.
     ///
     /// # Errors
-    /// Another service, or another version of this one; or files are to go the other way, so that both sides send or both receive.
+    /// Fails for another service, another version of this one, or disagreeing directions (both ends send, or both receive).
     pub fn check(self, preamble: [u8; PREAMBLE_BYTES]) -> Result<(), ProtocolError> {
         let [b'D', b'F', b'C', b'P', service, version, flags, _] = preamble else {
             return Err(ProtocolError::Preamble { expected: self.name() });
@@ -86,92 +86,92 @@ impl Service {
     }
 }
 
-/// Frame types. Below 0x40 the sender's, from 0x40 the receiver's.
+/// Frame types: below 0x40 those of senders, from 0x40 those of receivers.
 pub mod kind {
-    /// A directory, before what it contains.
+    /// A directory, before its content.
     pub const DIRECTORY: u8 = 0x01;
-    /// A file's name and metadata; its data follow.
+    /// Name and metadata of a file, followed by its data.
     pub const FILE: u8 = 0x02;
     /// Bytes of the current file, or of a measurement.
     pub const DATA: u8 = 0x03;
-    /// The current file is complete.
+    /// End of the current file.
     pub const FILE_END: u8 = 0x04;
-    /// The current file is given up.
+    /// Abort of the current file.
     pub const FILE_ABORT: u8 = 0x05;
-    /// No entry follows that is not on its way.
+    /// End of the entries, except those in flight on other streams.
     pub const END: u8 = 0x06;
-    /// As `FILE`, of which the receiver has the beginning.
+    /// A file with a partial copy at the receiver.
     pub const RESUME: u8 = 0x07;
-    /// A file which is sent if the receiver wants it.
+    /// A file that is sent if the receiver asks for it.
     pub const OFFER: u8 = 0x08;
-    /// Hashes of the beginning which the receiver has.
+    /// Hashes of the receiver's partial copy.
     pub const TREE: u8 = 0x09;
-    /// A part of that beginning follows again.
+    /// Start of a part of the partial copy that is sent again.
     pub const AGAIN: u8 = 0x0a;
-    /// Names in a directory: anything else there is to be deleted.
+    /// Names in a directory; all other names there are to be deleted.
     pub const LISTING: u8 = 0x0b;
-    /// A part of the file that the receiver has under this name.
+    /// Reference to a part of the file that the receiver has under this name.
     pub const COPY: u8 = 0x0c;
-    /// Listings will follow.
+    /// Announcement of listings.
     pub const DELETE: u8 = 0x0d;
     /// A link.
     pub const LINK: u8 = 0x0e;
-    /// Number of links that follow the end frame.
+    /// Announcement of links after the end frame.
     pub const LINKS: u8 = 0x0f;
-    /// Outcome of one entry.
+    /// Verdict on one entry.
     pub const VERDICT: u8 = 0x41;
     /// Progress of the receiver.
     pub const PROGRESS: u8 = 0x42;
-    /// All entries are answered.
+    /// Totals, after all verdicts.
     pub const SUMMARY: u8 = 0x43;
-    /// The session ends here. A sender that listens says it, too, to a caller which it does not serve.
+    /// End of the session with a reason; also sent by a listening sender to a refused caller.
     pub const REFUSED: u8 = 0x44;
-    /// Abilities of the receiver, for this sender.
+    /// Capabilities of the receiver for this sender.
     pub const HELLO: u8 = 0x45;
-    /// A file of this sender of which the receiver has the beginning.
+    /// A partial copy of a file of this sender.
     pub const PARTIAL: u8 = 0x46;
-    /// An offered file is to be sent.
+    /// Request for an offered file.
     pub const WANT: u8 = 0x47;
-    /// End of the compared part of a beginning, and the differing parts of it.
+    /// Progress of the comparison of a partial copy, with the differing parts.
     pub const CHECKED: u8 = 0x48;
-    /// A name that was deleted, or could not be.
+    /// Report of a deletion or its failure.
     pub const DELETED: u8 = 0x49;
-    /// Chunks of a file that the receiver has.
+    /// Chunks of a file at the receiver.
     pub const BASIS: u8 = 0x4a;
-    /// All listings are done with.
+    /// End of the deletions for all listings.
     pub const SWEPT: u8 = 0x4b;
     /// Request of a perf client.
     pub const PERF_REQUEST: u8 = 0x21;
-    /// A sender's own figures, sent along with the data when the server sends.
+    /// Path statistics of a sender, sent between data when the server sends.
     pub const PERF_PATH: u8 = 0x22;
-    /// The server's answer to a raw request to send: what follows has no frames. Without a body.
+    /// Server's answer to a raw request to send, without a body: the data that follow have no frames.
     pub const PERF_RAW: u8 = 0x23;
     /// Request of a perf client that measures messages.
     pub const PERF_MESSAGES: u8 = 0x24;
-    /// Counts of a sender of messages.
+    /// Counters of a sender of messages.
     pub const MESSAGES_SENT: u8 = 0x25;
-    /// A caller opens a pipe.
+    /// Request of a caller for a pipe.
     pub const PIPE_OPEN: u8 = 0x26;
-    /// Counts of a perf receiver.
+    /// Counters of a perf receiver.
     pub const PERF_REPORT: u8 = 0x61;
-    /// Counts of a receiver of messages.
+    /// Counters of a receiver of messages.
     pub const MESSAGES_CAME: u8 = 0x62;
 }
 
 /// Frame header: type and length of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// The frame's type, see [`kind`].
+    /// Type of the frame, see [`kind`].
     pub kind: u8,
     /// Length of the body, bytes.
     pub body_bytes: usize,
 }
 
 impl Header {
-    /// Decodes a header. The body's length is within the limit of its type, so that memory may be taken for it.
+    /// Decodes a header. The length of the body is checked against the limit of its type, so that memory may be allocated for it.
     ///
     /// # Errors
-    /// [`ProtocolError::TooLarge`].
+    /// Fails with [`ProtocolError::TooLarge`].
     pub fn decode(header: [u8; HEADER_BYTES]) -> Result<Self, ProtocolError> {
         let [kind, length @ ..] = header;
         let len = u32::from_be_bytes(length);
@@ -181,17 +181,17 @@ impl Header {
     }
 }
 
-/// Appends a header and what `body` appends, then fills in its length.
+/// Appends a header and the bytes that `body` appends, then fills in their length.
 pub fn with_header(frame_kind: u8, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[frame_kind, 0, 0, 0, 0]);
     body(out);
-    // Callers bound their bodies far below 4 GiB; a longer one would be cut here and refused by the peer.
+    // Callers keep bodies far below 4 GiB; a longer length would be clamped here and refused by the peer.
     let len = u32::try_from(out.len() - start - HEADER_BYTES).unwrap_or(u32::MAX);
     out[start + 1..start + HEADER_BYTES].copy_from_slice(&len.to_be_bytes());
 }
 
-/// Takes fixed-size fields off the front of a body.
+/// Decoder of fixed-size fields at the start of a body.
 #[derive(Debug)]
 pub struct Fields<'a>(
     /// Bytes not yet decoded.
@@ -199,7 +199,7 @@ pub struct Fields<'a>(
 );
 
 impl Fields<'_> {
-    /// The next `N` bytes, or `None` if fewer are left.
+    /// Decodes the next `N` bytes; `None` if fewer are left.
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (field, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;

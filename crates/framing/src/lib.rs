@@ -1,12 +1,11 @@
-//! The frames of `spec/file-transfer.md`: what file transfers and measurements say on their streams, and the names of files.
-//! Sans I/O.
+//! Frames of `spec/file-transfer.md`, for file transfers and measurements, and names of files. Sans I/O.
 //!
-//! A caller reads the peer's preamble ([`frame::Service::check`]), then for each frame its header ([`frame::Header::decode`]),
-//! which bounds the body, and the body. [`files::ToReceiver`] and [`files::ToSender`] are the frames of a file transfer, those of
-//! [`perf`] the frames of a measurement, those of [`messages`] what goes beside messages. A name in a frame is any bytes until
+//! A caller reads the peer's preamble ([`frame::Service::check`]), then for each frame its header ([`frame::Header::decode`]), which limits
+//! the body, and the body. [`files::ToReceiver`] and [`files::ToSender`] are the frames of a file transfer, those of [`perf`] the frames of
+//! a measurement, and those of [`messages`] the control frames beside messages. A name in a frame is an arbitrary byte string until
 //! [`names::RelativeName::parse`] accepts it.
 //!
-//! No decoder panics, whatever the bytes are.
+//! No decoder panics for any input.
 
 #![forbid(unsafe_code)]
 

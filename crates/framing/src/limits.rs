@@ -1,11 +1,11 @@
-//! Every bound on what a frame or a name may hold.
+//! Limits of frames and names.
 
 use std::time::Duration;
 
-/// Largest body of a data frame, bytes. At 1 Gbit/s a frame then lasts 2 ms: few system calls, smooth progress.
+/// Largest body of a data frame, bytes. At 1 Gbit/s a frame lasts 2 ms: few system calls, smooth progress.
 pub const DATA_BYTES_MAX: usize = 256 * 1024;
 
-/// Largest body of any other frame, bytes: the longest name, its metadata and room to spare.
+/// Largest body of any other frame, bytes: the longest name with its metadata, and a reserve.
 pub const CONTROL_BYTES_MAX: usize = 8 * 1024;
 
 /// Longest name of a file relative to the output directory, bytes (`PATH_MAX` of Linux).
@@ -14,33 +14,32 @@ pub const NAME_BYTES_MAX: usize = 4096;
 /// Longest component of such a name, bytes (`NAME_MAX` of Linux).
 pub const COMPONENT_BYTES_MAX: usize = 255;
 
-/// Most components of such a name, and so how deep a search of a file tree goes.
+/// Most components of a name, and so the greatest depth of a search in a file tree.
 pub const DEPTH_MAX: usize = 64;
 
-/// Longest target of a link, bytes (4095 on Linux): with the longest name it still fits into a frame.
+/// Longest target of a link, bytes (4095 on Linux); with the longest name it still fits into a frame.
 pub const LINK_TARGET_BYTES_MAX: usize = 4000;
 
-/// Links of one session.
+/// Most links of a session.
 pub const LINKS_MAX: u32 = 1 << 20;
 
-/// Longest explanation sent to a peer or believed from one, bytes.
+/// Longest sentence sent to a peer or accepted from one, bytes.
 pub const SENTENCE_BYTES_MAX: usize = 1024;
 
-/// Longest pattern of names that are left out, bytes. Matching one takes at most as many steps for each byte of a name.
+/// Longest exclude pattern, bytes: at most this many steps per byte of a name are needed to match it.
 pub const PATTERN_BYTES_MAX: usize = 1024;
 
-/// Longest test a `perf server` lets itself be asked for.
+/// Longest measurement that a `perf server` accepts.
 pub const PERF_DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Streams that carry the data of one measurement. The cost of an open stream is charged to the connection's memory; more would measure
-/// the bookkeeping.
+/// Most data streams of a measurement. Open streams are charged to the connection's memory; more would measure the bookkeeping.
 pub const PERF_STREAMS_MAX: u16 = 128;
 
-/// Longest message that a measurement may ask for, bytes: as long as messages can be.
+/// Longest message of a measurement, bytes: the longest message of the protocol.
 pub const MESSAGE_BYTES_MAX: u32 = 256 * 1024;
 
-/// Longest time from one message of a measurement to the next.
+/// Longest interval between messages of a measurement.
 pub const MESSAGE_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
-/// Longest time for which messages may be worth something.
+/// Longest deadline of messages.
 pub const MESSAGE_WITHIN_MAX: Duration = Duration::from_secs(60 * 60);

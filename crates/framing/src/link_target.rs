@@ -1,43 +1,43 @@
-//! Targets of symbolic links: which of them stay inside of what is sent.
+//! Targets of symbolic links, and the check that they stay inside the transferred tree.
 //!
-//! A target is resolved from the directory of its link. That directory is a real one, since no component of a name may be a link, so leading `..`
-//! go up the name of the link itself. Behind them `..` could go up from wherever another link leads, so it is refused there: then each
-//! link of a tree leads inside of the tree, and so does any chain of them.
+//! A target is resolved from the directory of its link. That directory is real, since no component of a name may be a link, so leading `..`
+//! components ascend the name of the link itself. Later `..` components could ascend from the target of another link, so they are refused:
+//! then each link of a tree leads inside the tree, and so does any chain of links.
 
 use crate::limits::{DEPTH_MAX, LINK_TARGET_BYTES_MAX};
 use crate::names::{NameError, RelativeName, check_component};
 
-/// Reason why a target is refused. The sentence is for the user of the side that sent it.
+/// Reason for which a target is refused. The sentence is for the user of the end that sent the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LinkTargetError {
-    /// It has no characters.
+    /// The target is empty.
     #[error("its target is empty")]
     Empty,
-    /// More than [`LINK_TARGET_BYTES_MAX`] bytes.
+    /// The target has more than [`LINK_TARGET_BYTES_MAX`] bytes.
     #[error("its target is longer than {LINK_TARGET_BYTES_MAX} bytes")]
     TooLong,
-    /// It begins at the root of the file system.
+    /// The target is an absolute path.
     #[error("its target is absolute")]
     Absolute,
-    /// It goes up above what is sent.
+    /// The target ascends above the transferred tree.
     #[error("its target leads out of what is sent")]
     Outside,
-    /// It goes up behind a component which may be a link.
+    /// The target ascends after a component that may be a link.
     #[error("its target has .. behind another component")]
     ParentInside,
-    /// More than [`DEPTH_MAX`] components.
+    /// The target has more than [`DEPTH_MAX`] components.
     #[error("its target is more than {DEPTH_MAX} directories deep")]
     TooDeep,
-    /// A component that no name may have.
+    /// A component of the target is invalid as a name.
     #[error("its target: {0}")]
     Component(NameError),
 }
 
-/// Checks the target of the symbolic link `name`, which belongs to a tree whose own name has `root_components` components: at least one, which is
-/// all that a receiver knows of it.
+/// Checks the target of the symbolic link `name` in a tree whose own name has `root_components` components: at least one, the number that a
+/// receiver assumes.
 ///
 /// # Errors
-/// The first rule broken.
+/// Fails with the first rule that is violated.
 pub fn check_link_target(name: &RelativeName, target: &[u8], root_components: usize) -> Result<(), LinkTargetError> {
     if target.is_empty() {
         return Err(LinkTargetError::Empty);
@@ -48,12 +48,12 @@ pub fn check_link_target(name: &RelativeName, target: &[u8], root_components: us
     if target.starts_with(b"/") {
         return Err(LinkTargetError::Absolute);
     }
-    // Directories of the tree around the link. A link in the place of the tree itself is in none, and leads nowhere inside.
+    // Directories of the tree around the link. A link that replaces the tree itself is in none of them, and has no valid target.
     let around = name.components().count().checked_sub(1 + root_components.max(1)).ok_or(LinkTargetError::Outside)?;
     let (mut up, mut down) = (0, 0);
     for component in target.split(|byte| *byte == b'/') {
         match component {
-            // Systems skip both.
+            // Systems ignore both components.
             b"" | b"." => {}
             b".." if down > 0 => return Err(LinkTargetError::ParentInside),
             b".." => up += 1,
@@ -102,7 +102,7 @@ mod tests {
             ("t/l", &long, LinkTargetError::TooLong),
             ("t/l", &"x".repeat(256), LinkTargetError::Component(NameError::TooLong)),
             ("t/l", &["d"; DEPTH_MAX].join("/"), LinkTargetError::TooDeep),
-            // In the place of the tree itself there is nothing inside.
+            // A link that replaces the tree itself has nothing inside.
             ("l", "x", LinkTargetError::Outside),
             ("l", ".", LinkTargetError::Outside),
         ] {
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// The sender knows where its tree begins, below directories that others share.
+    /// The sender knows the root of its tree, below directories that others share.
     #[test]
     fn a_deeper_root_is_not_left() {
         let name = RelativeName::parse(b"a/t/b/l").unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     proptest! {
-        /// By another way of counting: walking the components never leaves the tree, wherever a component is a link that has passed itself.
+        /// Independent check: a walk along the components never leaves the tree, whichever components are links that passed themselves.
         #[test]
         fn whatever_passes_stays_inside(
             depth in 1_usize..5,
@@ -150,7 +150,7 @@ mod tests {
             let Ok(()) = check_link_target(&name, target.as_bytes(), 1) else { return Ok(()) };
             let mut inside = depth as i64 - 2;
             for component in target.split('/') {
-                // The worst that a link can do is to lead to the top.
+                // The worst case: every link leads to the root.
                 inside = match component {
                     ".." => inside - 1,
                     "a" => 0,

@@ -1,5 +1,5 @@
-//! The frames beside messages with deadlines: requests, and counts of both sides. Messages themselves travel beside the stream
-//! that these are on.
+//! Control frames beside messages with deadlines: requests, and counters of both ends. Messages themselves are not sent on the stream of
+//! these frames.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use crate::error::ProtocolError;
 use crate::frame::{Fields, kind, with_header};
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_INTERVAL_MAX, MESSAGE_WITHIN_MAX, PERF_DURATION_MAX};
 
-/// Millionths in one.
+/// Parts per million in one.
 const PPM: f64 = 1e6;
 
-/// Deadline and delivery target of messages, as one side tells the other.
+/// Deadline and delivery target of messages, as sent to the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Worth {
-    /// Time after handing over for which messages are worth something; above 0, at most [`MESSAGE_WITHIN_MAX`].
+    /// Deadline of a message after it is handed over; above 0, at most [`MESSAGE_WITHIN_MAX`].
     pub within: Duration,
-    /// The share that shall come in time, in parts per million: 500 000 to 999 999.
+    /// Share of messages to deliver in time, parts per million: 500 000 to 999 999.
     pub target_ppm: u32,
 }
 
 impl Worth {
-    /// The share that shall come in time.
+    /// Share of messages to deliver in time.
     pub fn target(&self) -> f64 {
         f64::from(self.target_ppm) / PPM
     }
@@ -37,7 +37,7 @@ impl Worth {
         valid.then_some(Self { within, target_ppm })
     }
 
-    /// Appends the frame by which a caller opens a pipe.
+    /// Appends the frame that opens a pipe.
     pub fn encode_pipe(&self, out: &mut Vec<u8>) {
         with_header(kind::PIPE_OPEN, out, |out| self.write(out));
     }
@@ -45,7 +45,7 @@ impl Worth {
     /// Decodes the body of a frame that opens a pipe.
     ///
     /// # Errors
-    /// Wrong length, or a field out of range.
+    /// Fails for a wrong length, or a field out of range.
     pub fn decode_pipe(body: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields(body);
         let worth = Self::read(&mut fields).filter(|_| fields.0.is_empty());
@@ -53,10 +53,10 @@ impl Worth {
     }
 }
 
-/// A client's request for a measurement.
+/// Request of a client for a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// The server sends.
+    /// True if the server sends.
     pub reverse: bool,
     /// Bytes of each message; at most [`MESSAGE_BYTES_MAX`].
     pub bytes: u32,
@@ -64,7 +64,7 @@ pub struct Request {
     pub every: Duration,
     /// Duration of the measurement; above 0, at most [`PERF_DURATION_MAX`].
     pub duration: Duration,
-    /// Worth of each message.
+    /// Deadline and delivery target of the messages.
     pub worth: Worth,
 }
 
@@ -83,7 +83,7 @@ impl Request {
     /// Decodes a body.
     ///
     /// # Errors
-    /// Wrong length, or a field out of range.
+    /// Fails for a wrong length, or a field out of range.
     pub fn decode(body: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields(body);
         let mut decoded = || {
@@ -103,23 +103,23 @@ impl Request {
         decoded().ok_or(ProtocolError::Malformed { frame: "perf messages" })
     }
 
-    /// Messages that the request sends: one per interval, rounded up.
+    /// Number of messages of the measurement: one per interval, rounded up.
     pub fn count(&self) -> u64 {
         let count = self.duration.as_nanos().div_ceil(self.every.as_nanos().max(1));
         u64::try_from(count).unwrap_or(u64::MAX)
     }
 }
 
-/// Counts of a sender of messages.
+/// Counters of a sender of messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Nothing follows, and what was sent has come or is worth nothing any more.
+    /// True for the last frame, after which every message was delivered or its deadline has passed.
     pub is_final: bool,
-    /// Messages which the application wanted to send.
+    /// Messages offered by the application.
     pub offered: u64,
-    /// Messages of which something was sent.
+    /// Messages of which at least a part was sent.
     pub begun: u64,
-    /// Messages for which there was no room in their time.
+    /// Messages that were not sent before their deadline for lack of capacity.
     pub unsent: u64,
     /// Datagrams with symbols of messages.
     pub datagrams: u64,
@@ -140,7 +140,7 @@ impl Sent {
     /// Decodes a body.
     ///
     /// # Errors
-    /// Wrong length, a flag that is none, or more than offered.
+    /// Fails for a wrong length, an unknown flag, or more messages than were offered.
     pub fn decode(body: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields(body);
         let mut decoded = || {
@@ -153,20 +153,21 @@ impl Sent {
     }
 }
 
-/// Counts of a receiver, of the peer's messages.
+/// Counters of a receiver of messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Came {
-    /// This is the answer to the sender's last frame.
+    /// True for the answer to the sender's last frame.
     pub is_final: bool,
-    /// Messages that came in time and were taken by the application.
+    /// Messages delivered in time to the application.
     pub in_time: u64,
-    /// Complete after their time.
+    /// Messages completed after their deadline.
     pub late: u64,
-    /// Messages that came in time and for which the application made no room.
+    /// Messages completed in time, but dropped because the application did not read.
     pub unread: u64,
-    /// Bytes of those in time.
+    /// Bytes of the messages delivered in time.
     pub bytes: u64,
-    /// Delay of those in time, from being handed over, above the least one-way delay, µs: the median, 99 and 99.9 of 100, and the longest.
+    /// Delay of messages delivered in time, from being handed over, beyond the least one-way delay, µs: median, 99th percentile, 99.9th
+    /// percentile and maximum.
     pub waited_us: [u64; 4],
 }
 
@@ -183,7 +184,7 @@ impl Came {
     /// Decodes a body.
     ///
     /// # Errors
-    /// Wrong length, or a flag that is none.
+    /// Fails for a wrong length, or an unknown flag.
     pub fn decode(body: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields(body);
         let mut decoded = || {
@@ -195,7 +196,7 @@ impl Came {
         decoded().ok_or(ProtocolError::Malformed { frame: "messages came" })
     }
 
-    /// Messages whose fate the receiver knows.
+    /// Number of messages whose result the receiver knows.
     pub fn known(&self) -> u64 {
         [self.in_time, self.late, self.unread].into_iter().fold(0, u64::saturating_add)
     }

@@ -1,4 +1,4 @@
-//! Names of files as they travel: relative byte strings, components joined by `/`, and harmless wherever they land.
+//! Names of files in frames: relative byte strings of components joined by `/`, safe on every system.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -7,33 +7,33 @@ use std::path::{Component, Path};
 use crate::folding::{folded, is_short_name_of};
 use crate::limits::{COMPONENT_BYTES_MAX, DEPTH_MAX, NAME_BYTES_MAX};
 
-/// Start of the names of files being received.
+/// Prefix of the names of files being received.
 pub const TEMPORARY_PREFIX: &str = ".dfcp-";
-/// End of the names of files being received.
+/// Suffix of the names of files being received.
 pub const TEMPORARY_SUFFIX: &str = ".part";
 
-/// Reason why a name is refused. The sentence is for the user of the side that sent it.
+/// Reason for which a name is refused. The sentence is for the user of the end that sent the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// The name, or a component (as in `a//b`, `/a` or `a/`), has no characters.
+    /// The name or a component (as in `a//b`, `/a` or `a/`) is empty.
     #[error("the name is absolute or has an empty component")]
     Empty,
-    /// A component is `.` or `..`, or on this system means more than one directory entry.
+    /// A component is `.` or `..`, or is not a single directory entry on this system.
     #[error("the name has a component which leaves its directory")]
     Escapes,
-    /// Bytes that are not UTF-8, on a system whose names are text.
+    /// The name is not UTF-8, on a system whose names are text.
     #[error("the name is not UTF-8, and this system stores no other")]
     NotUtf8,
-    /// A NUL byte, which no file system can hold.
+    /// The name contains a NUL byte, which no file system accepts.
     #[error("the name contains a NUL byte")]
     Nul,
-    /// More than [`NAME_BYTES_MAX`] bytes, or a component of more than [`COMPONENT_BYTES_MAX`].
+    /// The name has more than [`NAME_BYTES_MAX`] bytes, or a component has more than [`COMPONENT_BYTES_MAX`].
     #[error("the name is longer than {NAME_BYTES_MAX} bytes or has a component longer than {COMPONENT_BYTES_MAX}")]
     TooLong,
-    /// More than [`DEPTH_MAX`] components.
+    /// The name has more than [`DEPTH_MAX`] components.
     #[error("the name is more than {DEPTH_MAX} directories deep")]
     TooDeep,
-    /// A component that is one of our own unfinished files, or may be on some file system.
+    /// A component is the reserved name of an unfinished file, or may be on some file system.
     #[error(
         "the name is one of those reserved for unfinished files ({TEMPORARY_PREFIX}*{TEMPORARY_SUFFIX}), or may be taken for one by a file \
          system"
@@ -41,16 +41,16 @@ pub enum NameError {
     Reserved,
 }
 
-/// A relative name of which every component is an ordinary directory entry: joined to a directory it stays inside,
-/// as long as no directory on the way is a symbolic link. Refusing those is up to the code that opens the file.
+/// A relative name whose components are all ordinary directory entries: joined to a directory it stays inside, as long as no directory on
+/// the path is a symbolic link. Code that opens the file must refuse symbolic links.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RelativeName(OsString);
 
 impl RelativeName {
-    /// Checks a name that came from a peer.
+    /// Checks a name from a peer.
     ///
     /// # Errors
-    /// Names the first rule broken.
+    /// Fails with the first rule that is violated.
     pub fn parse(bytes: &[u8]) -> Result<Self, NameError> {
         if bytes.len() > NAME_BYTES_MAX {
             return Err(NameError::TooLong);
@@ -64,28 +64,28 @@ impl RelativeName {
         Ok(Self(os_str(bytes)?.to_owned()))
     }
 
-    /// The name of a file of this machine: `components` as found in the file tree.
+    /// Name of a file on this machine, from its `components` in the file tree.
     ///
     /// # Errors
-    /// As [`RelativeName::parse`].
+    /// Fails like [`RelativeName::parse`].
     pub fn from_components<'a>(components: impl IntoIterator<Item = &'a OsStr>) -> Result<Self, NameError> {
         let mut bytes = Vec::new();
         for component in components {
             if !bytes.is_empty() {
                 bytes.push(b'/');
             }
-            // On systems whose names are not bytes, these are UTF-8; a name without such a form is refused.
+            // On systems whose names are not bytes, components are converted to UTF-8; a name without such a form is refused.
             bytes.extend_from_slice(component.as_encoded_bytes());
         }
         Self::parse(&bytes)
     }
 
-    /// The name, components joined by `/`.
+    /// Name as bytes, with components joined by `/`.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_encoded_bytes()
     }
 
-    /// The components, at least one.
+    /// Components of the name, at least one.
     pub fn components(&self) -> impl Iterator<Item = &OsStr> {
         self.path().iter()
     }
@@ -95,7 +95,7 @@ impl RelativeName {
         self.as_bytes().strip_prefix(directory.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
     }
 
-    /// The name as a relative path.
+    /// Name as a relative path.
     pub fn path(&self) -> &Path {
         Path::new(&self.0)
     }
@@ -107,17 +107,17 @@ impl fmt::Display for RelativeName {
     }
 }
 
-/// True if `name`, a component, is that of one of our own unfinished files, as this program writes it.
+/// True if the component `name` is that of an unfinished file, as written by this program.
 pub fn is_own_temporary(name: &OsStr) -> bool {
     is_of_temporary(name.as_encoded_bytes())
 }
 
-/// True if `name`, a component, looks like one of our own unfinished files, also to file systems that do not tell all names apart.
+/// True if the component `name` looks like that of an unfinished file, also to file systems that ignore some differences.
 pub fn is_temporary(name: &OsStr) -> bool {
     is_own_temporary(name) || is_of_temporary(&folded(name.as_encoded_bytes()))
 }
 
-/// True if `name`, a component, may lead to one of our own unfinished files on some file system.
+/// True if the component `name` may reach an unfinished file on some file system.
 fn is_reserved(name: &OsStr) -> bool {
     let bytes = name.as_encoded_bytes();
     // Text after a colon may name a stream of the file (NTFS).
@@ -130,19 +130,19 @@ fn is_of_temporary(bytes: &[u8]) -> bool {
     bytes.starts_with(TEMPORARY_PREFIX.as_bytes()) && bytes.ends_with(TEMPORARY_SUFFIX.as_bytes())
 }
 
-/// Bytes as the name that they are on this system.
+/// Converts bytes to a name on this system.
 ///
 /// # Errors
-/// None.
+/// Never fails on this system.
 #[cfg(unix)]
 pub fn os_str(bytes: &[u8]) -> Result<&OsStr, NameError> {
     Ok(std::os::unix::ffi::OsStrExt::from_bytes(bytes))
 }
 
-/// Bytes as the name that they are on this system.
+/// Converts bytes to a name on this system.
 ///
 /// # Errors
-/// [`NameError::NotUtf8`].
+/// Fails with [`NameError::NotUtf8`].
 #[cfg(not(unix))]
 pub fn os_str(bytes: &[u8]) -> Result<&OsStr, NameError> {
     std::str::from_utf8(bytes).map(OsStr::new).map_err(|_| NameError::NotUtf8)
@@ -160,7 +160,7 @@ pub(crate) fn check_component(component: &[u8]) -> Result<(), NameError> {
         return Err(NameError::TooLong);
     }
     let component = os_str(component)?;
-    // Asking the system's own parser also catches `..`, and on Windows drive letters and backslashes.
+    // The system's own parser also finds `..`, and on Windows drive letters and backslashes.
     let mut parsed = Path::new(component).components();
     let (Some(Component::Normal(only)), None) = (parsed.next(), parsed.next()) else {
         return Err(NameError::Escapes);

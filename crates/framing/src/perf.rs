@@ -1,4 +1,4 @@
-//! The frames of a measurement, beside data and end, which are those of [`crate::frame`].
+//! Frames of a measurement; data and end frames are those of [`crate::frame`].
 
 use std::time::Duration;
 
@@ -6,40 +6,40 @@ use crate::error::ProtocolError;
 use crate::frame::{Fields, kind, with_header};
 use crate::limits::{PERF_DURATION_MAX, PERF_STREAMS_MAX};
 
-/// The side that sends data, or both.
+/// Direction of the data of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Direction {
-    /// The client.
+    /// From the client to the server.
     ToServer = 0,
-    /// The server.
+    /// From the server to the client.
     ToClient = 1,
-    /// Both at the same time, each over streams of its own.
+    /// In both directions at the same time, each on its own streams.
     Both = 2,
 }
 
 impl Direction {
     const ALL: [Self; 3] = [Self::ToServer, Self::ToClient, Self::Both];
 
-    /// The direction of a client that does or does not ask for the reverse one.
+    /// Direction for a client that does or does not ask for the reverse one.
     pub const fn of(reverse: bool) -> Self {
         if reverse { Self::ToClient } else { Self::ToServer }
     }
 }
 
-/// The client's request.
+/// Request of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// The side that sends, or both.
+    /// Direction of the data.
     pub direction: Direction,
-    /// The data has no frames, because it is not decoded: everything up to the end of its stream is data.
+    /// True if the data has no frames, because it is not decoded: everything up to the end of the stream is data.
     pub raw: bool,
-    /// One-way streams beside the first one, which carry the data of one direction; 0: the first one does. At most [`PERF_STREAMS_MAX`]; at least 1
-    /// if both sides send.
+    /// Number of one-way streams in addition to the first one, which carry the data of one direction; with 0 the first one carries it. At
+    /// most [`PERF_STREAMS_MAX`]; at least 1 with both directions.
     pub streams: u16,
     /// Sending time; above 0, at most [`PERF_DURATION_MAX`].
     pub duration: Duration,
-    /// Bytes after which to stop earlier.
+    /// Number of bytes after which to stop earlier.
     pub bytes_max: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ impl Request {
     /// Decodes a body.
     ///
     /// # Errors
-    /// Wrong length, or a field out of range.
+    /// Fails for a wrong length, or a field out of range.
     pub fn decode(body: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields(body);
         let mut decoded = || {
@@ -74,7 +74,7 @@ impl Request {
             let bytes_max = Some(u64::from_be_bytes(fields.array()?)).filter(|bytes| *bytes != u64::MAX);
             let is_duration = !duration.is_zero() && duration <= PERF_DURATION_MAX;
             let are_streams = streams <= PERF_STREAMS_MAX && (streams == 0 || raw == 0);
-            // With both directions, the first stream has no room for data.
+            // With both directions, the first stream carries no data.
             let are_enough = direction != Direction::Both || streams > 0;
             let valid = raw <= 1 && are_streams && are_enough && is_duration && fields.0.is_empty();
             valid.then_some(Self { direction, raw: raw == 1, streams, duration, bytes_max })
@@ -87,24 +87,23 @@ impl Request {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage {
-    /// More follows.
+    /// The measurement continues.
     #[default]
     Running = 0,
-    /// The sender's end came within the time: these are all the bytes it sent.
+    /// The sender's end frame arrived in time: all sent bytes are counted.
     Ended = 1,
-    /// The time was up first; what comes now is not counted.
+    /// The time was over before the sender's end frame; later bytes are not counted.
     TimeUp = 2,
 }
 
-/// Counts of the receiving side.
+/// Counters of the receiving end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Tells if more follows and, if not, why.
+    /// Stage of the measurement.
     pub stage: Stage,
     /// Bytes of data.
     pub bytes: u64,
-    /// Time since the first byte, µs: until now, until the last byte ([`Stage::Ended`]) or the time asked for
-    /// ([`Stage::TimeUp`]).
+    /// Time since the first byte, µs: until now, until the last byte ([`Stage::Ended`]) or until the requested time ([`Stage::TimeUp`]).
     pub elapsed_us: u64,
 }
 
@@ -121,7 +120,7 @@ impl Count {
     /// Decodes a body.
     ///
     /// # Errors
-    /// Wrong length, or an unknown stage.
+    /// Fails for a wrong length, or an unknown stage.
     pub fn decode(body: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields(body);
         let mut decoded = || {
@@ -138,7 +137,7 @@ impl Count {
         decoded().ok_or(ProtocolError::Malformed { frame: "perf report" })
     }
 
-    /// The time in seconds.
+    /// Elapsed time in seconds.
     pub fn seconds(&self) -> f64 {
         self.elapsed_us as f64 / 1e6
     }
@@ -172,7 +171,7 @@ mod tests {
             Request { raw, streams, ..request }.encode(&mut bytes);
             assert_eq!(Request::decode(&bytes[HEADER_BYTES..]).is_ok(), is_possible, "raw {raw}, {streams} streams");
         }
-        // Both directions need streams of their own.
+        // Both directions need additional streams.
         for (raw, streams, is_possible) in [(false, 1, true), (false, 0, false), (true, 0, false), (true, 1, false)] {
             let mut bytes = Vec::new();
             Request { direction: Direction::Both, raw, streams, ..request }.encode(&mut bytes);

@@ -1,9 +1,9 @@
-//! Escaping that keeps a peer's text from steering a terminal.
+//! Escaping that prevents a peer's text from controlling a terminal.
 
 use std::path::Path;
 
-/// `text` with every character escaped that steers a terminal or does not show, so that what a peer named or said can
-/// neither fake a line of ours nor look like another name.
+/// Escapes every control or invisible character of `text`, so that a name or sentence of a peer can neither imitate a line of this program
+/// nor look like another name.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -16,7 +16,7 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// As [`printable`], for a name that is not always text: bytes which are not UTF-8 are shown as `\xe9`.
+/// [`printable`] for a name that may not be text: bytes that are not UTF-8 are shown as `\xe9`.
 pub fn printable_bytes(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -28,14 +28,14 @@ pub fn printable_bytes(bytes: &[u8]) -> String {
     shown
 }
 
-/// As [`printable_bytes`], for a path of this machine.
+/// [`printable_bytes`] for a path of this machine.
 pub fn printable_path(path: &Path) -> String {
     printable_bytes(path.as_os_str().as_encoded_bytes())
 }
 
-/// Characters which reorder, break or join the text around them, or do not show: the general categories Cf, Zl and Zp and the
-/// property Default_Ignorable_Code_Point of Unicode 17. The variation selectors are among the latter, so the name of an
-/// emoji file may show one escaped; the alternative is two names which look the same.
+/// True for characters that reorder, break or join the text around them, or are invisible: the general categories Cf, Zl and Zp and the
+/// property Default_Ignorable_Code_Point of Unicode 17. Variation selectors have that property, so the name of an emoji file may show one
+/// escaped; otherwise two different names could look the same.
 const fn is_invisible(character: char) -> bool {
     matches!(
         character,

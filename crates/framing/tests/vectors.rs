@@ -1,4 +1,4 @@
-//! The bytes of frames, beside those which the specification shows.
+//! Golden vectors of frames that are not in the specification.
 
 use dfcp_framing::error::{Failure, FailureCode};
 use dfcp_framing::files::{
@@ -11,7 +11,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A vector of `spec/file-transfer.md`.
+/// Vector of `spec/file-transfer.md` with this name.
 fn vector(name: &str) -> String {
     include_str!("../../../spec/file-transfer.md")
         .lines()

@@ -1,23 +1,23 @@
 //! Properties of an emulated path, in command-line syntax.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use clap::Args;
 use dfcp_netem::{
     DeliveryTrace, Discipline, Drr, FqCodel, LinkConfig, Loss, QueueLimit, REORDER_DELAY_DEFAULT, Red, Schedule, Sfq,
-    TRACE_BIN_DEFAULT, Way, Wfq,
+    TRACE_BIN_DEFAULT, TRACE_TEXT_BYTES_MAX, Way, Wfq,
 };
 
 use self::events::OutageArg;
-use self::trace::read_trace;
 use crate::units;
 
 mod events;
-mod trace;
 
 /// Default queue limit, in packets.
 const QUEUE_PACKETS: usize = 1000;
@@ -376,6 +376,22 @@ impl fmt::Display for LinkArgs {
         }
         f.write_str(&phrases.join(", "))
     }
+}
+
+/// Reads a delivery trace.
+///
+/// # Errors
+/// Fails if the file cannot be read or is no delivery trace.
+fn read_trace(path: &std::path::Path) -> anyhow::Result<DeliveryTrace> {
+    let shown = path.display();
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(TRACE_TEXT_BYTES_MAX + 1).read_to_string(&mut text));
+    let read_bytes = read.with_context(|| format!("cannot read the trace {shown}"))? as u64;
+    ensure!(
+        read_bytes <= TRACE_TEXT_BYTES_MAX,
+        "cannot read the trace {shown}: it has more than {TRACE_TEXT_BYTES_MAX} bytes"
+    );
+    DeliveryTrace::parse(&text).map_err(|error| anyhow!("{shown}, line {}: {error}", error.line))
 }
 
 #[cfg(test)]

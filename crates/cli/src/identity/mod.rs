@@ -3,11 +3,11 @@
 //! | file | has | module |
 //! |---|---|---|
 //! | `key` | this user's private key, made on first use | [`key_file`] |
-//! | `reset_key` | by which a restarted listener tells its peers that their sessions are gone, made on first use | [`reset_key`] |
+//! | `reset_key` | the key with which a restarted listener tells its peers that their sessions are lost, made on first use | [`key_file`] |
 //! | `known_hosts` | the keys of the hosts this user has connected to | [`known_hosts`] |
 //! | `authorized_keys` | the keys admitted to this user's `receive` and `perf server` | [`authorized_keys`], [`authorized_list`] |
 //!
-//! A pre-shared key ([`psk`]) may be in any file. Every file is read up to a size limit (`limits.rs`). A secret is read only if no other
+//! A pre-shared key ([`load_psk`]) may be in any file. Every file is read up to a size limit (`limits.rs`). A secret is read only if no other
 //! user can read it, and any file only if no user except root can write it or replace it in its directory (`guard.rs`). A malformed line is
 //! an error with its number, never skipped: a lost line of `known_hosts` would look like a new host.
 //!
@@ -22,10 +22,8 @@ mod host_name;
 pub mod key_file;
 pub mod known_hosts;
 pub mod paired_transfers;
-pub mod psk;
 mod read;
 mod replace;
-pub mod reset_key;
 mod secret_file;
 #[cfg(test)]
 mod tests;
@@ -35,9 +33,7 @@ pub use authorized_list::AuthorizedList;
 pub use config_dir::ConfigDir;
 pub use error::{ChangedKey, IdentityError};
 pub use host_name::HostName;
-pub use key_file::{OwnKey, load_or_create};
+pub use key_file::{OwnKey, load_or_create, load_or_create_reset_key, load_psk};
 pub use known_hosts::{Added, KnownHosts, Lookup};
 pub use paired_transfers::{PairedTransfer, PairedTransfers};
-pub use psk::load_psk;
 pub use replace::lock_path;
-pub use reset_key::load_or_create_reset_key;

@@ -4,8 +4,6 @@
 pub mod account;
 pub mod exchange;
 pub mod figures;
-#[cfg(test)]
-pub(crate) mod loopback;
 
 pub use account::{Incoming, Outgoing};
 pub use exchange::{Exchange, Talk};

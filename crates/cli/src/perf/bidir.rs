@@ -2,7 +2,6 @@
 //! the first stream, which has one reader and one writer on each side.
 
 mod account;
-mod both;
 mod first_stream;
 pub(super) mod shown;
 
@@ -17,10 +16,33 @@ use tokio::io::BufReader;
 use tokio::time::{Instant, timeout};
 
 use self::account::Account;
-pub use self::both::Both;
-use super::{Side, sink, source};
+use super::{Measured, Side, sink, source};
 use crate::limits::PERF_TAIL_MAX;
 use crate::session_error::SessionError;
+
+/// Results of both directions, so far or final; both sides use the same names.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Both {
+    /// Data from the client to the server.
+    pub to_server: Measured,
+    /// Data from the server to the client.
+    pub to_client: Measured,
+}
+
+impl Both {
+    /// Results at a `side` that has sent and received this.
+    fn new(side: Side, sent: Measured, received: Measured) -> Self {
+        match side {
+            Side::Client => Self { to_server: sent, to_client: received },
+            Side::Server => Self { to_server: received, to_client: sent },
+        }
+    }
+
+    /// Each direction behind its displayed name.
+    pub fn named(&self) -> [(&'static str, &Measured); 2] {
+        [("to server", &self.to_server), ("to client", &self.to_client)]
+    }
+}
 
 /// Sends and receives as requested until the data of both directions is counted, over streams `beside` the first one. `on_counts` receives
 /// the counts of every report interval.

@@ -42,7 +42,7 @@ fn data_of(served: Outcome) -> (Request, Measured) {
     (request, *measured)
 }
 
-/// Request that ends by its bytes, far before its duration.
+/// Request whose limit of bytes is reached long before its duration.
 fn request(reverse: bool, bytes: u64) -> Request {
     let (direction, duration) = (Direction::of(reverse), Duration::from_secs(3600));
     Request { direction, raw: false, streams: 0, duration, bytes_max: Some(bytes) }

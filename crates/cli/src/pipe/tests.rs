@@ -14,9 +14,9 @@ use super::answers::InFrom;
 use super::carry::{Carried, Carrying};
 use super::local::Local;
 use super::{Order, caller, server};
-use crate::messages::loopback::pair;
 use crate::session_error::SessionError;
 use crate::stop::Stop;
+use crate::testing::pair;
 
 /// Timeout of a failing test.
 const PATIENCE: Duration = Duration::from_secs(30);

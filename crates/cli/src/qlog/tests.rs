@@ -6,8 +6,8 @@ use dfcp::{ConnectionError, State, Stats};
 use serde_json::Value;
 
 use super::*;
-use crate::full_disk::Full;
 use crate::limits::QLOG_BYTES_MAX;
+use crate::testing::Full;
 
 /// In-memory file.
 #[derive(Clone, Debug, Default)]

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::Watch;
 use crate::limits::CONFIRMED_KNOWN_MAX;
-use crate::outage::OutageFigures;
 use crate::progress::Display;
+use crate::progress::OutageFigures;
 use crate::silence::Silence;
 
 /// Counts each confirmed entry once over all sessions, and displays them as one transfer. Each session meets every entry again, so only the

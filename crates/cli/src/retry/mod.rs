@@ -26,8 +26,8 @@ pub use self::causes::is_transient_call;
 use self::schedule::Schedule;
 use crate::flags;
 use crate::limits::{SESSION_SILENCE_MAX, SESSION_SILENCE_MORE};
-use crate::outage::OutageFigures;
 use crate::output::human_seconds;
+use crate::progress::OutageFigures;
 use crate::stop::Stop;
 
 /// Observer of a transfer's sessions, and of the outages between them.

@@ -7,7 +7,7 @@ use dfcp_framing::files::{Delete, Hello, Link, LinkKind, Partial};
 
 use super::resume_tests::{Session, alice, keeping};
 use super::*;
-use crate::hashed::Hashed;
+use crate::scope::Hashed;
 use crate::store::StoreOptions;
 
 fn entry(name: &str, bytes: u64) -> Entry {

@@ -11,9 +11,9 @@ use dfcp_framing::names::RelativeName;
 
 use super::changed::{Changed, Place};
 use super::existing::Existing;
-use super::finished::Finished;
 use super::flush::flush_all;
 use super::spellings::Spelling;
+use super::staged::Finished;
 use super::{Made, Store};
 use crate::beneath::{Identity, status_of};
 

@@ -15,8 +15,8 @@ use dfcp_framing::files::{Entry, HASH_BYTES};
 use dfcp_framing::names::RelativeName;
 
 use super::changed::{Changed, Place};
-use super::finished::Finished;
 use super::readings::{FileKey, Over, hash, key};
+use super::staged::Finished;
 use super::staged::Staged;
 use super::{Store, mtime};
 use crate::beneath::{Kind, is_sender, set_metadata, set_sender, status_of};

@@ -348,3 +348,11 @@ impl Drop for Temporary {
         }
     }
 }
+
+/// Verified file that only lacks its name. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(super) staged: Staged,
+    /// Counts the descriptors over all sessions.
+    pub(super) _counted: Arc<()>,
+}

@@ -1,31 +1,31 @@
-//! Chunks of a file that the receiver has.
+//! Chunks of a file at the receiver.
 
 use crate::frame::Fields;
 use crate::limits::CONTROL_BYTES_MAX;
 
-/// Bytes of the hash by which a chunk is known: those of BLAKE3 from its start on.
+/// Bytes of a chunk's hash: the first ones of its BLAKE3 hash.
 pub const CHUNK_HASH_BYTES: usize = 16;
 
-/// Chunks that one frame names.
+/// Most chunks in one frame.
 pub const CHUNKS_PER_FRAME: usize = (CONTROL_BYTES_MAX - 8) / (CHUNK_HASH_BYTES + 4);
 
-/// A chunk by its hash and its length, bytes.
+/// Hash and length of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkName {
-    /// The first bytes of its BLAKE3 hash.
+    /// First bytes of the chunk's BLAKE3 hash.
     pub hash: [u8; CHUNK_HASH_BYTES],
-    /// Its length, bytes.
+    /// Length of the chunk, bytes.
     pub len: u32,
 }
 
-/// The next chunks of a file that the receiver has.
+/// The next chunks of an older version of a file at the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Basis {
-    /// The ordinal of the entry of which an older version is there.
+    /// Ordinal of the entry.
     pub index: u32,
-    /// The mean length for which its content was cut, bytes; the sender cuts its own for the same.
+    /// Mean chunk length used by the receiver, bytes; the sender uses the same.
     pub average_bytes: u32,
-    /// The chunks, in order.
+    /// Chunks, in order.
     pub chunks: Vec<ChunkName>,
 }
 

@@ -1,23 +1,23 @@
-//! The announcement that listings follow.
+//! Announcement of listings for deletion.
 
-use super::text::{put_text, take_text};
+use super::{put_text, take_text};
 use crate::frame::Fields;
 use crate::limits::{CONTROL_BYTES_MAX, PATTERN_BYTES_MAX};
 
 const ASKS_ONLY: u8 = 1;
 
-/// Says that a sender will list its directories once all is stored, and which names it leaves out and so protects. There are as many such
-/// frames as the patterns need.
+/// Announces listings of the sender's directories after all entries are stored, and the excluded names, which are protected from deletion.
+/// Several such frames are sent if the patterns need them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delete {
-    /// A dry run: nothing is stored or deleted, and the receiver only tells what it would do.
+    /// True for a dry run: the receiver only reports the effects, and neither stores nor deletes.
     pub asks_only: bool,
-    /// Patterns of names which are not deleted.
+    /// Patterns of names that are not deleted.
     pub patterns: Vec<Vec<u8>>,
 }
 
 impl Delete {
-    /// The frames for all `patterns`, at least one.
+    /// Makes the frames for all `patterns`, at least one.
     pub fn split(asks_only: bool, patterns: &[Vec<u8>]) -> Vec<Self> {
         let room = CONTROL_BYTES_MAX - 1;
         let (mut frames, mut left) = (vec![Self { asks_only, patterns: Vec::new() }], room);

@@ -1,31 +1,32 @@
-//! Name and metadata of what is sent.
+//! Name and metadata of an entry.
 
 use crate::frame::{Fields, with_header};
 
-/// Stands for a length which is not known yet.
+/// Value of a length that is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Beside the permission bits of a file: further names of it may follow as hard links.
+/// Flag beside a file's permission bits: further names of the file may follow as hard links.
 pub const HAS_MORE_NAMES: u32 = 1 << 31;
 
-/// Name and metadata of a file or directory, as received: the name is not checked yet.
+/// Name and metadata of a file or directory, as received, with an unchecked name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its ordinal, by which it is answered: entries are numbered from 0 in the order in which they were found.
+    /// Ordinal that the verdict refers to: entries are numbered from 0 in the order in which the sender found them.
     pub index: u32,
-    /// Directories among the entries of lower ordinals. A receiver which takes it later than these finds its directory made.
+    /// Number of directories among the entries with lower ordinals. A receiver that handles the entry after these finds its directory
+    /// created.
     pub directories: u32,
     /// Permission bits, of which only the lowest nine are used, and [`HAS_MORE_NAMES`].
     pub mode: u32,
     /// Modification time, whole seconds since 1970 (negative before).
     pub mtime_s: i64,
-    /// Modification time, nanoseconds beyond, below 10⁹.
+    /// Modification time, nanoseconds within the second, below 10⁹.
     pub mtime_ns: u32,
-    /// Room that it will take on a disk, as far as the sender knows, bytes; 0 for directories.
+    /// Disk space needed, as far as the sender knows, bytes; 0 for directories.
     pub size_hint_bytes: u64,
-    /// Length of the content when the sender looked, bytes; none where nobody knows it before its end, and for directories.
+    /// Length of the content at the time of the sender's check, bytes; `None` if it is unknown before the end, and for directories.
     pub len: Option<u64>,
-    /// The name as it came.
+    /// Name, unchecked.
     pub name: Vec<u8>,
 }
 
@@ -51,7 +52,7 @@ impl Entry {
         self.mode & HAS_MORE_NAMES != 0
     }
 
-    /// Takes all that is left of a body.
+    /// Decodes an entry from the rest of a body.
     pub(super) fn take(fields: &mut Fields<'_>) -> Option<Self> {
         let entry = Self {
             index: u32::from_be_bytes(fields.array()?),

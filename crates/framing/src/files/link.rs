@@ -1,37 +1,37 @@
-//! A link, which is made once all files are stored.
+//! A link, created after all files are stored.
 
-use super::text::{put_text, take_text};
+use super::{put_text, take_text};
 use crate::frame::Fields;
 use crate::limits::LINK_TARGET_BYTES_MAX;
 
 const IS_HARD: u8 = 1;
 const ASKS_ONLY: u8 = 2;
 
-/// The two kinds of links.
+/// Kind of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkKind {
-    /// A symbolic link, which has a target and a time of its own.
+    /// A symbolic link, with a target and a modification time.
     Symbolic,
-    /// A further name of a file of this session.
+    /// A hard link: a further name of a file of this session.
     Hard,
 }
 
-/// A link as received: neither its name nor its target is checked yet.
+/// A link as received, with unchecked name and target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Its ordinal, behind those of all other entries.
+    /// Ordinal, above those of all other entries.
     pub index: u32,
     /// Hard or symbolic.
     pub kind: LinkKind,
-    /// A dry run: nothing is made, and the receiver only tells what it would do.
+    /// True for a dry run: the receiver only reports the effect, and creates no link.
     pub asks_only: bool,
     /// Modification time of a symbolic link, whole seconds since 1970 (negative before).
     pub mtime_s: i64,
-    /// Modification time, nanoseconds beyond, below 10⁹.
+    /// Modification time, nanoseconds within the second, below 10⁹.
     pub mtime_ns: u32,
-    /// The text of a symbolic link, or the name of the entry that a hard link is another name of.
+    /// Target of a symbolic link; for a hard link, the name of the linked entry.
     pub target: Vec<u8>,
-    /// The name of the link.
+    /// Name of the link.
     pub name: Vec<u8>,
 }
 

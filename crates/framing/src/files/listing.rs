@@ -1,25 +1,25 @@
-//! Names in a directory at the sender.
+//! Names in a directory of the sender.
 
-use super::text::{put_text, take_text};
+use super::{put_text, take_text};
 use crate::frame::Fields;
 use crate::limits::{COMPONENT_BYTES_MAX, CONTROL_BYTES_MAX, NAME_BYTES_MAX};
 
 const IS_LAST: u8 = 1;
 
-/// Some of the names in a directory, in the order of their bytes. A directory's names come in as many frames as they need.
+/// Some of the names in a directory, in byte order. The names of a directory are sent in as many frames as necessary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
-    /// The last frame of the directory.
+    /// True for the last frame of the directory.
     pub is_last: bool,
-    /// The directory, as the name of an entry.
+    /// Name of the directory's entry.
     pub directory: Vec<u8>,
-    /// The names.
+    /// Names of entries in the directory.
     pub names: Vec<Vec<u8>>,
 }
 
 impl Listing {
-    /// The frames for all `names` of a directory, which are sorted. One is made at a time: a directory may have more names than memory
-    /// has room for twice.
+    /// Makes the frames for all `names` of a directory, which are sorted. Frames are made one at a time, because the names of a directory
+    /// may be too large for a second copy in memory.
     pub fn split<'a>(directory: &'a [u8], names: impl IntoIterator<Item = &'a [u8]>) -> impl Iterator<Item = Self> {
         let room = CONTROL_BYTES_MAX - 3 - directory.len();
         let mut names = names.into_iter().peekable();
@@ -54,7 +54,7 @@ impl Listing {
         let mut names: Vec<Vec<u8>> = Vec::new();
         while !fields.0.is_empty() {
             let name = take_text(fields, COMPONENT_BYTES_MAX)?;
-            // A directory has no such names, and a receiver must not take one for a protection of another.
+            // No directory has such a name, and a receiver must not mistake it for protection of another name.
             let is_component = !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/');
             if !is_component || name.contains(&0) || names.last().is_some_and(|last| *last >= name) {
                 return None;
@@ -86,7 +86,7 @@ mod tests {
         }
     }
 
-    /// Out of order, a name would be missed by a receiver that goes through its own in order, and deleted.
+    /// Names out of order would be missed, and so deleted, by a receiver that walks its own names in order.
     #[test]
     fn names_out_of_order_and_what_is_no_name_are_refused() {
         let out_of_order = [["b", "a"], ["a", "a"]].map(|names| names.map(|name| name.as_bytes().to_vec()).to_vec());

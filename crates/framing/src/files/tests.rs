@@ -130,7 +130,7 @@ fn to_sender() -> impl Strategy<Value = ToSender> {
     ]
 }
 
-/// Type and body of the one frame in `bytes`.
+/// Type and body of the only frame in `bytes`.
 fn read_one(bytes: &[u8]) -> (u8, Vec<u8>) {
     let (header, body) = bytes.split_first_chunk().unwrap();
     let header = Header::decode(*header).unwrap();
@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// A confirmation needs no sentence, and one behind it would be taken for something else.
+/// A confirmation has no sentence; a sentence after it would be misread.
 #[test]
 fn a_verdict_that_confirms_ends_with_its_code() {
     for code in [0, 12] {
@@ -180,7 +180,7 @@ fn a_verdict_that_confirms_ends_with_its_code() {
     }
 }
 
-/// A file of unknown length, or with a beginning longer than itself, cannot be resumed or offered.
+/// A file of unknown length, or shorter than its partial copy, cannot be resumed or offered.
 #[test]
 fn a_file_without_a_length_is_neither_resumed_nor_offered() {
     let entry = |len| Entry {
@@ -205,7 +205,7 @@ fn a_file_without_a_length_is_neither_resumed_nor_offered() {
     }
 }
 
-/// The longest link fits into a frame; a longer target, an unknown flag or a cut link is malformed.
+/// The longest link fits into a frame; a longer target, an unknown flag or a truncated link is malformed.
 #[test]
 fn a_link_has_bounded_parts_and_known_flags() {
     let link = |target_bytes, flags: Option<u8>| {

@@ -1,81 +1,82 @@
-//! Frames of a sender.
+//! Frames sent by a sender of files.
 
 use super::{Delete, Entry, HASH_BYTES, Link, Listing, sentence};
 use crate::error::{ProtocolError, truncate};
 use crate::frame::{Fields, kind, with_header};
 use crate::limits::{LINKS_MAX, SENTENCE_BYTES_MAX};
 
-/// Bits of an offer.
+/// Flag bits of an offer.
 const HAS_HASH: u8 = 1;
 const ASKS_ONLY: u8 = 2;
 const TAKES_BASIS: u8 = 4;
 
-/// A frame of the sender.
+/// A frame sent by the sender of files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToReceiver {
-    /// A directory, before what it contains.
+    /// A directory, before its content.
     Directory(Entry),
-    /// A file; its data follow.
+    /// A file, followed by its data.
     File(Entry),
-    /// A file of which the receiver has the beginning; the data behind it follow.
+    /// A file with a partial copy at the receiver, followed by the rest of its data.
     Resume {
-        /// Length of that beginning, bytes.
+        /// Length of the partial copy, bytes.
         offset: u64,
-        /// The file.
+        /// Entry of the file.
         entry: Entry,
     },
-    /// A file; its data follow if the receiver wants it.
+    /// A file, followed by its data if the receiver asks for it.
     Offer {
-        /// BLAKE3 of its content, by which it is to be compared. Without, size and time decide.
+        /// BLAKE3 hash of the content, for comparison; without it, size and time are compared.
         hash: Option<[u8; HASH_BYTES]>,
-        /// A dry run: the content does not follow in any case.
+        /// True for a dry run: the content is not sent in any case.
         asks_only: bool,
-        /// The sender can leave out what an older version at the receiver has, if it is told of what that consists.
+        /// True if the sender can omit parts that are in an older version at the receiver, once the receiver has listed the chunks of that
+        /// version.
         takes_basis: bool,
-        /// The file.
+        /// Entry of the file.
         entry: Entry,
     },
-    /// Directories will be listed behind the end frame, once all is stored.
+    /// Announcement that directories will be listed after the end frame, once all is stored.
     Delete(Delete),
-    /// Names in a directory: anything else there is to be deleted.
+    /// Names in a directory; all other names there are to be deleted.
     Listing(Listing),
-    /// The next bytes of the current file. None at all: the sender is alive, and its source has nothing yet.
+    /// The next bytes of the current file. An empty frame shows that the sender is alive while its source has no data.
     Data(Vec<u8>),
-    /// The next bytes of the current file are those of the older version that the receiver has.
+    /// A reference to bytes of the older version at the receiver, which are the next bytes of the current file.
     Copy {
-        /// The first of them, counted from the start of the older version.
+        /// Offset of the first byte in the older version.
         start: u64,
         /// Number of bytes.
         len: u32,
     },
-    /// The next hashes of the beginning that the receiver has, chaining values of subtrees of BLAKE3.
+    /// The next hashes of the receiver's partial copy: chaining values of BLAKE3 subtrees.
     Tree(Vec<[u8; HASH_BYTES]>),
-    /// The data that follow are a part of that beginning.
+    /// Start of a part of the partial copy that is sent again; its data follow.
     Again {
-        /// First byte, counted from the start of the file.
+        /// Offset of the first byte in the file.
         start: u64,
     },
-    /// The current file is complete.
+    /// End of the current file.
     FileEnd {
         /// Bytes of the file.
         len: u64,
-        /// BLAKE3 of those bytes.
+        /// BLAKE3 hash of the file.
         hash: [u8; HASH_BYTES],
     },
-    /// The current file is given up, and why.
+    /// Abort of the current file, with the reason.
     FileAbort(String),
-    /// Number of links that follow the end frame.
+    /// Announcement of links after the end frame.
     Links {
-        /// Number of links: at least one, and at most [`LINKS_MAX`].
+        /// Number of links, from 1 to [`LINKS_MAX`].
         count: u32,
     },
     /// The next link.
     Link(Link),
     /// The last frame of the first stream, except for links and listings.
     End {
-        /// Directory, File, Resume and Offer frames on all streams, the files that were offered counted once. Links are not among them.
+        /// Number of directory, file, resume and offer frames on all streams; an offered file counts once, and links do not count.
         entries: u32,
-        /// Streams beside the first one that the sender has opened.
+        /// Number of streams that the sender opened in addition to the first one.
         streams: u32,
     },
 }
@@ -125,10 +126,10 @@ impl ToReceiver {
         }
     }
 
-    /// Decodes the type and body of one frame. `body` is emptied for `Data`, so that its memory moves along.
+    /// Decodes the type and body of one frame. `body` is emptied for `Data`, whose memory it becomes.
     ///
     /// # Errors
-    /// Unknown types and malformed bodies.
+    /// Fails for unknown types and malformed bodies.
     pub fn decode(frame_kind: u8, body: &mut Vec<u8>) -> Result<Self, ProtocolError> {
         if frame_kind == kind::DATA {
             return Ok(Self::Data(std::mem::take(body)));
@@ -157,7 +158,7 @@ impl ToReceiver {
     fn decode_resume(fields: &mut Fields<'_>) -> Option<Self> {
         let offset = u64::from_be_bytes(fields.array()?);
         let entry = Entry::take(fields)?;
-        // Of a file that may become shorter than that there would be no rest.
+        // A file that becomes shorter than the partial copy would have no rest to send.
         entry.len.is_some_and(|len| offset <= len).then_some(Self::Resume { offset, entry })
     }
 
@@ -196,7 +197,7 @@ impl ToReceiver {
         Some(Self::End { entries: u32::from_be_bytes(entries), streams: u32::from_be_bytes(streams) })
     }
 
-    /// The frame's name in messages.
+    /// Name of the frame in messages.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Directory(_) => "directory",

@@ -1,118 +1,117 @@
-//! Frames of a receiver.
+//! Frames sent by a receiver of files.
 
 use super::{Basis, sentence};
 use crate::error::{Failure, FailureCode, ProtocolError};
 use crate::frame::{Fields, kind, with_header};
 
-/// The bits of abilities in a hello; others are ignored.
+/// Bits of capabilities in a hello frame; others are ignored.
 const TAKES_OFFERS: u8 = 1;
 const DELETES: u8 = 2;
 const KEEPS_LINKS: u8 = 4;
 
-/// Way an entry came to be at the receiver.
+/// Kind of success for an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Confirmed {
-    /// It was stored.
+    /// The entry was stored.
     Stored = 0,
-    /// A file of this name, length and hash was there already, and was not written.
+    /// A file of this name, length and hash existed, and was not written.
     Unchanged = 12,
 }
 
-/// A frame of the receiver.
+/// A frame sent by the receiver of files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToSender {
-    /// Outcome of the entry with this ordinal.
+    /// Verdict on the entry with this ordinal.
     Verdict {
-        /// The ordinal.
+        /// Ordinal of the entry.
         index: u32,
-        /// The way it is there, verified; or the reason why not.
+        /// Kind of success (verified), or the reason for a failure.
         outcome: Result<Confirmed, Failure>,
     },
     /// Progress of the receiver.
     Progress(Progress),
-    /// Every entry has its verdict.
+    /// Totals, sent when every entry has its verdict.
     Summary {
-        /// Entries stored or unchanged.
+        /// Number of entries stored or unchanged.
         stored: u32,
-        /// Entries not stored.
+        /// Number of entries not stored.
         failed: u32,
-        /// Final figures.
+        /// Final values of the progress.
         progress: Progress,
     },
-    /// The receiver ends the session.
+    /// End of the session by the receiver, with the reason.
     Refused(Failure),
-    /// The receiver's abilities for this sender; [`Hello::partials`] frames [`ToSender::Partial`] follow.
+    /// Capabilities of the receiver for this sender; followed by [`Hello::partials`] frames [`ToSender::Partial`].
     Hello(Hello),
-    /// A file of this sender of which the receiver has the beginning.
+    /// A partial copy of a file of this sender.
     Partial(Partial),
-    /// The file with this ordinal, which was offered, is to be sent.
+    /// Request for the content of an offered file.
     Want {
-        /// The ordinal.
+        /// Ordinal of the file.
         index: u32,
     },
-    /// The next chunks of the older version of a file that was offered; it is wanted behind the last of them.
+    /// The next chunks of the older version of an offered file; after the last of them, the content is requested.
     Basis(Basis),
-    /// An entry was deleted, or would have been; or it stays, and why.
+    /// Report of a deletion (or, in a dry run, of a possible one), or of its failure.
     Deleted {
-        /// Reason why it could not be deleted; none if it was, or would be.
+        /// Reason for a failure; `None` for a success.
         failure: Option<FailureCode>,
-        /// The entry's name.
+        /// Name of the entry.
         name: Vec<u8>,
     },
-    /// Every listing is done with; one [`ToSender::Deleted`] came before for each name told.
+    /// End of the deletions for all listings, after one [`ToSender::Deleted`] for each name reported.
     Swept {
-        /// Names told.
+        /// Number of names reported.
         told: u32,
-        /// Number of further deletions that would have been made, if the sender only asks: files of others, whose names
-        /// it is not told.
+        /// Number of further possible deletions in a dry run: entries of others, whose names are not reported to this sender.
         unnamed: u32,
     },
-    /// End of the part of a file's beginning that was compared with the sender's content.
+    /// Progress of the comparison of a partial copy with the sender's content.
     Checked {
-        /// The file's ordinal.
+        /// Ordinal of the file.
         index: u32,
-        /// Everything before this byte was compared.
+        /// Offset up to which the copy was compared.
         end: u64,
-        /// The first bytes of the parts that differ, of those that were compared since the last such frame.
+        /// Offsets of parts that differ, among those compared since the last such frame.
         differ: Vec<u64>,
     },
 }
 
-/// Abilities of a receiver, for one sender.
+/// Capabilities of a receiver for one sender.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Hello {
-    /// True if it answers offers.
+    /// True if the receiver answers offers.
     pub takes_offers: bool,
-    /// True if it deletes files that the sender does not have.
+    /// True if the receiver deletes files that the sender does not have.
     pub deletes: bool,
-    /// True if it makes links.
+    /// True if the receiver creates links.
     pub keeps_links: bool,
-    /// Number of beginnings of files it has.
+    /// Number of partial copies at the receiver.
     pub partials: u32,
 }
 
-/// The beginning of a file that a receiver has.
+/// A partial copy of a file at the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partial {
-    /// Length of the beginning, bytes.
+    /// Length of the partial copy, bytes.
     pub offset: u64,
     /// Length of the whole file, bytes.
     pub len: u64,
-    /// Its modification time, whole seconds since 1970 (negative before).
+    /// Modification time of the file, whole seconds since 1970 (negative before).
     pub mtime_s: i64,
-    /// Its modification time, nanoseconds beyond, below 10⁹.
+    /// Modification time of the file, nanoseconds within the second, below 10⁹.
     pub mtime_ns: u32,
-    /// Its name.
+    /// Name of the file.
     pub name: Vec<u8>,
 }
 
 /// Running totals of a receiver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of file data taken from the connection.
+    /// Bytes of file data read from the connection.
     pub received_bytes: u64,
-    /// Time its disk thread was busy, µs.
+    /// Busy time of the disk thread, µs.
     pub disk_us: u64,
 }
 
@@ -176,7 +175,7 @@ impl ToSender {
     /// Decodes the type and body of one frame.
     ///
     /// # Errors
-    /// Unknown types and malformed bodies.
+    /// Fails for unknown types and malformed bodies.
     pub fn decode(frame_kind: u8, body: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields(body);
         let (decoded, frame) = match frame_kind {
@@ -204,7 +203,7 @@ impl ToSender {
             _ => None,
         };
         let outcome = match confirmed {
-            // There is nothing to explain, so what follows would be left over.
+            // A success has no sentence, so further bytes are an error.
             Some(confirmed) => {
                 let [_code] = fields.array()?;
                 Ok(confirmed)
@@ -280,7 +279,7 @@ fn take_failure(fields: &mut Fields<'_>) -> Option<Failure> {
     let [code] = fields.array()?;
     let code = match code {
         0 => return None,
-        // A later version may know more reasons; its sentence says which.
+        // A later version may know more reasons; its sentence states them.
         code => FailureCode::from_wire(code).unwrap_or(FailureCode::FileSystem),
     };
     Some(Failure { code, sentence: sentence(std::mem::take(&mut fields.0))? })

@@ -4,10 +4,10 @@ use dfcp::Stream;
 use dfcp_framing::messages::{Came, Request, Sent, Worth};
 
 use super::*;
-use crate::messages::loopback::pair;
 use crate::messages::{Figures, Incoming};
 use crate::perf::server::Outcome;
 use crate::session_error::SessionError;
+use crate::testing::pair;
 
 fn request(reverse: bool, bytes: u32) -> Request {
     let worth = Worth { within: Duration::from_secs(10), target_ppm: 999_000 };
