@@ -1,10 +1,10 @@
-//! Tells the program what it was built with: counts are comparable between equal builds alone.
+//! Build script: passes the program the settings of its build, because counts are comparable only between equal builds.
 
 use std::env;
 use std::io::Write as _;
 use std::process::Command;
 
-/// The settings of the release profile which a run may override, and which decide what is inlined.
+/// Settings of the release profile that affect inlining and that a run may override.
 const SETTINGS: [&str; 3] =
     ["CARGO_PROFILE_RELEASE_LTO", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "CARGO_PROFILE_RELEASE_OPT_LEVEL"];
 
@@ -20,6 +20,6 @@ fn main() {
         }
     }
     out += &format!("cargo::rustc-env=DFCP_SETTINGS={}\n", settings.join(" "));
-    // A failed write means that cargo is gone, and the build with it.
+    // A failed write means that cargo has ended, and the build with it.
     let _ = std::io::stdout().write_all(out.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! Tells the program from which commit it was built, for its records.
+//! Build script: passes the program the commit it was built from, for its records.
 
 fn main() {
     dfcp_provenance::commit("DFCP_COMMIT");

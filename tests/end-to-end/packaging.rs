@@ -1,4 +1,5 @@
-//! Separation of the packaged services: an exposed port should lead to nothing of the other service. `.ci/package` installs and runs them.
+//! Separation of the packaged services: an attacker of an exposed port must not reach data of the other service. `.ci/package` installs and
+//! runs them.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ fn unit(service: &str) -> String {
     packaged(&format!("systemd/dfcp-{service}.service"))
 }
 
-/// The values of a setting, in any number of lines.
+/// Values of a setting, over any number of lines.
 fn settings(unit: &str, name: &str) -> Vec<String> {
     let values = unit.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     values.map(str::to_owned).collect()

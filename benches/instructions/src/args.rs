@@ -1,8 +1,8 @@
-//! The command line.
+//! Command line.
 
 use clap::{Parser, Subcommand};
 
-/// Counts the instructions of the hot kernels and of a datagram's life, and compares them with those recorded.
+/// Counts the instructions of the hot kernels and of a datagram's life, and compares them with the recorded counts.
 ///
 /// Counts depend on the build: `benches/instructions/run.sh check` builds as CI does. Exit codes: 0 as recorded, 1 changed,
 /// 2 no verdict (no valgrind, or other settings than recorded).
@@ -23,19 +23,19 @@ pub(crate) enum Command {
     },
     /// Count all cases twice and write recorded.json.
     Record,
-    /// Count a datagram's instructions where its sender has filled nothing before, 1000 and 100 000 things; fail where they grow.
+    /// Count a datagram's instructions after its sender has created 0, 1000 and 100 000 items; fail if the count grows.
     Growth,
     /// Print the cases.
     List,
-    /// Leave a callgrind profile of one case, and print its top functions.
+    /// Write a callgrind profile of one case, and print its top functions.
     Profile {
-        /// The case, as `list` names it.
+        /// Name of the case, as in `list`.
         case: String,
     },
-    /// The command that the program runs under valgrind.
+    /// Run a case under valgrind (used internally).
     #[command(hide = true)]
     Run {
-        /// The case.
+        /// Name of the case.
         case: String,
     },
 }

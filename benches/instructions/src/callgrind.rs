@@ -1,4 +1,4 @@
-//! This program under callgrind, and what callgrind writes.
+//! Execution of this program under callgrind, and parsing of its output.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::cases::{COUNTED, Case};
 
-/// There is no valgrind.
+/// Error: valgrind is not installed.
 #[derive(Debug)]
 pub(crate) struct Missing;
 
@@ -19,29 +19,29 @@ impl std::fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// A valgrind which can be run.
+/// An installed valgrind.
 #[derive(Clone, Debug)]
 pub(crate) struct Valgrind {
     program: PathBuf,
     pub(crate) version: String,
 }
 
-/// Instructions executed inside of [`COUNTED`].
+/// Instructions executed within [`COUNTED`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Executed {
-    /// Instructions in all.
+    /// All instructions.
     pub(crate) total: u64,
-    /// Those of the parts which were asked for, what they call included.
+    /// Instructions of the requested parts, including functions they call.
     pub(crate) parts: Vec<u64>,
-    /// Name of the kernel which the program chose.
+    /// Name of the kernel chosen by the program.
     pub(crate) kernel: String,
 }
 
 impl Valgrind {
-    /// The valgrind which is found on the path.
+    /// Finds valgrind on the path.
     ///
     /// # Errors
-    /// [`Missing`] if there is none.
+    /// Fails with [`Missing`] if there is none.
     pub(crate) fn find() -> Result<Self> {
         let directories = std::env::var_os("PATH").unwrap_or_default();
         let program = std::env::split_paths(&directories).map(|path| path.join("valgrind")).find(|path| path.is_file());
@@ -55,7 +55,7 @@ impl Valgrind {
     /// Runs a case.
     ///
     /// # Errors
-    /// If it fails, or callgrind's output is not what it should be.
+    /// Fails if the case fails, or the output of callgrind is invalid.
     pub(crate) fn execute(&self, case: &Case) -> Result<Executed> {
         let out = Scratch::new(case.name);
         let kernel = self.run(case, &out.0, &["--dump-line=no"])?;
@@ -66,20 +66,20 @@ impl Valgrind {
         Ok(Executed { total, parts, kernel })
     }
 
-    /// Leaves a profile of what is counted in a case, and returns where.
+    /// Writes a profile of the counted part of a case, and returns its path.
     ///
     /// # Errors
-    /// As [`execute`](Self::execute).
+    /// Fails like [`execute`](Self::execute).
     pub(crate) fn profile(&self, case: &Case) -> Result<PathBuf> {
         let path = PathBuf::from(format!("callgrind.out.{}", case.name));
         self.run(case, &path, &["--dump-instr=yes"])?;
         Ok(path)
     }
 
-    /// The name of the kernel which the case ran with.
+    /// Runs a case; returns the name of its kernel.
     fn run(&self, case: &Case, out: &Path, options: &[&str]) -> Result<String> {
         let own = std::env::current_exe().context("cannot find this program's file")?;
-        // Nothing of the environment, whose size moves the stack.
+        // The environment is cleared, because its size moves the stack.
         let output = Command::new(&self.program)
             .env_clear()
             .args(["--tool=callgrind", "--quiet", "--cache-sim=no", "--branch-sim=no"])
@@ -97,13 +97,13 @@ impl Valgrind {
     }
 }
 
-/// The top of a profile, if callgrind_annotate is there.
+/// Top of a profile, if callgrind_annotate is installed.
 pub(crate) fn annotate(profile: &Path) -> Option<String> {
     let output = Command::new("callgrind_annotate").arg("--threshold=90").arg(profile).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A file which is removed again.
+/// A temporary file, removed on drop.
 #[derive(Debug)]
 struct Scratch(PathBuf);
 
@@ -116,15 +116,15 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // It may never have been written.
+        // The file may not exist.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Reads callgrind's format: all instructions, and those of the functions whose names end as given, with what these call.
+/// Parses callgrind's format: all instructions, and those of functions whose names have the given ends, including functions they call.
 ///
-/// A call is a line `cfn=`, one with `calls=`, and one which ends in what was executed in the callee and below. A name is
-/// written once, behind its number in brackets, and afterwards the number alone.
+/// A call is a line `cfn=`, one with `calls=`, and one that ends with the instructions executed in the callee and below. A name is written
+/// once, after its number in parentheses, and later only as the number.
 fn parse(text: &str, functions: &[&str]) -> Result<(u64, Vec<u64>)> {
     let mut numbers: Vec<Option<&str>> = vec![None; functions.len()];
     let mut parts = vec![0; functions.len()];
@@ -157,7 +157,7 @@ fn parse(text: &str, functions: &[&str]) -> Result<(u64, Vec<u64>)> {
     Ok((total, parts))
 }
 
-/// True if a function's full name, which a hash may follow, is that of `function`.
+/// True if a function's full name, possibly followed by a hash, is that of `function`.
 fn is_named(name: &str, function: &str) -> bool {
     let name = name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(name, |(name, _)| name);
     name.ends_with(function)

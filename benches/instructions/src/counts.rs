@@ -1,4 +1,4 @@
-//! Instructions per repetition of every case, and what they were counted with.
+//! Instructions per repetition of every case, with the build that was counted.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -10,24 +10,24 @@ use serde::{Deserialize, Serialize};
 use crate::callgrind::{Executed, Valgrind};
 use crate::cases::{self, Case};
 
-/// The settings of `.ci/run` and of `run.sh`, as the build script tells them.
+/// Build settings of `.ci/run` and `run.sh`, as passed by the build script.
 const SETTINGS_RECORDED: &str = "profile=release lto=off codegen_units=16";
 
-/// Everything except the code that decides about counts.
+/// Build properties that affect counts, except the code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Build {
-    /// The compiler.
+    /// Version of the compiler.
     pub(crate) rustc: String,
-    /// Those settings of the profile which were overridden.
+    /// Overridden settings of the profile.
     pub(crate) settings: String,
-    /// The target's architecture.
+    /// Target architecture.
     pub(crate) architecture: String,
-    /// The kernel which the codec chose under valgrind.
+    /// Kernel chosen by the codec under valgrind.
     pub(crate) kernel: String,
 }
 
 impl Build {
-    /// That of this program.
+    /// Build of this program.
     pub(crate) fn current(kernel: String) -> Self {
         let (rustc, settings) = (env!("DFCP_RUSTC").to_owned(), env!("DFCP_SETTINGS").to_owned());
         Self { rustc, settings, architecture: std::env::consts::ARCH.to_owned(), kernel }
@@ -37,7 +37,7 @@ impl Build {
         self.settings == SETTINGS_RECORDED
     }
 
-    /// The reason why counts are not comparable, if other settings of the build would help.
+    /// Reason for which counts are not comparable, if other build settings would help.
     pub(crate) fn differs_by_settings(&self, now: &Self) -> Option<String> {
         (self.settings != now.settings).then(|| {
             format!(
@@ -47,7 +47,7 @@ impl Build {
         })
     }
 
-    /// The reason why counts are not comparable, if it is the compiler or the machine.
+    /// Reason for which counts are not comparable, if it is the compiler or the machine.
     pub(crate) fn differs_by_machine(&self, now: &Self) -> Option<String> {
         let machine = |build: &Self| format!("{}, {}, kernel {}", build.rustc, build.architecture, build.kernel);
         (machine(self) != machine(now))
@@ -55,7 +55,7 @@ impl Build {
     }
 }
 
-/// All counts.
+/// Counts of all cases.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) build: Build,
@@ -64,25 +64,25 @@ pub(crate) struct Counts {
     pub(crate) instructions: BTreeMap<String, f64>,
 }
 
-/// The name under which a part is recorded.
+/// Name of a part in the records.
 pub(crate) fn part_name(case: &Case, part: &str) -> String {
     format!("{}: {part}", case.name)
 }
 
-/// Counts every case, as many at once as there are processors: each is a process of its own, and counts are no times.
+/// Counts every case, as many at a time as there are processors: each is a separate process, and counts do not depend on time.
 ///
 /// # Errors
-/// If one cannot be counted.
+/// Fails if a case cannot be counted.
 pub(crate) fn all(valgrind: &Valgrind) -> Result<Counts> {
     of(valgrind, &cases::all())
 }
 
-/// Counts these cases in the same way.
+/// Counts these cases in parallel.
 ///
 /// # Errors
-/// If one cannot be counted.
+/// Fails if a case cannot be counted.
 pub(crate) fn of(valgrind: &Valgrind, cases: &[Case]) -> Result<Counts> {
-    // The longest ones are the last ones: they begin first.
+    // The longest cases are last in the list, and started first.
     let (next, counted) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some(case) = cases.len().checked_sub(1 + next.fetch_add(1, Ordering::Relaxed)).map(|at| &cases[at]) {
@@ -111,9 +111,9 @@ fn one(valgrind: &Valgrind, case: &Case) -> Result<(Vec<(String, f64)>, String)>
     Ok((per_repetition(case, &executed), executed.kernel))
 }
 
-/// A case with parts is their sum: what is around them is the measurement's own.
+/// Counts per repetition. A case with parts is their sum: other instructions belong to the measurement.
 fn per_repetition(case: &Case, executed: &Executed) -> Vec<(String, f64)> {
-    // A tenth of an instruction is as exact as anybody will want to read it.
+    // Counts are rounded to a tenth of an instruction.
     let per_repetition = |count: u64| (count as f64 * 10.0 / case.repetitions as f64).round() / 10.0;
     let whole = if case.parts.is_empty() { executed.total } else { executed.parts.iter().sum() };
     let parts = case.parts.iter().zip(&executed.parts);

@@ -1,4 +1,4 @@
-//! The cost of a datagram must not grow with what its sender has filled before.
+//! Check that the cost of a datagram does not grow with the items that its sender has created.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use crate::callgrind::Valgrind;
 use crate::cases::growth::{FILLED, KINDS, Kind};
 use crate::counts;
 
-/// A datagram may cost this many times as much as where nothing is filled: paths that are longer by a constant, and trees that are deeper.
+/// Greatest permitted ratio of a datagram's cost to that without items: for paths longer by a constant, and deeper trees.
 const FACTOR_MAX: f64 = 1.5;
 
-/// Instructions per datagram of one kind.
+/// Instructions per datagram of one kind of item.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     kind: Kind,
@@ -21,7 +21,7 @@ pub(crate) struct Row {
 /// Counts all kinds.
 ///
 /// # Errors
-/// If one cannot be counted.
+/// Fails if a case cannot be counted.
 pub(crate) fn count(valgrind: &Valgrind) -> Result<Vec<Row>> {
     let cases: Vec<_> = KINDS.iter().flat_map(|kind| kind.cases).collect();
     let counts = counts::of(valgrind, &cases)?;
@@ -34,12 +34,12 @@ impl Row {
         FILLED[at].min(self.kind.limit)
     }
 
-    /// The fault, if there is one.
+    /// Fault of this row, if there is one.
     fn complaint(&self) -> Option<String> {
         let [least, ..] = self.instructions;
         let grown = (0..FILLED.len()).find(|&at| {
             let permitted = least * FACTOR_MAX + self.kind.per_item * f64::from(self.filled(at));
-            // Also what is no number is too much.
+            // NaN counts as too much.
             !self.instructions[at].le(&permitted)
         })?;
         let (what, filled, count) = (self.kind.what, self.filled(grown), self.instructions[grown]);
@@ -47,12 +47,12 @@ impl Row {
     }
 }
 
-/// A sentence for each kind that grows.
+/// Sentences on the kinds whose cost grows.
 pub(crate) fn complaints(rows: &[Row]) -> Vec<String> {
     rows.iter().filter_map(Row::complaint).collect()
 }
 
-/// The table.
+/// Formats the rows as a table.
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut out =
         "| filled before | instructions per datagram: 0 | 1000 | 100 000, or the limit |\n|---|---:|---:|---:|\n"
@@ -60,7 +60,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
     for row in rows {
         let [none, some, all] = row.instructions;
         let limit = row.filled(FILLED.len() - 1);
-        // A string takes whatever is written.
+        // Writing to a string cannot fail.
         let _ = writeln!(out, "| {} | {none:.0} | {some:.0} | {all:.0} ({limit}) |", row.kind.what);
     }
     out

@@ -1,9 +1,9 @@
-//! Counts instructions, which are the same each time, where times on a shared machine are noise.
+//! Counts instructions, which are deterministic, while times on a shared machine are noisy.
 //!
-//! A case does one thing over and over: a kernel, a seal, a whole datagram's life ([`cases`]). For each this program runs
-//! itself under callgrind ([`callgrind`]), which counts what is executed inside of one function, [`cases::COUNTED`], so that
-//! what comes before does not count. `check` compares the counts with those in `recorded.json` ([`recorded`]), `record` writes them there.
-//! `growth` counts a datagram's instructions after a peer has filled what it can ([`growth`]).
+//! A case repeats one operation: a kernel, a seal, a whole datagram's life ([`cases`]). For each case this program runs itself under
+//! callgrind ([`callgrind`]), which counts the instructions within one function, [`cases::COUNTED`], so that preparation is not counted.
+//! `check` compares the counts with those in `recorded.json` ([`recorded`]), `record` writes them there. `growth` counts a datagram's
+//! instructions after a peer has filled tables ([`growth`]).
 
 #![forbid(unsafe_code)]
 
@@ -28,9 +28,9 @@ use crate::counts::Build;
 use crate::recorded::Recorded;
 use crate::table::Comparison;
 
-/// Counts have changed, or something went wrong.
+/// Exit code for changed counts, or a failure.
 const EXIT_FAILURE: u8 = 1;
-/// Nothing could be counted, or compared.
+/// Exit code if counting or comparison is impossible.
 const EXIT_INCOMPARABLE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -62,7 +62,7 @@ fn run(args: &Args) -> Result<u8> {
     }
 }
 
-/// Counts, prints the comparison, and says whether anything has changed.
+/// Counts, prints the comparison, and returns the exit code.
 fn check(json: bool) -> Result<u8> {
     let valgrind = Valgrind::find()?;
     let recorded = Recorded::read()?;
@@ -87,7 +87,7 @@ fn check(json: bool) -> Result<u8> {
     Ok(if complaints.is_empty() { 0 } else { EXIT_FAILURE })
 }
 
-/// Counts and prints what datagrams cost where much is filled, and says whether any cost grows.
+/// Counts and prints the cost of datagrams after tables have been filled, and returns the exit code.
 fn growing() -> Result<u8> {
     let rows = growth::count(&Valgrind::find()?)?;
     output::text(&growth::table(&rows))?;
@@ -96,7 +96,7 @@ fn growing() -> Result<u8> {
     Ok(if complaints.is_empty() { 0 } else { EXIT_FAILURE })
 }
 
-/// Counts twice, as what is not the same each time is worth nothing, and writes the record.
+/// Counts twice, because irreproducible counts are useless, and writes the record.
 fn record() -> Result<u8> {
     let valgrind = Valgrind::find()?;
     let counts = counts::all(&valgrind)?;
@@ -116,7 +116,7 @@ fn record() -> Result<u8> {
     Ok(0)
 }
 
-/// Leaves a profile to look at, and prints its top if callgrind_annotate is there.
+/// Writes a profile, and prints its top if callgrind_annotate is installed.
 fn profile(case: Case) -> Result<u8> {
     let path = Valgrind::find()?.profile(&case)?;
     output::note(&format!("the profile is {}: look at it with callgrind_annotate or kcachegrind", path.display()));

@@ -1,4 +1,4 @@
-//! `recorded.json`: the counts which a change is compared with.
+//! Recorded counts (`recorded.json`), with which changes are compared.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::{Build, Counts};
 
-/// Largest difference of a count from the one recorded, per cent. Other code of the same crates, when it changes, hardly moves a
-/// count, as each of them is compiled in one piece (`Cargo.toml`, `profile.release.package`); a different choice of inlining may.
+/// Greatest difference from the recorded count, per cent. Changes of other code in the same crates hardly affect a count, because each
+/// crate is compiled as one unit (`Cargo.toml`, `profile.release.package`); different inlining may.
 const TOLERANCE_PERCENT: f64 = 2.0;
 
-/// The file.
+/// Content of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Recorded {
-    /// The build that was counted.
+    /// Build that was counted.
     pub(crate) build: Build,
-    /// The valgrind which counted them.
+    /// Version of valgrind.
     pub(crate) valgrind: String,
-    /// Largest difference of a count from the one recorded, per cent.
+    /// Greatest difference from the recorded count, per cent.
     pub(crate) tolerance_percent: f64,
     /// Instructions per unit, by case.
     pub(crate) instructions: BTreeMap<String, f64>,
@@ -33,7 +33,7 @@ impl Recorded {
     /// Reads the file.
     ///
     /// # Errors
-    /// If it is not there, or not such a file.
+    /// Fails if the file is missing or invalid.
     pub(crate) fn read() -> Result<Self> {
         let path = path();
         let text = std::fs::read_to_string(&path).with_context(|| {
@@ -42,10 +42,10 @@ impl Recorded {
         serde_json::from_str(&text).with_context(|| format!("{} is not what `record` writes", path.display()))
     }
 
-    /// Writes the file, and returns where.
+    /// Writes the file, and returns its path.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Fails if it cannot be written.
     pub(crate) fn write(counts: &Counts) -> Result<PathBuf> {
         let recorded = Self {
             build: counts.build.clone(),

@@ -1,4 +1,4 @@
-//! Counts beside those recorded.
+//! Comparison of counts with the recorded ones.
 
 use std::fmt::Write as _;
 
@@ -8,17 +8,17 @@ use crate::cases::Case;
 use crate::counts::{Build, Counts, part_name};
 use crate::recorded::Recorded;
 
-/// One count, or one which is missing.
+/// A count, possibly missing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
-    /// The case, and its part.
+    /// Name of the case and part.
     pub(crate) name: String,
     recorded: Option<f64>,
     now: Option<f64>,
     change_percent: Option<f64>,
 }
 
-/// All of them.
+/// Comparison of all counts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Comparison {
     recorded: Build,
@@ -47,7 +47,7 @@ impl Comparison {
         }
     }
 
-    /// A sentence for each count which is not as recorded.
+    /// Sentences on the counts that differ from the record.
     pub(crate) fn complaints(&self) -> Vec<String> {
         const RECORD: &str = "`benches/instructions/run.sh record` records it";
         let complaint = |row: &Row| {
@@ -56,7 +56,7 @@ impl Comparison {
                 let what = if row.now.is_some() { "is not recorded" } else { "is recorded, and there is no such case" };
                 return Some(format!("{name} {what}: {RECORD}"));
             };
-            // Also what is no number is not as recorded.
+            // NaN counts as different.
             if change.abs() <= self.tolerance_percent {
                 None
             } else if change < 0.0 {
@@ -70,7 +70,7 @@ impl Comparison {
         self.rows.iter().filter_map(complaint).collect()
     }
 
-    /// The table, in the order of the cases.
+    /// Formats the comparison as a table, in the order of the cases.
     pub(crate) fn table(&self, cases: &[Case]) -> String {
         let mut out = format!(
             "{}, {}, kernel {}, valgrind {}; tolerance {} %\n\n",
@@ -92,11 +92,11 @@ impl Comparison {
     }
 }
 
-/// A list of the cases, without counting.
+/// Lists the cases, without counting.
 pub(crate) fn list(cases: &[Case]) -> String {
     let mut out = String::new();
     for case in cases {
-        // A string takes whatever is written.
+        // Writing to a string cannot fail.
         let _ = writeln!(out, "{:<18} per {}: {}", case.name, case.unit, case.what);
     }
     out

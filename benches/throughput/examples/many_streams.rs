@@ -1,5 +1,5 @@
-//! Many streams of one session at once, DFCP beside quinn over loopback: each carries four bytes there and back, and all are open before
-//! the first ends. `cargo run --release -p dfcp-throughput --example many_streams -- 100 1000 10000`.
+//! Many concurrent streams in one session, DFCP compared with quinn over loopback: each carries four bytes in both directions, and all are
+//! open before the first ends. `cargo run --release -p dfcp-throughput --example many_streams -- 100 1000 10000`.
 
 #![expect(clippy::print_stdout, reason = "a program that measures prints what it finds")]
 
@@ -15,9 +15,9 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
-/// Bytes that each stream carries each way.
+/// Bytes sent on each stream in each direction.
 const MESSAGE_BYTES: usize = 4;
-/// Streams which a peer may open at once: DFCP permits no more of a kind.
+/// Concurrent streams that a peer may open: DFCP's limit per kind.
 const STREAMS_MAX: u32 = 16_384;
 const ROUNDS: usize = 3;
 
@@ -35,7 +35,7 @@ async fn dfcp_sessions() -> anyhow::Result<(Session, Session)> {
     Ok((client?, server?))
 }
 
-/// Opens `count` streams and writes to each, then ends each and reads what comes back.
+/// Opens `count` streams and writes to each, then finishes each and reads the answer.
 async fn dfcp(count: usize) -> anyhow::Result<Duration> {
     let (client, server) = dfcp_sessions().await?;
     tokio::spawn(async move {
@@ -143,7 +143,7 @@ async fn main() -> anyhow::Result<()> {
     println!("| streams | dfcp, ms | quinn, ms | dfcp, µs a stream | quinn, µs a stream |\n|---|---|---|---|---|");
     for count in counts {
         let mut least = [Duration::MAX; 2];
-        // In turns, the least of each: others use the machine, too.
+        // Rounds alternate, and the shortest counts, because other programs use the machine, too.
         for _ in 0..ROUNDS {
             least[0] = least[0].min(dfcp(count).await?);
             least[1] = least[1].min(quic(count).await?);

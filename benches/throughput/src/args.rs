@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use crate::contenders::Contender;
 
-/// Seconds and rounds of `--quick`.
+/// Seconds and rounds with `--quick`.
 const QUICK: (f64, u32) = (2.0, 1);
 
-/// Measures what DFCP makes of this machine, beside QUIC (quinn), the kernel's TCP and bare UDP.
+/// Measures the performance of DFCP on this machine, compared with QUIC (quinn), the kernel's TCP and bare UDP.
 ///
-/// Sender and receiver are two processes, in two network namespaces which a veth pair joins. That needs root; without it
-/// they use loopback, whose packets are larger and whose figures are others.
+/// Sender and receiver are two processes, in two network namespaces connected by a veth pair. That needs root; without it they use
+/// loopback, whose packets are larger and whose figures differ.
 #[derive(Debug, Parser)]
 #[command(name = "throughput", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Measure only these sections.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "SECTIONS")]
     only: Vec<Section>,
-    /// Measure only these contenders, where a section can have them; by default each section has its own.
+    /// Measure only these contenders, where a section supports them; by default each section has its own list.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) contenders: Vec<Contender>,
     /// Duration of each measurement [default: 10].
@@ -31,63 +31,62 @@ pub(crate) struct Args {
     /// Rounds of each measurement, in turn: A B C A B C [default: 3].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: Option<u32>,
-    /// Short measurements: as `--seconds 2 --rounds 1`.
+    /// Short measurements, the same as `--seconds 2 --rounds 1`.
     #[arg(long)]
     quick: bool,
-    /// Write everything that was measured as JSON to this file; `-` is standard output, in place of the tables.
+    /// Write all measurements as JSON to this file, or to standard output for `-`, instead of the tables.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Use loopback in place of namespaces.
+    /// Use loopback instead of namespaces.
     #[arg(long)]
     pub(crate) loopback: bool,
-    /// Connections at once in the section `flows`.
+    /// Number of concurrent connections in the section `flows`.
     #[arg(long, value_delimiter = ',', default_value = "1,10,100,1000", value_name = "NUMBERS", value_parser = parse_connections)]
     pub(crate) flows: Vec<usize>,
-    /// Rate of all DFCP connections of the section `flows` together, shared equally among them: `one` is what one alone
-    /// has reached at the rate `line`, or a number of bits of IP packets per second; `line` lets each send as fast as the
-    /// interface and the receiver take it.
+    /// Total rate of all DFCP connections in the section `flows`, shared equally: `one` is the rate that one connection has reached at the
+    /// rate `line`; a number is in bits of IP packets per second; `line` lets each send as fast as interface and receiver accept.
     #[arg(long, default_value = "line", value_name = "RATE", value_parser = parse_flows_rate)]
     pub(crate) flows_rate: FlowsRate,
-    /// Messages in the section `pingpong`, unless `--seconds` are over earlier.
+    /// Number of messages in the section `pingpong`, limited by `--seconds`.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub(crate) messages: u64,
-    /// Idle connections in the section `memory`.
+    /// Number of idle connections in the section `memory`.
     #[arg(long, default_value_t = 1_000, value_parser = parse_connections)]
     pub(crate) idle: usize,
 }
 
-/// Rate of many DFCP connections that send together.
+/// Rate of many concurrent DFCP connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlowsRate {
-    /// As fast as one of them did in the same round.
+    /// Rate of a single connection in the same round.
     One,
-    /// Each as fast as the interface takes.
+    /// Rate of the interface for each connection.
     Line,
-    /// Bits of IP packets per second.
+    /// Fixed rate, bits of IP packets per second.
     Fixed(u64),
 }
 
-/// Commands with which this program starts itself.
+/// Commands that this program uses to start itself.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Hidden {
-    /// One of the two ends; takes its work from standard input.
+    /// One of the two ends; reads its job from standard input.
     #[command(hide = true)]
     End,
 }
 
-/// A part of what is measured.
+/// Section of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Section {
     /// One flow without loss.
     Bulk,
-    /// One flow at 0 and at 10 % loss.
+    /// One flow at 0 % and at 10 % loss.
     Loss,
-    /// Many flows at once.
+    /// Many concurrent flows.
     Flows,
     /// Round trips of 64 bytes.
     Pingpong,
-    /// Connections per second.
+    /// Connections opened per second.
     Connections,
     /// Memory of idle connections.
     Memory,
@@ -103,7 +102,7 @@ Examples (`throughput` is `cargo run --release -p dfcp-throughput --`):
 Figures depend on what else the machine does: leave it alone, and see whether the rounds agree.";
 
 impl Args {
-    /// The sections to be measured, each once, in their usual order.
+    /// Sections to measure, without duplicates and in the usual order.
     pub(crate) fn sections(&self) -> Vec<Section> {
         let all = Section::value_variants().iter().copied();
         all.filter(|section| self.only.is_empty() || self.only.contains(section)).collect()
@@ -117,7 +116,7 @@ impl Args {
         self.rounds.unwrap_or(if self.quick { QUICK.1 } else { 3 })
     }
 
-    /// Those of `possible` which are asked for, or `default`.
+    /// Selected contenders among `possible`, or `default`.
     pub(crate) fn contenders_among(&self, possible: &[Contender], default: &[Contender]) -> Vec<Contender> {
         if self.contenders.is_empty() {
             return default.to_vec();

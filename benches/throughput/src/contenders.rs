@@ -1,4 +1,4 @@
-//! The transports that are compared, and the interface that each has for it.
+//! Compared transports, and their common interface.
 
 pub(crate) mod dfcp;
 pub(crate) mod quinn;
@@ -17,37 +17,36 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::limits;
 use crate::protocol::Ready;
 
-/// One of the programs compared.
+/// A compared transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Contender {
-    /// DFCP as it is by default: modern profile, sealed with the cipher which is fastest here. Rate `line`. One thread a
-    /// side.
+    /// DFCP with default settings: modern profile, encrypted with the fastest cipher on this machine. Rate `line`. One thread per side.
     DfcpSealed,
-    /// DFCP's modern profile without seals. Rate `line`. One thread a side.
+    /// DFCP's modern profile without encryption. Rate `line`. One thread per side.
     DfcpUnsealed,
-    /// Sealed, with a thread for the endpoint, and as many worker threads a side as cores for who reads and writes.
+    /// Encrypted DFCP with a thread for the endpoint, and as many worker threads per side as cores for readers and writers.
     DfcpThreads,
-    /// QUIC: the quinn crate with CUBIC, AES-128-GCM, windows of 32 MiB, and as many worker threads a side as cores.
+    /// QUIC: the quinn crate with CUBIC, AES-128-GCM, windows of 32 MiB, and as many worker threads per side as cores.
     Quinn,
-    /// quinn with one thread a side.
+    /// quinn with one thread per side.
     #[value(name = "quinn-1")]
     #[serde(rename = "quinn-1")]
     Quinn1,
-    /// quinn as it is by default: AES-256-GCM, windows of 1.25 MB, small socket buffers.
+    /// quinn with default settings: AES-256-GCM, windows of 1.25 MB, small socket buffers.
     QuinnDefault,
     /// The kernel's TCP, written 1420 bytes at a time.
     Tcp,
     /// The kernel's TCP, written 128 KiB at a time.
     TcpLarge,
-    /// Bare UDP with GSO and GRO, one thread a side: no feedback, what does not arrive is lost.
+    /// Bare UDP with GSO and GRO, one thread per side, without feedback or retransmission.
     Udp,
-    /// Bare UDP with AES-128-GCM around each datagram.
+    /// Bare UDP with AES-128-GCM for each datagram.
     UdpAes,
 }
 
 impl Contender {
-    /// As on the command line.
+    /// Name on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::DfcpSealed => "dfcp-sealed",
@@ -63,7 +62,7 @@ impl Contender {
         }
     }
 
-    /// True if it has no flow control: datagrams that the receiver cannot take are lost.
+    /// True if the contender has no flow control: datagrams that the receiver cannot read in time are lost.
     pub(crate) const fn is_blaster(self) -> bool {
         matches!(self, Self::Udp | Self::UdpAes)
     }
@@ -72,7 +71,7 @@ impl Contender {
         matches!(self, Self::DfcpSealed | Self::DfcpUnsealed | Self::DfcpThreads)
     }
 
-    /// The blaster which protects its datagrams likewise.
+    /// Bare UDP contender with the same protection.
     pub(crate) const fn ceiling(self) -> Option<Self> {
         match self {
             Self::DfcpSealed | Self::DfcpThreads | Self::Quinn | Self::Quinn1 | Self::QuinnDefault => {
@@ -90,39 +89,39 @@ impl fmt::Display for Contender {
     }
 }
 
-/// Counters which a stream has at the most.
+/// Most counters of a stream.
 pub(crate) const COUNTERS_MAX: usize = 6;
 
-/// A stream of bytes each way.
+/// A bidirectional stream of bytes.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Names of its counters, besides bytes.
+    /// Names of the stream's counters, besides bytes.
     const COUNTERS: &'static [&'static str];
 
-    /// Values of [`COUNTERS`](Self::COUNTERS), in their order.
+    /// Values of [`COUNTERS`](Self::COUNTERS), in order.
     fn counters(&self) -> [u64; COUNTERS_MAX];
 
-    /// Ends the connection at once, without waiting for the peer and without a state which outlives it.
+    /// Closes the connection at once, without waiting for the peer and without lingering state.
     fn close(self);
 }
 
-/// The accepting side of a contender with connections.
+/// Accepting side of a contender with connections.
 pub(crate) trait Listen: Send + Sync + 'static {
-    /// A connection whose handshake may still be going on.
+    /// A connection whose handshake may be in progress.
     type Incoming: Send + 'static;
-    /// The established connection.
+    /// An established connection.
     type Stream: Duplex;
 
-    /// The data that a client needs to connect.
+    /// Data that a client needs to connect.
     fn ready(&self) -> anyhow::Result<Ready>;
 
-    /// The next connection.
+    /// Accepts the next connection.
     fn accept(&self) -> impl Future<Output = anyhow::Result<Self::Incoming>> + Send;
 
-    /// Waits until its handshake is done, and the peer's first byte is there.
+    /// Waits for the end of the handshake, and for the peer's first byte.
     fn establish(incoming: Self::Incoming) -> impl Future<Output = anyhow::Result<Self::Stream>> + Send;
 }
 
-/// The opening side.
+/// Opening side of a contender with connections.
 pub(crate) trait Dial: Send + Sync + 'static {
     /// A connection.
     type Stream: Duplex;
@@ -131,10 +130,10 @@ pub(crate) trait Dial: Send + Sync + 'static {
     fn dial(&self) -> impl Future<Output = anyhow::Result<Self::Stream>> + Send;
 }
 
-/// A UDP socket with buffers as large as the system grants, which DFCP's socket asks for as well.
+/// UDP socket with buffers as large as the system grants, the size that DFCP's socket also requests.
 pub(crate) fn udp_socket(address: SocketAddr) -> anyhow::Result<std::net::UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    // The system takes what it grants of it, and says no to no one.
+    // The system grants as much as it permits, without an error.
     socket.set_recv_buffer_size(limits::SOCKET_BUFFER_BYTES)?;
     socket.set_send_buffer_size(limits::SOCKET_BUFFER_BYTES)?;
     socket.bind(&address.into())?;

@@ -1,4 +1,4 @@
-//! One of the two ends, a process of its own: it does one job and reports.
+//! One of the two ends, a separate process with a single job.
 
 mod flows;
 mod idle;
@@ -16,7 +16,7 @@ use crate::contenders::{Contender, Dial, Listen, dfcp, quinn, tcp};
 use crate::limits;
 use crate::protocol::{Job, Message, Order, Ready, Report, Role, Work};
 
-/// Takes a job from standard input, and says on standard output what came of it. Ends when standard input does.
+/// Reads a job from standard input, and writes its result to standard output. Ends at the end of standard input.
 pub(crate) fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -37,7 +37,7 @@ fn run() -> anyhow::Result<()> {
     runtime(job.contender)?.block_on(work(&job, orders))
 }
 
-/// Ends the process when standard input ends: no orders can follow.
+/// Ends the process at the end of standard input: no further orders can arrive.
 fn listen_for_orders(sender: &mpsc::Sender<Order>) {
     for line in io::stdin().lock().lines() {
         let order = line.ok().and_then(|line| serde_json::from_str(&line).ok());
@@ -49,7 +49,7 @@ fn listen_for_orders(sender: &mpsc::Sender<Order>) {
     std::process::exit(0);
 }
 
-/// One thread, or as many worker threads as cores.
+/// A runtime with one thread, or with as many worker threads as cores.
 fn runtime(contender: Contender) -> anyhow::Result<runtime::Runtime> {
     use Contender::{DfcpSealed, DfcpUnsealed, Quinn1, Udp, UdpAes};
     let mut builder = match contender {
@@ -59,7 +59,7 @@ fn runtime(contender: Contender) -> anyhow::Result<runtime::Runtime> {
     builder.enable_all().build().context("cannot start a runtime")
 }
 
-/// One line to whoever started us.
+/// Writes one line to the parent process.
 fn say(message: &Message) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, message)?;
@@ -101,14 +101,14 @@ fn quinn_setting(job: &Job) -> quinn::Setting {
     }
 }
 
-/// Send buffer of each connection: smaller when many write.
+/// Send buffer of each connection, smaller with many writers.
 fn send_buffer_bytes(work: Work) -> u32 {
     let Work::Bulk { connections, .. } = work else { return limits::WINDOW_BYTES };
     let connections = u32::try_from(connections).unwrap_or(u32::MAX).max(1);
     limits::WINDOW_BYTES.min(limits::SEND_BUFFERS_BYTES_MAX / connections)
 }
 
-/// The server's end of any work, for contenders with connections.
+/// Server's end for any work, for contenders with connections.
 async fn serve<L: Listen>(listener: L, job: &Job, orders: mpsc::Receiver<Order>) -> anyhow::Result<()> {
     let ready = listener.ready()?;
     match job.work {
@@ -128,7 +128,7 @@ async fn serve<L: Listen>(listener: L, job: &Job, orders: mpsc::Receiver<Order>)
     }
 }
 
-/// The client's end of any work, for contenders with connections.
+/// Client's end for any work, for contenders with connections.
 async fn ask<D: Dial>(dialer: D, job: &Job) -> anyhow::Result<()> {
     match job.work {
         Work::Bulk { connections, lead_in, seconds, .. } => {
@@ -149,7 +149,7 @@ async fn ask<D: Dial>(dialer: D, job: &Job) -> anyhow::Result<()> {
     }
 }
 
-/// Either end of the blasters, which have no connections.
+/// Either end of bare UDP, which has no connections.
 async fn blast(job: &Job, role: Role) -> anyhow::Result<()> {
     match job.work {
         Work::Bulk { lead_in, seconds, rate_bps, .. } => {
@@ -166,7 +166,7 @@ async fn blast(job: &Job, role: Role) -> anyhow::Result<()> {
     }
 }
 
-/// Reports, and goes on with whatever tasks do until the process is ended.
+/// Sends the report, and keeps the tasks running until the process is ended.
 async fn stay(report: Report) -> anyhow::Result<()> {
     say(&Message::Report(report))?;
     std::future::pending().await

@@ -1,4 +1,4 @@
-//! The machine and the program, as records name them.
+//! Description of machine and program for records.
 
 use serde::Serialize;
 
@@ -8,15 +8,15 @@ pub(crate) struct Host {
     cpu: String,
     cores: usize,
     kernel: String,
-    /// The largest receive buffer which a socket may have here, bytes (`net.core.rmem_max`).
+    /// Greatest receive buffer of a socket here, bytes (`net.core.rmem_max`).
     rmem_max_bytes: Option<u64>,
     version: &'static str,
-    /// Commit from which this program was built; empty outside of a repository.
+    /// Commit that this program was built from; empty outside a repository.
     commit: &'static str,
 }
 
 impl Host {
-    /// As far as the system tells.
+    /// Describes this machine, as far as the system reports its properties.
     pub(crate) fn this() -> Self {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

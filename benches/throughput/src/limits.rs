@@ -1,62 +1,61 @@
-//! Every size and duration which is not asked for on the command line.
+//! Sizes and durations that are not set on the command line.
 
 use std::time::Duration;
 
-/// Longest lead-in of a flow before it is measured, until windows, buffers and rates are steady. A short
-/// measurement has a quarter of its duration.
+/// Longest lead-in of a flow before its measurement, until windows, buffers and rates are steady; a quarter of the duration of short
+/// measurements.
 pub(crate) const LEAD_IN_MAX: Duration = Duration::from_secs(1);
 
-/// Time beyond the plan after which a measurement is given up.
+/// Time beyond the planned duration after which a measurement is aborted.
 pub(crate) const OVERTIME_MAX: Duration = Duration::from_secs(60);
 
-/// Bytes which a stream is read and written with at a time.
+/// Bytes read from or written to a stream at a time.
 pub(crate) const CHUNK_BYTES: usize = 128 << 10;
 
-/// Bytes which `tcp` writes at a time: what one DFCP datagram carries.
+/// Bytes that `tcp` writes at a time: the content of one DFCP datagram.
 pub(crate) const SMALL_WRITE_BYTES: usize = 1420;
 
-/// Socket buffers asked for, bytes, by DFCP, quinn and the blasters alike; the kernel may grant less.
+/// Requested socket buffers of DFCP, quinn and bare UDP, bytes; the kernel may grant less.
 pub(crate) const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 
-/// Bytes of one datagram of the blasters: a packet of 1500 bytes over IPv4.
+/// Bytes of a datagram of bare UDP: a packet of 1500 bytes over IPv4.
 pub(crate) const DATAGRAM_BYTES: usize = 1472;
 
-/// Bytes which one send call of the blasters may carry.
+/// Most bytes per send call of bare UDP.
 pub(crate) const RUN_BYTES_MAX: usize = 65_000;
 
-/// Datagrams which one send call of the blasters may carry: what kernels before 6.9 take.
+/// Most datagrams per send call of bare UDP: the limit of kernels before 6.9.
 pub(crate) const RUN_DATAGRAMS_MAX: usize = 64;
 
-/// Interval at which a blaster that waits for its socket checks if it is to end.
+/// Interval at which bare UDP, waiting for its socket, checks for the end.
 pub(crate) const SOCKET_WAIT: Duration = Duration::from_millis(100);
 
-/// quinn's windows of flow control, bytes: never the limit over a veth pair; and what either stream may keep unacknowledged,
-/// which is DFCP's default.
+/// quinn's flow control windows, bytes: never the limit over a veth pair; and the unacknowledged bytes per stream, DFCP's default.
 pub(crate) const WINDOW_BYTES: u32 = 32 << 20;
 
-/// Bytes which all senders of a process may keep unacknowledged together, so that a thousand of them neither use up the
-/// memory nor spend the whole measurement filling their buffers.
+/// Unacknowledged bytes of all senders of a process together, so that a thousand of them neither exhaust the memory nor spend the whole
+/// measurement filling their buffers.
 pub(crate) const SEND_BUFFERS_BYTES_MAX: u32 = 256 << 20;
 
-/// Connections which one endpoint takes in, more than any section opens.
+/// Most connections accepted by an endpoint, more than any section opens.
 pub(crate) const CONNECTIONS_MAX: usize = 16_384;
 
-/// Bytes which DFCP's listener may use for received blocks: each of a thousand connections reserves 0.8 MB of it.
+/// Memory of DFCP's listener for received blocks, bytes: each of a thousand connections reserves 0.8 MB.
 pub(crate) const LISTENER_MEMORY_BYTES: u64 = 8 << 30;
 
-/// Connections which are being opened at the same time when many are wanted.
+/// Concurrent connection attempts when many connections are opened.
 pub(crate) const OPENING_MAX: usize = 32;
 
 /// Bytes of one ping-pong message.
 pub(crate) const MESSAGE_BYTES: usize = 64;
 
-/// Ping-pong messages which are not measured.
+/// Ping-pong messages before the measured ones.
 pub(crate) const WARM_UP_MESSAGES: u64 = 500;
 
-/// Round trips from 1 ns to 60 s are told apart to three digits.
+/// Greatest round-trip time of the histogram, which distinguishes times from 1 ns to this with three digits.
 pub(crate) const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
-/// Rest of idle connections before their memory is measured.
+/// Idle time of connections before their memory is measured.
 pub(crate) const SETTLE: Duration = Duration::from_secs(1);
 
 /// Longest wait for a lost ping-pong datagram.

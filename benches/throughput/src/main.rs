@@ -1,9 +1,9 @@
-//! Performance of DFCP on this machine, beside QUIC, the kernel's TCP and bare UDP: goodput with and without loss, CPU time,
+//! Performance of DFCP on this machine, compared with QUIC, the kernel's TCP and bare UDP: goodput with and without loss, CPU time,
 //! latency, connections per second, memory.
 //!
-//! One process measures; for each measurement it starts two more of the same program, the ends ([`end`]), in two network
-//! namespaces which a veth pair joins ([`namespaces`]). They talk in lines of JSON ([`protocol`]). The ends' counters
-//! ([`meter`]) become records, tables, and a verdict about each target.
+//! One process measures; for each measurement it starts two more of the same program, the ends ([`end`]), in two network namespaces
+//! connected by a veth pair ([`namespaces`]). They communicate in lines of JSON ([`protocol`]). The ends' counters ([`meter`]) become
+//! records, tables, and a verdict on each target.
 
 #![forbid(unsafe_code)]
 
@@ -58,7 +58,7 @@ fn measure_all(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("cannot start a runtime")?.block_on(async {
         let mut terminated = signal(SignalKind::terminate())?;
-        // The first of these to finish drops the measurements, and with them the processes and the namespaces.
+        // The first branch to finish drops the measurements, and with them the processes and namespaces.
         tokio::select! {
             result = run(args) => result,
             _ = tokio::signal::ctrl_c() => bail!("interrupted; namespaces are removed"),
@@ -100,7 +100,7 @@ fn human_duration(seconds: f64) -> String {
     if seconds < 100.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
 }
 
-/// The steps of each section that can be measured here.
+/// Steps of each section that can be measured here.
 fn planned(args: &Args, on_loopback: bool) -> Vec<Vec<Step>> {
     if on_loopback {
         let why = if args.loopback { "asked for" } else { "network namespaces need root" };

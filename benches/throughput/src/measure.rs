@@ -1,4 +1,4 @@
-//! Goes through the measurements of a section.
+//! Execution of the measurements of a section.
 
 use anyhow::{Context, bail, ensure};
 
@@ -11,20 +11,20 @@ use crate::progress::Progress;
 use crate::protocol::{Report, Window, Work};
 use crate::records::{Failure, Flow, Idle, LossCheck, Opened, Records, RoundTrips};
 
-/// Rate of the datagrams that show the pattern of losses, bit/s: low enough that nothing but nftables drops any.
+/// Rate of the datagrams that test the pattern of losses, bit/s: low enough that only nftables drops any.
 const LOSS_CHECK_BPS: u64 = 100_000_000;
 
-/// Bytes of a sealed DFCP packet over IPv4, and of the data in it.
+/// Bytes of an encrypted DFCP packet over IPv4, and of its data.
 const PACKET_BYTES: f64 = 1_492.0;
 const PAYLOAD_BYTES: f64 = 1_420.0;
 
-/// Independent losses of 10 % come in runs of 1.11; runs of datagrams which are lost as one, in runs of dozens.
+/// Greatest mean length of loss bursts: independent losses of 10 % have 1.11; runs of datagrams lost as one would have dozens.
 const LOSS_RUN_MAX: f64 = 1.25;
 
-/// Measures one section into `records`. The namespaces are made for it, and gone afterwards.
+/// Measures one section into `records`. The namespaces are created for it, and removed afterwards.
 ///
 /// # Errors
-/// Something could not be measured.
+/// Fails if something could not be measured.
 pub(crate) async fn section(
     args: &Args,
     is_root: bool,
@@ -59,7 +59,7 @@ pub(crate) async fn section(
         match reports.and_then(|reports| record(&step, reports, records)) {
             Ok(result) => progress.end(&what, &result),
             Err(error) => {
-                // The others can still be measured; the program says at its end that this is missing.
+                // The other measurements continue; the program reports the failure at its end.
                 let error = format!("{error:#}");
                 progress.end(&what, &format!("failed: {error}"));
                 records.failures.push(Failure { measurement: what, error });
@@ -69,7 +69,7 @@ pub(crate) async fn section(
     Ok(())
 }
 
-/// The work, and for many DFCP connections the rate of each.
+/// Work of a step, with the rate of each of many DFCP connections.
 fn with_rate(rate: FlowsRate, step: &Step, measured: &[Flow]) -> Work {
     let Work::Bulk { connections, lead_in, seconds, rate_bps: None } = step.work else { return step.work };
     if step.section != Section::Flows || !step.contender.is_dfcp() {
@@ -88,7 +88,7 @@ fn with_rate(rate: FlowsRate, step: &Step, measured: &[Flow]) -> Work {
     Work::Bulk { connections, lead_in, seconds, rate_bps }
 }
 
-/// Sends bare datagrams slowly, and sees which of them are lost.
+/// Sends bare datagrams slowly, and records which are lost.
 async fn loss_check(network: &Network, lead_in: f64, seconds: f64) -> anyhow::Result<LossCheck> {
     let work = Work::Bulk { connections: 1, lead_in, seconds, rate_bps: Some(LOSS_CHECK_BPS) };
     let Reports { server: Some(Report::Flow(receiver)), .. } = pair::run(network, Contender::Udp, work).await? else {
@@ -99,7 +99,7 @@ async fn loss_check(network: &Network, lead_in: f64, seconds: f64) -> anyhow::Re
     Ok(LossCheck { datagrams: counter("datagrams_received")?, lost: counter("lost")?, runs: counter("loss_runs")? })
 }
 
-/// Keeps what was reported, and says it in short.
+/// Records the reports, and returns a short description.
 fn record(step: &Step, reports: Reports, records: &mut Records) -> anyhow::Result<String> {
     let (contender, round) = (step.contender, step.round);
     match (step.work, reports.server, reports.client) {

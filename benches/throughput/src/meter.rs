@@ -1,4 +1,4 @@
-//! Counters of an end at work, and their difference between two moments.
+//! Counters of an end, and their differences between two times.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,19 +17,19 @@ use crate::protocol::Window;
 pub(crate) struct Meter {
     flows: Vec<Flow>,
     names: &'static [&'static str],
-    /// Flows which have carried nothing yet.
+    /// Number of flows that have carried no data yet.
     silent: AtomicUsize,
     all_started: Notify,
 }
 
-/// The counters of one flow; each has one writer.
+/// Counters of one flow, with a single writer.
 #[derive(Debug, Default)]
 struct Flow {
     bytes: AtomicU64,
     counters: [AtomicU64; COUNTERS_MAX],
 }
 
-/// All counters at one moment.
+/// All counters at one time.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     at: Instant,
@@ -41,14 +41,14 @@ struct Moment {
 }
 
 impl Meter {
-    /// A meter for this number of flows, with counters of these names.
+    /// Makes a meter for this number of flows, with counters of these names.
     pub(crate) fn new(flows: usize, names: &'static [&'static str]) -> Self {
         let silent = AtomicUsize::new(flows);
         let flows = (0..flows).map(|_| Flow::default()).collect();
         Self { flows, names, silent, all_started: Notify::new() }
     }
 
-    /// A flow has carried this number of application bytes more.
+    /// Adds application bytes carried by a flow.
     pub(crate) fn add_bytes(&self, flow: usize, bytes: usize) {
         let before = self.flows[flow].bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         if before == 0 && bytes > 0 && self.silent.fetch_sub(1, Ordering::Relaxed) == 1 {
@@ -56,17 +56,17 @@ impl Meter {
         }
     }
 
-    /// A flow's other counters stand so.
+    /// Sets a flow's other counters.
     pub(crate) fn set_counters(&self, flow: usize, values: [u64; COUNTERS_MAX]) {
         for (counter, value) in self.flows[flow].counters.iter().zip(values) {
             counter.store(value, Ordering::Relaxed);
         }
     }
 
-    /// Waits until every flow has carried something, and then for `lead_in`; measures for `seconds` from then on.
+    /// Waits until every flow has carried data, then for `lead_in`; then measures for `seconds`.
     ///
     /// # Errors
-    /// The system does not tell the CPU time.
+    /// Fails if the system does not report the CPU time.
     pub(crate) async fn measure(&self, lead_in: f64, seconds: f64) -> anyhow::Result<Window> {
         self.all_started.notified().await;
         tokio::time::sleep(Duration::from_secs_f64(lead_in)).await;
@@ -115,13 +115,12 @@ fn duration(time: TimeVal) -> Duration {
     Duration::from_secs(seconds) + Duration::from_micros(micros)
 }
 
-/// Datagrams that the UDP sockets of this network namespace have dropped because their buffers were full; `None` where the system
-/// does not tell.
+/// Datagrams dropped by the UDP sockets of this network namespace because of full buffers; `None` where the system does not report them.
 fn socket_drops() -> Option<u64> {
     udp_counter(&std::fs::read_to_string("/proc/self/net/snmp").ok()?, "RcvbufErrors")
 }
 
-/// A counter of UDP: a line names them, the next one has the values in the same order.
+/// Parses a UDP counter: one line has the names, the next one the values in the same order.
 fn udp_counter(snmp: &str, name: &str) -> Option<u64> {
     let mut lines = snmp.lines().filter(|line| line.starts_with("Udp:"));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -129,10 +128,10 @@ fn udp_counter(snmp: &str, name: &str) -> Option<u64> {
     value.parse().ok()
 }
 
-/// Memory of this process which is in RAM, bytes.
+/// Resident memory of this process, bytes.
 ///
 /// # Errors
-/// The system does not tell.
+/// Fails if the system does not report it.
 pub(crate) fn resident_bytes() -> anyhow::Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
     resident_bytes_in(&status).context("/proc/self/status does not tell VmRSS")

@@ -1,4 +1,4 @@
-//! The network of the two ends: two network namespaces that a veth pair joins, or loopback.
+//! Network of the two ends: two network namespaces connected by a veth pair, or loopback.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use crate::output;
 use crate::plan::LOSS_PER_MILLE;
 use crate::protocol::Role;
 
-/// All our namespaces are named so, with the process's id and which end it is behind it.
+/// Prefix of the names of this program's namespaces, followed by the process id and the role.
 const PREFIX: &str = "dfcp-throughput-";
 
-/// Addresses of the ends, which exist inside the namespaces alone.
+/// Addresses of the ends, used only inside the namespaces.
 const SERVER_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const CLIENT_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// The server's interface, inside of its namespace.
+/// Interface of the server inside its namespace.
 const SERVER_LINK: &str = "veth-server";
 const CLIENT_LINK: &str = "veth-client";
 
@@ -26,11 +26,11 @@ const CLIENT_LINK: &str = "veth-client";
 pub(crate) enum Network {
     /// Two namespaces.
     Namespaces(Pair),
-    /// None of our making.
+    /// Loopback.
     Loopback,
 }
 
-/// Two namespaces and the veth pair between them; gone when this is dropped.
+/// Two namespaces connected by a veth pair, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Pair {
     server: String,
@@ -38,10 +38,10 @@ pub(crate) struct Pair {
 }
 
 impl Network {
-    /// Joins two new namespaces.
+    /// Creates and connects two namespaces.
     ///
     /// # Errors
-    /// A tool is missing, or the kernel does not do it.
+    /// Fails if a tool is missing, or the kernel refuses.
     pub(crate) fn namespaces() -> anyhow::Result<Self> {
         remove_stale()?;
         let id = std::process::id();
@@ -59,7 +59,7 @@ impl Network {
         })
     }
 
-    /// A command which starts a program at that end, in the same process.
+    /// Command that starts a program at that end, in the same process.
     pub(crate) fn command(&self, role: Role, program: &Path) -> Command {
         match self {
             Self::Loopback => Command::new(program),
@@ -78,31 +78,31 @@ impl Network {
         }
     }
 
-    /// Splits runs: from now on, a run of datagrams goes over the veth pair one by one.
+    /// Splits runs of datagrams, which then cross the veth pair one by one.
     ///
     /// # Errors
-    /// On loopback; or the tool is missing, or refuses.
+    /// Fails on loopback, or if the tool is missing or fails.
     pub(crate) fn split_runs(&self) -> anyhow::Result<()> {
         for (role, link) in [(Role::Server, SERVER_LINK), (Role::Client, CLIENT_LINK)] {
-            // Those that this kernel does not know how to change are off already.
+            // Features unknown to this kernel are off already.
             let features = ["tx-udp-segmentation", "off", "gro", "off"];
             self.pair()?.run(role, "ethtool", &[&["-K", link], &features[..]].concat())?;
         }
         Ok(())
     }
 
-    /// From now on, the server's end loses this number of each thousand datagrams, each by itself, before its UDP sees them. With 0
-    /// nftables is asked all the same, so that what asking costs is not taken for what losses cost.
+    /// Makes the server's end drop this number of each thousand datagrams, independently, before its UDP receives them. Rules for nftables
+    /// are installed even for 0, so that their cost is the same in all measurements.
     ///
     /// # Errors
-    /// On loopback; or the tool is missing, or the kernel does not do it.
+    /// Fails on loopback, or if the tool is missing or the kernel refuses.
     pub(crate) fn lose(&self, per_mille: u32) -> anyhow::Result<()> {
         let rules = loss_rules(per_mille);
         self.pair()?.run(Role::Server, "nft", &[&rules]).context("cannot have nftables lose datagrams")
     }
 }
 
-/// Rules for nftables: the table is there, then gone, and then there anew, so that nothing of a former one stays.
+/// Rules for nftables: the table is created, deleted and created again, so that no older rule stays.
 fn loss_rules(per_mille: u32) -> String {
     let (per_mille, verdict) = if per_mille == 0 { (LOSS_PER_MILLE, "accept") } else { (per_mille, "drop") };
     format!(
@@ -134,7 +134,7 @@ impl Pair {
     }
 
     fn run(&self, role: Role, program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-        // `ip netns exec` would say of a program which is not there only that it failed.
+        // For a missing program, `ip netns exec` would only report a failure.
         find(program)?;
         ip(&[&["netns", "exec", self.name(role), program], arguments].concat())
     }
@@ -142,7 +142,7 @@ impl Pair {
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        // The veth pair goes with the first of them.
+        // The veth pair is removed with the first namespace.
         for name in [&self.client, &self.server] {
             if namespace_path(name).exists()
                 && let Err(error) = ip(&["netns", "delete", name])
@@ -157,7 +157,7 @@ fn namespace_path(name: &str) -> PathBuf {
     Path::new("/run/netns").join(name)
 }
 
-/// Removes namespaces of processes which are no more: of a program that was killed.
+/// Removes namespaces of ended processes, left by killed programs.
 fn remove_stale() -> anyhow::Result<()> {
     let Ok(entries) = std::fs::read_dir("/run/netns") else { return Ok(()) };
     for entry in entries.flatten() {
@@ -170,7 +170,7 @@ fn remove_stale() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Process id of a namespace's owner; `None` if the name is not one of ours.
+/// Process id of a namespace's owner; `None` if the name is of another program.
 fn owner(name: &str) -> Option<u32> {
     let (id, end) = name.strip_prefix(PREFIX)?.split_once('-')?;
     id.parse().ok().filter(|_| ["server", "client"].contains(&end))
@@ -190,7 +190,7 @@ fn ip(arguments: &[&str]) -> anyhow::Result<()> {
     )
 }
 
-/// Sees whether a tool is there, and says which package has it if not.
+/// Finds a tool; an error names its package.
 fn find(tool: &str) -> anyhow::Result<()> {
     let package = match tool {
         "ip" => "iproute2",

@@ -1,16 +1,16 @@
-//! Standard output and standard error. A closed pipe is not an error: who stopped reading wants no more lines.
+//! Standard output and standard error. A closed pipe is not an error: the reader wants no more lines.
 
 use std::io::{self, Write};
 
-/// Text on standard output, with a line's end behind it.
+/// Writes a line to standard output.
 pub(crate) fn line(text: &str) {
     let mut out = io::stdout().lock();
-    // Nobody is left to be told about a failure here.
+    // Nobody is left to read about a failure.
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// One line on standard error.
+/// Writes a line to standard error.
 pub(crate) fn note(text: &str) {
-    // As in `line`.
+    // Same as in `line`.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

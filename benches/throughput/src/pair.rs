@@ -1,4 +1,4 @@
-//! Two ends at work: two child processes, and what they report.
+//! Two child processes at work, and their reports.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::limits;
 use crate::namespaces::Network;
 use crate::protocol::{Job, Message, Order, Report, Role, Work};
 
-/// Final reports of both ends. A server that only answers has none.
+/// Final reports of both ends; `None` for a server that only answers.
 #[derive(Debug)]
 pub(crate) struct Reports {
     pub(crate) server: Option<Report>,
     pub(crate) client: Report,
 }
 
-/// A child process; killed when dropped.
+/// A child process, killed on drop.
 #[derive(Debug)]
 struct End {
     role: Role,
@@ -29,10 +29,10 @@ struct End {
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// Has one contender do one job between two new processes.
+/// Runs a job of one contender between two new processes.
 ///
 /// # Errors
-/// An end cannot be started, fails, or takes much longer than planned.
+/// Fails if an end cannot be started, fails, or takes much longer than planned.
 pub(crate) async fn run(network: &Network, contender: Contender, work: Work) -> anyhow::Result<Reports> {
     let limit = Duration::from_secs_f64(work.planned_seconds()) + limits::OVERTIME_MAX;
     let reports = timeout(limit, run_without_limit(network, contender, work)).await;
@@ -72,7 +72,7 @@ async fn run_without_limit(network: &Network, contender: Contender, work: Work) 
 }
 
 impl Work {
-    /// Seconds that the ends need, without starting and stopping.
+    /// Planned duration at the ends, without start and stop, s.
     pub(crate) fn planned_seconds(&self) -> f64 {
         match *self {
             Self::Bulk { lead_in, seconds, .. } => lead_in + seconds,
@@ -99,7 +99,7 @@ impl End {
         self.orders.write_all(line.as_bytes()).await.with_context(|| format!("the {} ended early", self.name()))
     }
 
-    /// The next line.
+    /// Reads the next line.
     async fn hear(&mut self) -> anyhow::Result<Message> {
         let line = self.lines.next_line().await?.with_context(|| format!("the {} ended early", self.name()))?;
         match serde_json::from_str(&line).with_context(|| format!("the {} said nonsense", self.name()))? {
@@ -122,7 +122,7 @@ impl End {
         }
     }
 
-    /// Ends the process, and waits until it is gone.
+    /// Ends the process, and waits for its exit.
     async fn stop(mut self) -> anyhow::Result<()> {
         self.child.kill().await.with_context(|| format!("cannot end the {}", self.name()))
     }

@@ -7,13 +7,13 @@ use crate::contenders::Contender::{
 use crate::limits;
 use crate::protocol::Work;
 
-/// Datagrams of a thousand which are lost in the section `loss`.
+/// Dropped datagrams per thousand in the section `loss`.
 pub(crate) const LOSS_PER_MILLE: u32 = 100;
 
-/// Connections which are opened at a time in the section `connections`.
+/// Numbers of concurrent attempts in the section `connections`.
 const AT_A_TIME: [usize; 2] = [1, 32];
 
-/// Seconds which starting and ending two processes takes.
+/// Time for starting and ending two processes, s.
 const STARTING_SECONDS: f64 = 0.3;
 
 /// Contenders with connections.
@@ -30,7 +30,7 @@ pub(crate) struct Step {
     pub(crate) loss_per_mille: u32,
 }
 
-/// All measurements of a section in their order: every round has each of them once.
+/// All measurements of a section in order: every round contains each of them once.
 pub(crate) fn steps(args: &Args, section: Section) -> Vec<Step> {
     let of_one_round = variants(args, section);
     let step = |round, (contender, work, loss_per_mille)| Step { section, round, contender, work, loss_per_mille };
@@ -42,7 +42,7 @@ pub(crate) fn planned_seconds(steps: &[Step]) -> f64 {
     steps.iter().map(|step| step.work.planned_seconds() + STARTING_SECONDS).sum()
 }
 
-/// Lead-in of a flow before it is measured, s, by the length of the measurement.
+/// Lead-in of a flow for a measurement of this length, s.
 pub(crate) fn lead_in(seconds: f64) -> f64 {
     limits::LEAD_IN_MAX.as_secs_f64().min(seconds / 4.0)
 }

@@ -1,4 +1,4 @@
-//! The current measurement, on standard error: a bar on a terminal, lines elsewhere.
+//! Display of the current measurement on standard error: a bar on a terminal, lines elsewhere.
 
 use std::io::IsTerminal;
 
@@ -6,14 +6,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output;
 
-/// Tells how far all measurements are.
+/// Display of the progress of all measurements.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
-    /// Progress of this number of measurements.
+    /// Starts the display for this number of measurements.
     pub(crate) fn new(measurements: usize) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(measurements as u64);
@@ -25,7 +25,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// One measurement begins.
+    /// Shows the start of a measurement.
     pub(crate) fn begin(&self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(what.to_owned());
@@ -33,7 +33,7 @@ impl Progress {
         }
     }
 
-    /// It is over.
+    /// Shows the result of a measurement.
     pub(crate) fn end(&self, what: &str, result: &str) {
         self.note(&format!("{what:<44} {result}"));
         if let Some(bar) = &self.bar {
@@ -41,7 +41,7 @@ impl Progress {
         }
     }
 
-    /// Something else to be known.
+    /// Shows a note.
     pub(crate) fn note(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| output::note(text)),
@@ -49,7 +49,7 @@ impl Progress {
         }
     }
 
-    /// All measurements are over.
+    /// Ends the display.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -11,9 +11,9 @@ use crate::contenders::Contender;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Role {
-    /// Listens, and receives.
+    /// Listener and receiver.
     Server,
-    /// Connects, and sends.
+    /// Connecting end and sender.
     Client,
 }
 
@@ -21,78 +21,78 @@ pub(crate) enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Work {
-    /// The client sends as much as it can.
+    /// The client sends at full speed.
     Bulk {
-        /// Flows at once.
+        /// Number of concurrent flows.
         connections: usize,
-        /// Time before measuring, seconds.
+        /// Time before the measurement, s.
         lead_in: f64,
-        /// Measured, seconds.
+        /// Time of the measurement, s.
         seconds: f64,
-        /// DFCP's rate for each connection, bits of IP packets per second (`None` is the rate `line`); a blaster's rate,
-        /// bits of datagrams per second.
+        /// DFCP's rate per connection, bits of IP packets per second (`None` is the rate `line`); bare UDP's rate, bits of datagrams per
+        /// second.
         rate_bps: Option<u64>,
     },
-    /// A small message goes back and forth on one connection.
+    /// A small message is sent back and forth on one connection.
     PingPong {
-        /// Most messages.
+        /// Greatest number of messages.
         messages: u64,
         /// Longest duration, s.
         seconds: f64,
     },
-    /// Connections are opened, carry one byte each way, and are closed.
+    /// Connections are opened, carry one byte in each direction, and are closed.
     Connections {
         /// Duration, s.
         seconds: f64,
-        /// Connections at a time.
+        /// Number of concurrent connections.
         at_a_time: usize,
     },
-    /// Connections are opened, carry one byte each way, and are kept.
+    /// Connections are opened, carry one byte in each direction, and stay open.
     Idle {
         /// Number of connections.
         connections: usize,
     },
 }
 
-/// The first line to each end.
+/// First line to each end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) contender: Contender,
     pub(crate) role: Role,
     pub(crate) work: Work,
-    /// Our address.
+    /// Address of the end.
     pub(crate) ip: IpAddr,
-    /// The server's data, for the client.
+    /// Data of the server, for the client.
     pub(crate) server: Option<Ready>,
 }
 
-/// A later line to an end.
+/// Later line to an end.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Order {
-    /// Say what there is to report now.
+    /// Request for a report.
     Report,
 }
 
-/// The data that a client needs to connect.
+/// Data that a client needs to connect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ready {
     pub(crate) address: SocketAddr,
     /// DFCP's public key, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
-    /// QUIC's certificate (DER), or the blaster's secret key.
+    /// QUIC's certificate (DER), or the secret key of bare UDP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<Vec<u8>>,
 }
 
-/// A line from an end.
+/// Line from an end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Message {
     Ready(Ready),
     Report(Report),
-    /// One sentence; nothing follows it.
+    /// Error as one sentence; the last line.
     Error(String),
 }
 
@@ -106,24 +106,24 @@ pub(crate) enum Report {
     Memory(Memory),
 }
 
-/// Counters of one end between two moments.
+/// Counters of one end between two times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Window {
     pub(crate) seconds: f64,
-    /// CPU time of the process in itself.
+    /// CPU time of the process in user mode.
     pub(crate) user_seconds: f64,
-    /// CPU time of the process in the kernel, including the interrupts which are billed to it.
+    /// CPU time of the process in the kernel, including interrupts charged to it.
     pub(crate) system_seconds: f64,
     /// Application bytes.
     pub(crate) bytes: u64,
-    /// Other counters, by name: `datagrams`, and what a contender knows of losses and repair.
+    /// Other counters, by name: `datagrams`, and the contender's counters of losses and repair.
     pub(crate) counters: BTreeMap<String, u64>,
-    /// Datagrams that UDP sockets of this network namespace dropped because their buffers were full; a joined run counts as one. On loopback,
-    /// other programs' as well. `None` where the system does not tell.
+    /// Datagrams dropped by UDP sockets of this network namespace because of full buffers; a joined run counts as one. On loopback those of
+    /// other programs are included. `None` where the system does not report them.
     pub(crate) socket_drops: Option<u64>,
 }
 
-/// Round trips.
+/// Round-trip times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Latency {
     pub(crate) messages: u64,
@@ -133,7 +133,7 @@ pub(crate) struct Latency {
     pub(crate) p99_us: f64,
     pub(crate) p999_us: f64,
     pub(crate) max_us: f64,
-    /// Upper ends of logarithmic classes in µs, and how many round trips fell into each.
+    /// Histogram: upper ends of logarithmic classes in µs, each with its number of round trips.
     pub(crate) histogram: Vec<(f64, u64)>,
 }
 
@@ -149,7 +149,7 @@ pub(crate) struct Rounds {
 pub(crate) struct Memory {
     /// Memory with one connection.
     pub(crate) before_bytes: u64,
-    /// Memory with `connections` more.
+    /// Memory with `connections` more connections.
     pub(crate) after_bytes: u64,
     pub(crate) connections: usize,
 }

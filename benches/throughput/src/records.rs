@@ -1,17 +1,17 @@
-//! Everything that was measured, as `--json` gives it.
+//! All measurements, as written by `--json`.
 
 use serde::Serialize;
 
 use crate::contenders::Contender;
 use crate::protocol::{Latency, Memory, Rounds, Window};
 
-/// All sections; what was not measured is empty.
+/// Measurements of all sections; empty if not measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Records {
     pub(crate) bulk: Vec<Flow>,
-    /// All under the same offloads, with loss and without.
+    /// Flows with and without loss, all with the same offloads.
     pub(crate) loss: Vec<Flow>,
-    /// A slow flow of bare datagrams, to see that they are lost one by one.
+    /// Slow flow of bare datagrams that checks that losses are independent.
     pub(crate) loss_check: Option<LossCheck>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) pingpong: Vec<RoundTrips>,
@@ -21,7 +21,7 @@ pub(crate) struct Records {
     pub(crate) failures: Vec<Failure>,
 }
 
-/// A measurement which gave nothing.
+/// A failed measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Failure {
     pub(crate) measurement: String,
@@ -35,24 +35,24 @@ pub(crate) struct Flow {
     /// Number of the round, from 1.
     pub(crate) round: u32,
     pub(crate) connections: usize,
-    /// Datagrams of a thousand which nftables drops.
+    /// Datagrams per thousand that nftables drops.
     pub(crate) loss_per_mille: u32,
-    /// DFCP's rate for each connection; `None` is `line`.
+    /// DFCP's rate per connection; `None` is `line`.
     pub(crate) rate_bps: Option<u64>,
     pub(crate) sender: Window,
     pub(crate) receiver: Window,
 }
 
-/// The pattern of losses, from datagrams so slow that nothing but nftables lost any.
+/// Pattern of losses, from datagrams so slow that only nftables dropped any.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct LossCheck {
     pub(crate) datagrams: u64,
     pub(crate) lost: u64,
-    /// Losses in a row, each counted once.
+    /// Number of loss bursts.
     pub(crate) runs: u64,
 }
 
-/// A ping-pong.
+/// Result of a ping-pong.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct RoundTrips {
     pub(crate) contender: Contender,
@@ -60,7 +60,7 @@ pub(crate) struct RoundTrips {
     pub(crate) latency: Latency,
 }
 
-/// Connections one after the other.
+/// Result of connections opened one after the other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Opened {
     pub(crate) contender: Contender,
@@ -69,7 +69,7 @@ pub(crate) struct Opened {
     pub(crate) result: Rounds,
 }
 
-/// Idle connections.
+/// Result of idle connections.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Idle {
     pub(crate) contender: Contender,
@@ -79,22 +79,22 @@ pub(crate) struct Idle {
 }
 
 impl Flow {
-    /// Application bits per second which arrived.
+    /// Goodput: application bits per second that arrived.
     pub(crate) fn goodput_bps(&self) -> f64 {
         8.0 * self.receiver.bytes as f64 / self.receiver.seconds
     }
 
-    /// CPU time of the sender for 10⁹ application bytes which arrived, s.
+    /// CPU time of the sender per 10⁹ application bytes that arrived, s.
     pub(crate) fn sender_cpu_per_gb(&self) -> Option<f64> {
         self.cpu_per_gb(&self.sender)
     }
 
-    /// CPU time of the receiver for 10⁹ application bytes, s.
+    /// CPU time of the receiver per 10⁹ application bytes, s.
     pub(crate) fn receiver_cpu_per_gb(&self) -> Option<f64> {
         self.cpu_per_gb(&self.receiver)
     }
 
-    /// CPU time of both ends together for each GB.
+    /// CPU time of both ends together per 10⁹ application bytes, s.
     pub(crate) fn cpu_per_gb_of_both(&self) -> Option<f64> {
         Some(self.sender_cpu_per_gb()? + self.receiver_cpu_per_gb()?)
     }
@@ -104,23 +104,22 @@ impl Flow {
         (gb_per_second > 0.0).then(|| window.cpu_seconds() / window.seconds / gb_per_second)
     }
 
-    /// CPU time of the sender for a datagram sent, ns.
+    /// CPU time of the sender per datagram sent, ns.
     pub(crate) fn sender_ns_per_datagram(&self) -> Option<f64> {
         ns_per_datagram(&self.sender, "datagrams_sent")
     }
 
-    /// CPU time of the receiver for a datagram received, ns.
+    /// CPU time of the receiver per datagram received, ns.
     pub(crate) fn receiver_ns_per_datagram(&self) -> Option<f64> {
         ns_per_datagram(&self.receiver, "datagrams_received")
     }
 
-    /// Drops of the receiver's UDP sockets because their buffers were full; a joined run counts as one.
+    /// Datagrams dropped per second by the receiver's UDP sockets because of full buffers; a joined run counts as one.
     pub(crate) fn drops_per_second(&self) -> Option<f64> {
         Some(self.receiver.socket_drops? as f64 / self.receiver.seconds)
     }
 
-    /// Share of the datagrams sent which were repair (DFCP), were taken for lost and sent again (QUIC), or did not
-    /// arrive (the blasters).
+    /// Share of sent datagrams that were repair (DFCP), were retransmissions (QUIC), or did not arrive (bare UDP).
     pub(crate) fn extra_share(&self) -> Option<f64> {
         let (extra, all) = if self.contender.is_blaster() {
             let lost = self.receiver.counter("lost")?;
@@ -139,7 +138,7 @@ fn ns_per_datagram(window: &Window, counter: &str) -> Option<f64> {
 }
 
 impl LossCheck {
-    /// Losses in a row, on average; independent losses of a share p come in runs of 1 / (1 − p).
+    /// Mean length of loss bursts; 1 / (1 − p) for independent losses of a share p.
     pub(crate) fn mean_run(&self) -> f64 {
         self.lost as f64 / self.runs.max(1) as f64
     }
@@ -156,7 +155,7 @@ impl Opened {
 }
 
 impl Memory {
-    /// Memory of one more connection, bytes.
+    /// Memory per additional connection, bytes.
     pub(crate) fn per_connection_bytes(&self) -> f64 {
         self.after_bytes.saturating_sub(self.before_bytes) as f64 / self.connections.max(1) as f64
     }
@@ -166,7 +165,7 @@ impl Memory {
 pub(crate) mod tests {
     use super::*;
 
-    /// `gigabit` Gbit/s over 2 s, with so much CPU time on each side and a datagram for each 1000 bytes.
+    /// Flow of `gigabit` Gbit/s over 2 s, with this CPU time on each side and a datagram per 1000 bytes.
     pub(crate) fn flow(contender: Contender, round: u32, gigabit: f64, cpu_seconds: f64) -> Flow {
         let bytes = (gigabit * 2e9 / 8.0) as u64;
         let window = |counters: &[(&str, u64)]| Window {

@@ -1,8 +1,8 @@
-//! Figures over rounds.
+//! Statistics over rounds.
 
 use serde::Serialize;
 
-/// A figure over the rounds.
+/// Statistics of a figure over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -13,7 +13,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// `None` of no values. The median of an even number is the mean of the middle two.
+    /// Computes the statistics; `None` without values. The median of an even number is the mean of the middle two.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -23,7 +23,7 @@ impl Spread {
         Some(Self { median, min, max, rounds })
     }
 
-    /// The median, and the range if there was more than one round; `-` if there is nothing.
+    /// Formats the median, and the range if there was more than one round; `-` for `None`.
     pub(crate) fn show(this: Option<Self>, decimals: usize) -> String {
         match this {
             None => "-".to_owned(),
@@ -33,8 +33,8 @@ impl Spread {
     }
 }
 
-/// The quotients of what was measured in the same round, which share what else the machine did; a round which lacks one
-/// of the two, or divides by nothing, is left out.
+/// Ratios of measurements from the same round, which had the same other load; rounds without one of the two, or with a zero divisor, are
+/// left out.
 pub(crate) fn quotients(dividends: &[(u32, f64)], divisors: &[(u32, f64)]) -> Option<Spread> {
     Spread::of(dividends.iter().filter_map(|&(round, dividend)| {
         let &(_, divisor) = divisors.iter().find(|&&(other, _)| other == round)?;

@@ -13,7 +13,7 @@ struct Table {
     title: &'static str,
     head: Vec<&'static str>,
     rows: Vec<Vec<String>>,
-    /// Below it.
+    /// Notes below the table.
     notes: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl Table {
     }
 }
 
-/// All tables of what there is, one below the other.
+/// All available tables, below each other.
 pub(crate) fn all(records: &Records, targets: &[Target]) -> String {
     let tables = [
         bulk(&records.bulk),
@@ -52,7 +52,7 @@ pub(crate) fn all(records: &Records, targets: &[Target]) -> String {
     shown.collect::<Vec<_>>().join("\n\n")
 }
 
-/// A figure of each round.
+/// A figure per round.
 type Figures = Vec<(u32, f64)>;
 
 fn figures(flows: &[&Flow], figure: impl Fn(&Flow) -> Option<f64>) -> Figures {
@@ -67,7 +67,7 @@ fn gigabits(flow: &Flow) -> Option<f64> {
     Some(flow.goodput_bps() / 1e9)
 }
 
-/// Distinct values, in the order in which they came.
+/// Distinct values, in order of first appearance.
 fn distinct<T: Copy + Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = BTreeSet::new();
     values.filter(|&value| seen.insert(value)).collect()

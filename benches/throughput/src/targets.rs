@@ -16,13 +16,13 @@ enum Bound {
     AtMost(f64),
 }
 
-/// One target, and what was measured of it.
+/// A target, with its measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Target {
     what: &'static str,
     unit: &'static str,
     bound: Bound,
-    /// `None` if this run did not measure it.
+    /// Measured value; `None` if this run did not measure it.
     measured: Option<Spread>,
     met: Option<bool>,
 }
@@ -47,20 +47,20 @@ impl Target {
         }
     }
 
-    /// Columns of a table.
+    /// Fields of the table row.
     pub(crate) fn row(&self) -> Vec<String> {
         let mut bound = String::new();
         let (sign, value) = match self.bound {
             Bound::AtLeast(least) => ('≥', least),
             Bound::AtMost(most) => ('≤', most),
         };
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(bound, "{sign} {value}{}", self.unit);
         vec![self.what.to_owned(), bound, Spread::show(self.measured, 2), self.verdict()]
     }
 }
 
-/// A figure of every round which has it.
+/// Values of a figure in every round that has it.
 fn figures<'a>(flows: impl IntoIterator<Item = &'a Flow>, figure: impl Fn(&Flow) -> Option<f64>) -> Vec<(u32, f64)> {
     flows.into_iter().filter_map(|flow| Some((flow.round, figure(flow)?))).collect()
 }
@@ -73,7 +73,7 @@ fn goodput(flow: &Flow) -> Option<f64> {
     Some(flow.goodput_bps())
 }
 
-/// The better value of each round: quinn with the threads that suit it.
+/// Better value of each round, for quinn with its best number of threads.
 fn best(one: &[(u32, f64)], other: &[(u32, f64)], better: fn(f64, f64) -> f64) -> Vec<(u32, f64)> {
     let mut best = std::collections::BTreeMap::new();
     for &(round, figure) in one.iter().chain(other) {
@@ -82,7 +82,7 @@ fn best(one: &[(u32, f64)], other: &[(u32, f64)], better: fn(f64, f64) -> f64) -
     best.into_iter().collect()
 }
 
-/// All of them, in the order of the sections.
+/// All targets, in the order of the sections.
 pub(crate) fn targets(records: &Records) -> Vec<Target> {
     use Bound::{AtLeast, AtMost};
     use Contender::{DfcpSealed, DfcpUnsealed, Quinn, Quinn1, Udp, UdpAes};

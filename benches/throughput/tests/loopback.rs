@@ -1,4 +1,4 @@
-//! The program as it is run, over loopback and so briefly that only its working is tested, never its figures.
+//! Test of the program over loopback, so short that only its function is tested, never its figures.
 
 use std::process::{Command, Output};
 

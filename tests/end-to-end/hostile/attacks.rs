@@ -1,5 +1,5 @@
-//! Attacks a live server with millions of datagrams, while honest transfers go on, and prints how both fared; before that,
-//! in virtual time, lies to a sender and prints how much traffic each one drew, and what messages can be made to cost.
+//! Attacks a live server with millions of datagrams during honest transfers, and prints the results of both; before that, in virtual time,
+//! measures the traffic that false reports draw from a sender, and the costs that messages can cause.
 
 #![forbid(unsafe_code)]
 
@@ -12,33 +12,32 @@ use dfcp_end_to_end_tests::lies::{Lie, tell};
 use dfcp_end_to_end_tests::live::{Attack, Logs, Row, Size, run};
 use dfcp_end_to_end_tests::messages;
 
-/// Lies to a sender in virtual time; then attacks a server on loopback, one kind after the other, with honest transfers
-/// running.
+/// Runs false reports to a sender in virtual time, then attacks on a server on loopback, one kind after the other, during honest transfers.
 #[derive(Debug, Parser)]
 #[command(after_help = "Example: attacks --datagrams 100000 --only flood")]
 struct Args {
-    /// Datagrams of each attack
+    /// Datagrams per attack
     #[arg(long, default_value_t = 1_000_000)]
     datagrams: u64,
     /// Most datagrams per second
     #[arg(long, default_value_t = 100_000)]
     per_second: u64,
-    /// Honest transfers at a time
+    /// Concurrent honest transfers
     #[arg(long, default_value_t = 4)]
     transfers: u64,
-    /// Bytes of each, both ways
+    /// Bytes per transfer in each direction
     #[arg(long, default_value_t = 1_000_000)]
     bytes: u64,
     /// Seed of the attacks
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The rate of the senders which are lied to, bit/s
+    /// Rate of the senders that receive false reports, bit/s
     #[arg(long, default_value_t = 100_000_000)]
     lied_to_bps: u64,
-    /// Only attacks and lies whose names contain this
+    /// Only attacks and lies whose names contain this text
     #[arg(long)]
     only: Option<String>,
-    /// One JSON object per attack
+    /// Print one JSON object per attack
     #[arg(long)]
     json: bool,
 }
@@ -85,7 +84,7 @@ impl Args {
     }
 }
 
-/// Tells every lie, and returns whether none drew more than it may.
+/// Runs every lie, and returns true if none drew more traffic than permitted.
 fn lies(args: &Args, out: &mut impl Write) -> Result<bool> {
     if !args.json {
         let heads = ["drawn MB", "proven MB", "beyond 4.5x, s"];
@@ -107,7 +106,7 @@ fn lies(args: &Args, out: &mut impl Write) -> Result<bool> {
     Ok(is_well)
 }
 
-/// Attacks by messages, and returns whether none cost more than it may.
+/// Runs attacks with messages, and returns true if none cost more than permitted.
 fn costs(args: &Args, out: &mut impl Write) -> Result<bool> {
     if !args.json {
         let heads = ["units", "dropped", "KiB", "uncharged", "us each", "drawn MB", "own MB", "delivered"];

@@ -1,6 +1,6 @@
-//! Datagrams of strangers to a sealed connection: replays, damage, spoofs. None may have any effect, and what an effect
-//! is, is taken strictly: beside counters of what arrived, no state, timer or statistic changes, and everything that
-//! both ends send afterwards is the same to the byte and the nanosecond as without the attack.
+//! Datagrams of strangers to an encrypted connection: replays, damaged copies, spoofed ones. None may have any effect, in a strict sense:
+//! apart from counters of arrivals, no state, timer or statistic changes, and everything that both ends send afterwards is identical, to
+//! the byte and the nanosecond, to a run without the attack.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use dfcp_wire::Flags;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Sealed with each of the three patterns: the client's configuration, and the server's.
+/// Configurations of client and server for each of the three patterns.
 fn trusts() -> [(Config, Config); 3] {
     let rate = Rate::Fixed { rate_bps: 20_000_000 };
     let at_rate = |security| {
@@ -36,7 +36,7 @@ fn world(seed: u64, trust: usize, bytes: u64) -> World {
     world
 }
 
-/// Runs a transfer to its very end, twice: once with `attack` called after each step. The attack must change nothing.
+/// Runs a transfer to its end twice, once with `attack` called after each step, and checks that the attack changes nothing.
 #[track_caller]
 fn assert_without_effect(seed: u64, trust: usize, bytes: u64, mut attack: impl FnMut(&mut World)) {
     let end = Time::from_s(60);
@@ -57,7 +57,7 @@ fn assert_without_effect(seed: u64, trust: usize, bytes: u64, mut attack: impl F
     assert_eq!(alone.trace(), attacked.trace(), "seed {seed} trust {trust}: the attack has changed what is sent");
 }
 
-/// Gives a node a datagram which must be without effect.
+/// Delivers a datagram to a node, and checks that it has no effect.
 #[track_caller]
 fn give_in_vain(node: &mut Node, now: Time, from: std::net::SocketAddr, datagram: &[u8], what: &str) {
     let before = node.observable(now);
@@ -86,7 +86,7 @@ fn every_datagram_replayed_at_every_later_moment() {
                     give_in_vain(node, now, from, &packet.bytes, "a replayed datagram");
                     replayed += 1;
                 }
-                // And back to who sent it.
+                // Also back to its sender.
                 let node = if packet.to == server_address() { &mut world.client } else { &mut world.server };
                 give_in_vain(node, now, packet.to, &packet.bytes, "a reflected datagram");
             }
@@ -123,13 +123,13 @@ fn handshake_segments_replayed_after_the_handshake() {
     }
 }
 
-/// Every bit of one datagram of each kind, flipped in front of the genuine one.
+/// Every single bit of one datagram of each kind is flipped, before the genuine one arrives.
 #[test]
 fn every_bit_of_every_kind_of_sealed_datagram_flipped() {
     let mut kinds: BTreeMap<(bool, u8, u32), u32> = BTreeMap::new();
     for trust in 0..3 {
         let mut world = world(22, trust, 30_000);
-        // All that the ends send waits here until it has been tried with each bit flipped.
+        // Sent datagrams wait here until they have been tried with each bit flipped.
         world.tap = Box::new(|_, packet| vec![packet]);
         let end = Time::from_s(30);
         loop {
@@ -159,7 +159,7 @@ fn every_bit_of_every_kind_of_sealed_datagram_flipped() {
         }
         assert_eq!((world.client.read, world.server.read), (15_000, 30_000), "trust {trust}");
     }
-    // Data, reports, FIN, FINACK or ACK, each way.
+    // Data, reports, FIN, FINACK or ACK, in each direction.
     let tried: Vec<_> = kinds.iter().filter(|(_, count)| **count > 0).map(|(kind, _)| kind).collect();
     assert!(tried.len() >= 7, "{tried:?}");
 }
@@ -178,7 +178,7 @@ fn truncated_and_lengthened_at_every_length() {
                 if node.host.connections.is_empty() || turn % 4 > 0 {
                     continue;
                 }
-                // With a number that is still to come, so that it is not its age for which it is dropped.
+                // The number is a future one, so that the datagram is not dropped for its age.
                 let mut bytes = packet.bytes.clone();
                 bytes[20..24].copy_from_slice(&0x1000_u32.to_be_bytes());
                 for length in 0..LENGTH_MAX {
@@ -230,7 +230,7 @@ fn reset(id: u32, sealed: bool, number: u32) -> Vec<u8> {
     raw::write(&head, &[], if sealed { &[7; 16] } else { &[] })
 }
 
-/// Unsealed, and sealed with a tag that does not fit, with the right id and numbers old, next and far ahead.
+/// RST without encryption, and encrypted with a wrong tag, with the right id and old, next and far future numbers.
 #[test]
 fn a_spoofed_reset_in_every_state() {
     for trust in 0..3 {
@@ -266,8 +266,8 @@ fn a_spoofed_reset_in_every_state() {
     }
 }
 
-/// While the SYN is unanswered nobody can vouch for anything: an RST is believed, but only after three seconds in which a
-/// genuine answer is taken, also if it is as late as the path or a loss makes it.
+/// Before the SYN is answered nothing authenticates the peer: an RST is accepted, but only after three seconds in which a genuine answer is
+/// preferred, even one delayed by the path or a loss.
 #[test]
 fn a_spoofed_reset_in_syn_sent_waits_for_the_genuine_answer() {
     for with_answer in [true, false] {
@@ -279,7 +279,7 @@ fn a_spoofed_reset_in_syn_sent_waits_for_the_genuine_answer() {
             }
             let id = dfcp_wire::handshake::Payload::decode(segment.payload).ok().and_then(|it| it.connection_id);
             let spoofed = Packet { from: packet.to, to: packet.from, bytes: reset(id.unwrap_or(1), false, 0) };
-            // The genuine SYN gets through when a copy is sent more than 2 s after the first.
+            // The genuine SYN passes when a copy is sent more than 2 s after the first.
             if with_answer && now >= Time::from_s(3) { vec![spoofed, packet] } else { vec![spoofed] }
         });
         world.run_until(Time::from_s(7));
@@ -292,7 +292,7 @@ fn a_spoofed_reset_in_syn_sent_waits_for_the_genuine_answer() {
     }
 }
 
-/// A datagram with a damaged tag is counted, however many there are; memory and timers stay as they were.
+/// Datagrams with a damaged tag are only counted, however many there are; memory and timers stay unchanged.
 #[test]
 fn a_hundred_thousand_forgeries_are_counted_and_forgotten() {
     let mut world = world(42, 0, 1_000_000);
@@ -317,8 +317,8 @@ fn a_hundred_thousand_forgeries_are_counted_and_forgotten() {
     world.finish(Time::from_s(20)).unwrap();
 }
 
-/// Damaged unsealed segments whose CRC was made to fit again: an unsealed connection can be falsified, which its name
-/// says, but must not crash, hang or grow.
+/// Damaged unencrypted segments with a corrected CRC: an unencrypted connection can be falsified, as its name says, but must not crash,
+/// hang or grow.
 #[test]
 fn an_unsealed_connection_ends_in_an_error_at_worst() {
     for seed in 0..30 {
@@ -336,7 +336,7 @@ fn an_unsealed_connection_ends_in_an_error_at_worst() {
         world.connect(Config::danger_unsealed()).unwrap();
         world.run_until(Time::from_s(200));
         for node in [&world.client, &world.server] {
-            // The stream with its headers, and at most one and a half times as much for what a damaged report asks for.
+            // The stream with its headers, and at most one and a half times as much for requests in damaged reports.
             let sent_bytes = node.sent_bytes.values().sum::<u64>();
             assert!(sent_bytes < 250_000, "seed {seed}: {sent_bytes} bytes were sent for a stream of 100 000");
             let open = node.host.connections.values().filter(|it| it.state() != State::Closed).count();

@@ -1,4 +1,4 @@
-//! Senders which do not want to send files: hostile names and frames, spoken by hand over a sealed stream.
+//! Malicious senders: hostile names and frames, sent over an encrypted stream.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-/// A sealed stream as a transport.
+/// An encrypted stream as a transport.
 struct Sealed(Stream);
 
 impl Transport for Sealed {}
@@ -56,7 +56,7 @@ impl Observer for Log {
     fn progress(&self, _snapshot: &Snapshot) {}
 }
 
-/// Every file and directory below `root`, by relative name; files with their content.
+/// All files and directories below `root`, by relative name, with the content of files.
 fn tree(root: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![root.to_path_buf()];
@@ -77,7 +77,7 @@ fn tree(root: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
     found
 }
 
-/// The receiver's result for `bytes`, which a sender writes to an encrypted stream behind the preamble.
+/// Receiver's result for `bytes` that a sender writes after the preamble.
 async fn say(output: &Path, bytes: Vec<u8>) -> (Result<Report, TransferError>, Vec<EntryOutcome>) {
     let config = Config::sealed(PeerKey::Any).with_time_wait(Duration::from_millis(100));
     let listener = Listener::bind(local(), config.clone()).unwrap();
@@ -98,14 +98,14 @@ async fn say(output: &Path, bytes: Vec<u8>) -> (Result<Report, TransferError>, V
         reader.read_to_end(&mut answers).await
     });
     let report = tokio::time::timeout(Duration::from_secs(60), receiving).await.unwrap().unwrap();
-    // The receiver may close in the middle of what is said, which is its right.
+    // The receiver may close during the writing.
     let _closed = writing.await.unwrap();
     let _closed = reading.await.unwrap();
     let outcomes = log.0.lock().unwrap().clone();
     (report, outcomes)
 }
 
-/// The entry number `index`, with no directories before it.
+/// Entry number `index`, without directories before it.
 fn entry(index: u32, name: &[u8]) -> Entry {
     Entry {
         index,
@@ -297,8 +297,8 @@ async fn random_frames_end_in_an_error_and_write_nothing_outside() {
     }
 }
 
-/// Another user of the receiver's machine, who can rename what is in the output directory: while 2000 files are sent into
-/// `d`, it is by turns a directory and a link to one outside.
+/// Another user of the receiver's machine, who can rename entries in the output directory: while 2000 files are sent into `d`, it is
+/// alternately a directory and a link to an outside one.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_that_becomes_a_link_and_back_leads_nothing_outside() {
@@ -336,7 +336,7 @@ async fn a_directory_that_becomes_a_link_and_back_leads_nothing_outside() {
     assert_eq!(tree(&outside).len(), 0, "files were written outside");
 }
 
-/// Hears when the search of a sender is over.
+/// Observer that signals the end of a sender's search.
 #[cfg(unix)]
 #[derive(Default)]
 struct Searched(tokio::sync::Notify);
@@ -352,8 +352,8 @@ impl Observer for Searched {
     }
 }
 
-/// Another user of the sender's machine, who can write to the tree that is sent: a file becomes a link, a directory
-/// becomes a link, and a file becomes a pipe, all after the search and before they are read.
+/// Another user of the sender's machine, who can write to the sent tree: a file becomes a link, a directory becomes a link, and a file
+/// becomes a pipe, all after the search and before they are read.
 #[cfg(unix)]
 #[tokio::test]
 async fn links_and_pipes_that_appear_in_a_tree_while_it_is_sent_are_not_read() {
@@ -364,7 +364,7 @@ async fn links_and_pipes_that_appear_in_a_tree_while_it_is_sent_are_not_read() {
     fs::create_dir_all(root.join("directory")).unwrap();
     fs::create_dir_all(&outside).unwrap();
     fs::write(outside.join("secret"), b"secret").unwrap();
-    // The first keeps the reader busy: more than all the buffers on the way. It takes no space.
+    // The first file keeps the reader busy: more than all buffers on the path. It takes no disk space.
     fs::File::create(root.join("0")).unwrap().set_len(12 << 20).unwrap();
     for name in ["directory/secret", "file", "last", "pipe"] {
         fs::write(root.join(name), b"inside").unwrap();

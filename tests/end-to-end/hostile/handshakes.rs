@@ -1,4 +1,4 @@
-//! Handshakes which are not meant: amplification, half-open connections, cookies, forged proofs.
+//! Malicious handshakes: amplification, half-open connections, cookies, forged proofs.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::net::{Ipv6Addr, SocketAddr};
@@ -16,14 +16,14 @@ use dfcp_wire::{Flags, Profile};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Paddings of a SYN: an honest one has 256 bytes in all; the short one has none.
+/// Padding sizes of a SYN: an honest SYN has 256 bytes in total; the short one has none.
 const PADDINGS: [usize; 3] = [0, 150, 900];
 
 fn server_key() -> StaticKey {
     StaticKey::from_seed(&[9; 32])
 }
 
-/// Takes static keys but one, and one pre-shared key.
+/// Server that accepts static keys except one, and one pre-shared key.
 fn server() -> Accept {
     let unwanted = StaticKey::from_seed(&[13; 32]).public();
     let credentials = Credentials {
@@ -35,7 +35,7 @@ fn server() -> Accept {
     Accept::from(Config::sealed(credentials))
 }
 
-/// Every way to begin a handshake: with keys which fit and which do not.
+/// All kinds of handshake starts: with right and wrong keys.
 fn ways() -> Vec<(&'static str, InitiatorKeys)> {
     let pinned = |seed, responder: StaticKey| pinned(seed, responder.public());
     vec![
@@ -48,7 +48,7 @@ fn ways() -> Vec<(&'static str, InitiatorKeys)> {
     ]
 }
 
-/// Lets a server alone for so long, with whatever it wants to send.
+/// Runs a server alone for this time, with everything that it sends.
 fn rest(world: &mut World, duration: Duration) {
     let until = world.now + duration;
     world.run_until(until);
@@ -102,7 +102,7 @@ fn no_more_bytes_go_to_an_unproven_address_than_came_from_it() {
 fn refusals_of_other_profiles_versions_and_codes_are_not_amplified_either() {
     let mut world = World::new(2, server());
     let mut refused = 0;
-    // Version, profile, code and symbol size are options of 3, 3, 3 and 4 bytes, and 3 of padding.
+    // Version, profile, code and symbol size are options of 3, 3, 3 and 4 bytes, plus 3 of padding.
     let variants: [fn(&mut Vec<u8>); 5] = [
         |options| options[2] = 9,
         |options| options[8] = 77,
@@ -181,7 +181,7 @@ fn an_honest_half_open_connection_takes_half_a_kilobyte() {
     }
 }
 
-/// The payload of XX's first message is in the clear, and has to be remembered: whoever makes it long makes it cost.
+/// The payload of XX's first message is in plaintext and must be kept, so a long one could cost memory.
 #[test]
 fn a_half_open_connection_takes_half_a_kilobyte_however_long_its_first_message() {
     let bytes = [0, 100, 400, 1_000].map(|extra_bytes| {
@@ -190,7 +190,7 @@ fn a_half_open_connection_takes_half_a_kilobyte_however_long_its_first_message()
         give(&mut world, stranger(1), &puppet.syn(None, 150).unwrap());
         world.server.host.endpoint.stats().half_open_bytes
     });
-    // To keep nothing of who sends such a message is as good.
+    // Keeping no state for such a sender is also permitted.
     assert!(bytes.iter().all(|bytes| *bytes <= limits::HALF_OPEN_BYTES_MAX), "{bytes:?}");
 }
 
@@ -209,7 +209,7 @@ fn past_the_threshold_nothing_is_kept_without_a_cookie() {
     }
     let full = world.server.host.endpoint.stats();
     assert_eq!((full.connections, full.cookies_sent), (0, 2_000 - 256));
-    // With the cookie, as many again may open.
+    // With a cookie, as many again may open.
     for number in 0..400_u16 {
         let from = stranger(10_000 + number);
         let puppet = Puppet::new(u32::from(number) + 50_000, first_contact(1), [5; 32], &MODEST).unwrap();
@@ -218,7 +218,7 @@ fn past_the_threshold_nothing_is_kept_without_a_cookie() {
         give(&mut world, from, &puppet.syn(Some(&cookie), 150).unwrap());
     }
     assert_eq!(world.server.host.endpoint.stats().half_open, 512);
-    // Ten seconds later there is room again, and an honest client finds it.
+    // Ten seconds later there is space again, and an honest client gets it.
     rest(&mut world, Duration::from_secs(11));
     world.connect(Config::sealed(PeerKey::Any)).unwrap();
     world.client.job.send_bytes = 100_000;
@@ -226,7 +226,7 @@ fn past_the_threshold_nothing_is_kept_without_a_cookie() {
     assert!(world.server.host.endpoint.stats().half_open <= 1);
 }
 
-/// One true address, which answers cookies and takes every place that becomes free.
+/// A single real address that answers cookies and takes every place that becomes free.
 #[test]
 fn an_honest_client_gets_in_while_one_address_begins_handshakes_without_end() {
     let mut world = World::new(11, server());
@@ -235,7 +235,7 @@ fn an_honest_client_gets_in_while_one_address_begins_handshakes_without_end() {
     let end = Time::from_s(35);
     let mut connecting = false;
     while world.client.connected == 0 && world.now < end {
-        // A hundred handshakes a second, each with its cookie: twice as many as places become free.
+        // A hundred handshakes per second, each with its cookie: twice as many as places become free.
         {
             id += 1;
             let puppet = Puppet::new(id, first_contact(1), [5; 32], &MODEST).unwrap();
@@ -298,7 +298,7 @@ fn an_honest_client_gets_in_where_everybody_is_asked_for_a_cookie() {
     assert!(world.server.host.endpoint.stats().cookies_sent > 0);
 }
 
-/// Opens a connection from `from`; whether the server took it.
+/// Opens a connection from `from`; returns true if the server accepted it.
 fn opens(world: &mut World, id: u32, from: SocketAddr) -> bool {
     let mut puppet = Puppet::new(id, first_contact(1), [5; 32], &MODEST).unwrap();
     let mut answer = give(world, from, &puppet.syn(None, 150).unwrap());
@@ -311,7 +311,7 @@ fn opens(world: &mut World, id: u32, from: SocketAddr) -> bool {
     world.server.host.connections.len() > before
 }
 
-/// A host with an IPv6 address usually has the 2⁶⁴ of its prefix: they count as one.
+/// A host with an IPv6 address usually has the 2⁶⁴ addresses of its prefix: they count as one.
 #[test]
 fn one_ipv6_prefix_does_not_take_every_connection() {
     let mut world = World::new(16, server());
@@ -324,7 +324,7 @@ fn one_ipv6_prefix_does_not_take_every_connection() {
     assert!(opens(&mut world, 2_000, from(2, 1)) && opens(&mut world, 2_001, stranger(1)), "others get in");
 }
 
-/// Each message another one, with its cookie, from one address; and an honest client which knows the server's key.
+/// Different unreadable first messages, each with its cookie, from one address; and an honest client that knows the server's key.
 #[test]
 fn an_honest_client_gets_in_while_one_address_sends_first_messages_which_cannot_be_read() {
     let mut world = World::new(17, Accept { cookies: Cookies::Always, ..server() });
@@ -352,7 +352,7 @@ fn an_honest_client_gets_in_while_one_address_sends_first_messages_which_cannot_
     assert!(computed <= computed_max.into(), "{computed} first messages were computed on, of {computed_max}");
 }
 
-/// True if a genuine third message is accepted `wait` after `forgeries` forged ones, each of which came as soon as the gate was open.
+/// True if a genuine third message is accepted `wait` after `forgeries` forged ones, each of which arrived as soon as the gate opened.
 fn is_taken_after(forgeries: u32, wait: Duration) -> bool {
     let mut world = World::new(7, server());
     let mut puppet = Puppet::new(1, first_contact(1), [5; 32], &MODEST).unwrap();
@@ -368,13 +368,13 @@ fn is_taken_after(forgeries: u32, wait: Duration) -> bool {
     world.server.host.connections.len() == 1
 }
 
-/// Time in which third messages are dropped unread after `forgeries` forged ones.
+/// Time for which third messages are dropped unread after `forgeries` forged ones.
 fn gate(forgeries: u32) -> Duration {
     (limits::PROOF_RETRY_MIN * (1 << (forgeries - 1).min(16))).min(limits::PROOF_RETRY_MAX)
 }
 
-/// Each look costs three multiplications on the curve: a half-open connection gets six in its first 63 ms, and then
-/// sixteen a second, however many forgeries come.
+/// Each check costs three multiplications on the curve: a half-open connection gets six checks in its first 63 ms, and then sixteen per
+/// second, however many forgeries arrive.
 #[test]
 fn forged_proofs_are_looked_at_ever_more_rarely_and_do_not_shut_the_honest_out() {
     assert!(is_taken_after(0, Duration::ZERO));
@@ -394,7 +394,7 @@ fn forged_proofs_are_looked_at_ever_more_rarely_and_do_not_shut_the_honest_out()
     assert!(looks < 170, "{looks} looks in the life of a half-open connection");
 }
 
-/// An attacker who changes options or message on the path, and is faster, can only delay: any change is detected.
+/// An attacker who changes options or messages on the path, and is faster, can only cause delay: any change is detected.
 #[test]
 fn handshake_segments_changed_on_the_way_open_nothing_else() {
     for seed in 0..40 {
@@ -412,7 +412,7 @@ fn handshake_segments_changed_on_the_way_open_nothing_else() {
             let at = random.random_range(0..bytes.len());
             bytes[at] ^= 1 << random.random_range(0..8);
             fit_crc(&mut bytes);
-            // The changed one alone: what was sent is lost.
+            // Only the changed one: the genuine one is lost.
             vec![Packet { bytes, ..packet }]
         });
         world.connect(Config::sealed(PeerKey::Known(server_key().public()))).unwrap();
@@ -421,7 +421,7 @@ fn handshake_segments_changed_on_the_way_open_nothing_else() {
     }
 }
 
-/// A forger who sees the SYN, takes its id, and is faster with a message of his own.
+/// A forger who sees the SYN, uses its id, and is faster with a message of his own.
 #[test]
 fn a_forged_syn_which_comes_first_delays_and_no_more() {
     let mut world = World::new(9, server());
@@ -443,7 +443,7 @@ fn a_forged_syn_which_comes_first_delays_and_no_more() {
 
 #[test]
 fn answers_which_nobody_vouches_for_do_not_end_an_attempt_at_once() {
-    // RST, SYNACK with garbage and cookies, all with the right id, in front of each genuine answer.
+    // RST, SYNACK with garbage and cookies, all with the right id, before each genuine answer.
     for kind in 0..3 {
         let mut world = World::new(10 + kind, server());
         (world.client.job.send_bytes, world.server.job.send_bytes) = (20_000, 20_000);
@@ -482,7 +482,7 @@ fn a_whole_recorded_session_opens_nothing_when_it_is_replayed() {
         recorded.extend(world.delivered.iter().filter(|packet| packet.to == server_address()).cloned());
     }
     assert!(recorded.len() > 40, "{}", recorded.len());
-    // To the same server after the end, to another with the same key, from the same address and from others.
+    // To the same server after the end, and to another with the same key, from the same and from other addresses.
     let mut fresh = World::new(15, server());
     fresh.server.job.send_bytes = 1_000_000;
     world.run_until(world.now + Duration::from_secs(120));

@@ -1,16 +1,16 @@
-//! Traffic that a receiver that does not decode can draw from a sender, in virtual time.
+//! Traffic that a receiver can draw from a sender without decoding, in virtual time.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use dfcp_end_to_end_tests::lies::{Drawn, Lie, tell};
 
-/// A lie at one rate.
+/// Result of a lie at one rate.
 fn drawn_at(lie: Lie, rate_bps: u64) -> Drawn {
     let drawn = tell(lie, rate_bps).unwrap();
     assert_eq!(drawn.breach(), None, "{lie} at {rate_bps} bit/s: {drawn:?}");
     drawn
 }
 
-/// Each lie at three rates. At the lowest, one block is more than six seconds.
+/// Results of a lie at three rates. At the lowest one, a block takes more than six seconds.
 fn drawn(lie: Lie) -> [Drawn; 3] {
     [100_000_000, 10_000_000, 1_000_000].map(|rate_bps| drawn_at(lie, rate_bps))
 }
@@ -19,7 +19,7 @@ fn drawn(lie: Lie) -> [Drawn; 3] {
 fn a_third_message_held_back_and_silence_draw_a_mebibyte() {
     for drawn in drawn(Lie::HeldBack) {
         let most = (1 << 20).min(drawn.rate_bps / 8);
-        // A packet which passes the limit, probes, and copies of the handshake's ACK.
+        // One packet beyond the limit, probes, and copies of the handshake's ACK.
         assert!(drawn.drawn_bytes <= most + 100_000, "{drawn:?}");
     }
 }
@@ -28,14 +28,14 @@ fn a_third_message_held_back_and_silence_draw_a_mebibyte() {
 fn claimed_loss_draws_no_more_than_the_credit_from_whatever_address() {
     for lie in [Lie::Lossy, Lie::LossyFromElsewhere, Lie::LossyAndLate, Lie::LossyAndMoving] {
         for drawn in drawn(lie) {
-            // It is a lie which nothing contradicts.
+            // Nothing contradicts this lie.
             assert_eq!(drawn.error, None, "{drawn:?}");
             assert_eq!(drawn.proven_bytes, 0);
         }
     }
 }
 
-/// The credit follows the sender's own rate, whatever rate the peer permits.
+/// The credit follows the sender's own rate, even if the peer permits any rate.
 #[test]
 fn a_boundless_rate_cap_draws_no_more_from_a_sender_at_the_line_rate() {
     let drawn = drawn_at(Lie::LossyAtLineRate, 0);
@@ -43,7 +43,7 @@ fn a_boundless_rate_cap_draws_no_more_from_a_sender_at_the_line_rate() {
     assert!(drawn.beyond_s() > 1.0, "nothing was tested: {drawn:?}");
 }
 
-/// Reports draw no more, whatever rate they make a sender find.
+/// Reports draw no more traffic, whatever rate they suggest.
 #[test]
 fn an_automatic_rate_draws_no_more_than_a_fixed_one() {
     let drawn = drawn_at(Lie::LossyAtAutomaticRate, 0);
@@ -51,7 +51,7 @@ fn an_automatic_rate_draws_no_more_than_a_fixed_one() {
     assert!(drawn.beyond_s() > 0.1, "nothing was tested: {drawn:?}");
 }
 
-/// A peer's earlier, honest connection gives the next one no credit: it gets as much as any peer before its first report.
+/// An earlier, honest connection of a peer gives no credit to the next one, which gets as much as any peer before its first report.
 #[test]
 fn a_remembered_rate_draws_no_more_than_a_mebibyte() {
     let drawn = drawn_at(Lie::SilentAtRememberedRate, 0);
@@ -59,7 +59,7 @@ fn a_remembered_rate_draws_no_more_than_a_mebibyte() {
     assert!(drawn.drawn_bytes <= (1 << 20) + 100_000, "{drawn:?}");
 }
 
-/// A least rate draws its own credit, as a fixed rate would, and not that of whatever reports make a sender find.
+/// A minimum rate draws its own credit, as a fixed rate would, and not that of rates suggested by reports.
 #[test]
 fn a_least_rate_draws_no_more_than_a_fixed_one() {
     for (least_bps, counted_bps) in [(300_000_000, 300_000_000), (20_000_000, 100_000_000)] {
@@ -69,7 +69,7 @@ fn a_least_rate_draws_no_more_than_a_fixed_one() {
     }
 }
 
-/// Here one block is as much as six seconds, and the credit for it leaves nothing for a trickle on top.
+/// One block takes six seconds here, and its credit leaves nothing for an additional trickle.
 #[test]
 fn a_long_block_and_the_trickle_draw_no_more_than_the_block() {
     let drawn = drawn_at(Lie::LongBlocks, 8_000_000);
@@ -80,7 +80,7 @@ fn a_long_block_and_the_trickle_draw_no_more_than_the_block() {
 #[test]
 fn blind_reports_end_the_connection_at_a_number_which_was_skipped() {
     for lie in [Lie::Blind, Lie::BlindFromElsewhere] {
-        // At the lowest rate the credit buys hardly more than the first 128 numbers, of which none is skipped.
+        // At the lowest rate the credit covers hardly more than the first 128 numbers, none of which is skipped.
         let [fast, slower, _] = drawn(lie);
         for drawn in [fast, slower] {
             assert!(drawn.error.as_ref().is_some_and(|error| error.contains("which was never sent")), "{drawn:?}");

@@ -1,4 +1,4 @@
-//! A live server under attack. The binary `attacks` runs the same at full size.
+//! Attacks on a live server. The binary `attacks` runs the same at full size.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use dfcp_end_to_end_tests::live::relay::Relay;
 use dfcp_end_to_end_tests::live::{Attack, Logs, Size, config, echo_through, local, run};
 use tokio::sync::Mutex;
 
-/// Memory is the process's: one attack at a time.
+/// Serializes the tests: memory is measured per process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 const SIZE: Size = Size { datagrams: 30_000, datagrams_per_s: 40_000, transfer_bytes: 100_000, transfers: 4, seed: 7 };
@@ -37,7 +37,7 @@ fn handshakes_which_are_never_ended() {
 
 #[test]
 fn first_messages_which_cannot_be_read() {
-    // Slowly, so that few are lost on their way, and computing on all of them would be seen.
+    // Slow, so that few are lost on the path, and the cost of processing all of them would be visible.
     held(Attack::UnreadableFirst, Size { datagrams: 15_000, datagrams_per_s: 6_000, ..SIZE });
 }
 
@@ -61,7 +61,7 @@ fn truncated_and_oversized_datagrams() {
     held(Attack::Lengths, SIZE);
 }
 
-/// A NAT which forgets: the client's outward address changes in mid-transfer, again and again.
+/// A NAT that drops its mappings: the client's outward address changes repeatedly during the transfer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transfer_survives_addresses_that_change() {
     const BYTES: u64 = 4_000_000;

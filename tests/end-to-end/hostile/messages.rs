@@ -1,13 +1,13 @@
-//! Costs that a peer can cause by messages. (`attacks --only messages` prints the table.)
+//! Costs that a peer can cause with messages. (`attacks --only messages` prints the table.)
 
 use std::sync::{Mutex, PoisonError};
 
 use dfcp_end_to_end_tests::messages::{Attack, Cost, attack};
 
-/// Datagrams of each attack: two thirds of a second, more than the tables and buffers hold.
+/// Datagrams per attack: two thirds of a second, more than tables and buffers hold.
 const DATAGRAMS: u64 = 60_000;
 
-/// All of the process's memory is counted: one attack at a time.
+/// Serializes the tests: the memory of the whole process is measured.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn cost(kind: Attack) -> Cost {
@@ -30,10 +30,10 @@ fn what_is_never_finished_or_never_read_stays_within_the_limits() {
         Attack::KnownLong,
     ] {
         let cost = cost(kind);
-        // Groups have no message in common with another one (\[message-5\]).
+        // Groups have no messages in common (\[message-5\]).
         let dropped_max = if kind == Attack::Groups { DATAGRAMS } else { 64 };
         assert!(cost.error.is_none() && cost.dropped <= dropped_max, "{cost:?}");
-        // Of small pieces as much is counted for what keeps them.
+        // The bookkeeping of small pieces is charged as well.
         assert!(cost.memory_kib > 1_000, "nothing was tested: {cost:?}");
     }
     let known = cost(Attack::Known);

@@ -1,4 +1,4 @@
-//! Addresses which change, truly or not.
+//! Real and pretended changes of addresses.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ use dfcp_proto::{Config, PeerKey, Rate};
 use dfcp_testkit::{Packet, client_address, raw, server_address};
 use dfcp_time::Time;
 
-/// A sealed ACK with a challenge.
+/// Bytes of an encrypted ACK with a challenge.
 const CHALLENGE_BYTES: usize = 40;
 
 fn config() -> Config {
@@ -30,7 +30,7 @@ fn is_sealed(datagram: &[u8]) -> bool {
     raw::read(datagram).is_some_and(|it| it.header.is_sealed())
 }
 
-/// The attacker's copy of each of the client's datagrams comes first, from his own address or a victim's.
+/// The attacker's copy of each client datagram arrives first, from his own address or a victim's.
 #[test]
 fn copies_sent_from_elsewhere_neither_divert_data_nor_amplify() {
     for addresses in [1_u16, 3, 50] {
@@ -56,7 +56,7 @@ fn copies_sent_from_elsewhere_neither_divert_data_nor_amplify() {
     }
 }
 
-/// Copies behind the genuine ones, and of old ones, do not even cause a question.
+/// Copies that arrive after the genuine datagrams, and copies of old ones, do not even cause a challenge.
 #[test]
 fn late_copies_from_elsewhere_are_not_answered() {
     let mut world = world(2, 500_000, 500_000);
@@ -74,7 +74,7 @@ fn late_copies_from_elsewhere_are_not_answered() {
     assert!(world.server.received_from(stranger(5).ip()) > 500_000);
 }
 
-/// A NAT which gives the client another address, again and again.
+/// A NAT that repeatedly gives the client another address.
 #[test]
 fn a_transfer_follows_a_client_whose_address_changes() {
     let mut world = world(3, 2_000_000, 2_000_000);
@@ -86,7 +86,7 @@ fn a_transfer_follows_a_client_whose_address_changes() {
     };
     let lost = Rc::new(RefCell::new(0));
     let counter = Rc::clone(&lost);
-    // Time and length of each of the server's datagrams, by destination.
+    // Time and length of each server datagram, by destination.
     let sent: Rc<RefCell<BTreeMap<SocketAddr, Vec<_>>>> = Rc::default();
     let record = Rc::clone(&sent);
     world.tap = Box::new(move |now, packet| {
@@ -98,7 +98,7 @@ fn a_transfer_follows_a_client_whose_address_changes() {
         if packet.to == outside {
             return vec![Packet { to: client_address(), ..packet }];
         }
-        // To an address that the NAT has forgotten.
+        // Sent to an address that the NAT has forgotten.
         *counter.borrow_mut() += 1;
         Vec::new()
     });
@@ -108,7 +108,7 @@ fn a_transfer_follows_a_client_whose_address_changes() {
         if let Some(connection) = world.server.connection()
             && proven.last() != Some(&connection.remote())
         {
-            // Data moves only once the address is proven: a challenge must have gone there, and come back.
+            // Data moves only after the address is validated: a challenge must have been sent there, and answered.
             assert!(world.server.sent_bytes.contains_key(&connection.remote()));
             proven.push(connection.remote());
         }
@@ -128,7 +128,7 @@ fn a_transfer_follows_a_client_whose_address_changes() {
     assert!(*lost.borrow() > 0, "nothing was lost by the moves");
 }
 
-/// Until an unproven address has answered, it gets nothing but questions, and no more than came from it.
+/// Before an unvalidated address has answered, it gets only challenges, and no more bytes than arrived from it.
 #[test]
 fn data_moves_only_to_an_address_which_answers() {
     let mut world = world(4, 3_000_000, 3_000_000);
@@ -148,8 +148,8 @@ fn data_moves_only_to_an_address_which_answers() {
     assert_eq!(world.server.connection().unwrap().stats().path_changes, 0);
 }
 
-/// An attacker who copies, is faster, and forwards the server's question to the client and the answer back, stands on the
-/// path: he gets what he forwards. When he stops, the connection finds its way back.
+/// An attacker who copies datagrams, is faster, and forwards the server's challenge to the client and the answer back, is on the path: he
+/// gets the traffic that he forwards. When he stops, the connection returns to its path.
 #[test]
 fn who_forwards_a_question_holds_the_path_only_as_long_as_he_forwards() {
     let mut world = world(5, 2_000_000, 2_000_000);
@@ -179,14 +179,14 @@ fn who_forwards_a_question_holds_the_path_only_as_long_as_he_forwards() {
     }
 }
 
-/// Another port of the client's own address: somebody behind the same NAT, or who forges it.
+/// Another port of the client's own address: a host behind the same NAT, or a forger.
 fn neighbour(number: u16) -> SocketAddr {
     let mut address = client_address();
     address.set_port(50_000 + number);
     address
 }
 
-/// The server's knowledge of the path (RTT, packet size, loss, rate) while `copies` neighbouring ports send copies of the client's datagrams.
+/// Server's path statistics (RTT, packet size, loss, rate) while `copies` neighbouring ports send copies of the client's datagrams.
 fn known_beside(copies: u16) -> (Duration, u16, f64, u64) {
     let mut world = world(7, 2_000_000, 2_000_000);
     let mut count = 0_u16;
@@ -210,7 +210,7 @@ fn known_beside(copies: u16) -> (Duration, u16, f64, u64) {
     (stats.rtt, stats.packet_bytes, stats.loss, stats.rate_bps)
 }
 
-/// The port is not what keeps him out: he gets questions, and what is known stays as it is.
+/// An attacker at another port of the same address gets challenges, and path statistics stay unchanged.
 #[test]
 fn copies_from_another_port_of_the_same_address_get_no_data_and_change_nothing_that_is_known() {
     let (rtt, packet_bytes, loss, rate_bps) = known_beside(0);
@@ -224,8 +224,7 @@ fn copies_from_another_port_of_the_same_address_get_no_data_and_change_nothing_t
     }
 }
 
-/// A copier who also forwards the question and the answer: the port is his as long as he does, and nothing begins anew, then or
-/// later.
+/// An attacker who also forwards challenge and answer owns the port as long as he does, and no statistics are reset, then or later.
 #[test]
 fn a_neighbour_who_forwards_a_question_resets_nothing() {
     let mut world = world(8, 2_000_000, 2_000_000);

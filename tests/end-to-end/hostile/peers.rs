@@ -1,5 +1,5 @@
-//! Peers which hold keys and lie: about what they have, what they take, and what belongs together. The server under
-//! attack is a real endpoint; its peer is driven by hand, and every byte which the server emits is counted.
+//! Authenticated peers that lie about received data, capacity and consistency. The server under attack is a real endpoint; its peer is a
+//! puppet, and every byte sent by the server is counted.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::BTreeMap;
@@ -25,19 +25,19 @@ const ACK_KEEP_ALIVE: u32 = 0;
 const ACK_OF_FIN: u32 = 1;
 const ACK_PATH_CHALLENGE: u32 = 3;
 
-/// Bytes of an IP packet with one full datagram.
+/// Bytes of an IP packet with a full datagram.
 const PACKET_BYTES: u64 = 1_500;
 
 fn config() -> Config {
     Config::sealed(PeerKey::Any).with_rate(Rate::Fixed { rate_bps: RATE_BPS }).with_send_buffer_bytes(4 << 20)
 }
 
-/// The end of a connection whose peer has lied.
+/// End of a connection whose peer has lied.
 struct Caught {
     error: Option<ConnectionError>,
-    /// Bits which were sent after its end.
+    /// Bits sent after the end.
     bits_after: u64,
-    /// Resets which the liar has got.
+    /// Resets received by the liar.
     resets: u32,
 }
 
@@ -55,7 +55,7 @@ fn caught(mut talk: Talk, mut lie: impl FnMut(&mut Talk, &Opened) -> Option<Vec<
                 lied = true;
                 return vec![answer];
             }
-            // Until then it reports now and then, and truly, that it has nothing.
+            // Before the lie it sometimes reports, truthfully, that it has no data.
             heard += 1;
             (heard % 8 == 0).then(|| talk.nothing_yet(|_| {}).unwrap()).into_iter().collect()
         });
@@ -106,7 +106,7 @@ fn who_acknowledges_blocks_it_never_got_gets_nothing_more() {
     }
 }
 
-/// A peer which has decoded two blocks, proves them, and claims more.
+/// A peer that has decoded two blocks, proves them, and claims more.
 #[test]
 fn a_true_proof_of_two_blocks_proves_no_other() {
     type Claim = fn(&Talk, &mut StreamState) -> Vec<Run>;
@@ -178,7 +178,7 @@ fn reports_of_what_was_never_sent_end_the_connection() {
     for Caught { error, bits_after, .. } in [datagrams, blocks] {
         assert!(bits_after <= 800, "{error:?}: {bits_after} bits after the lie");
     }
-    // Without seals, and from a receiver which is honest otherwise.
+    // Without encryption, and from an otherwise honest receiver.
     let mut world = World::new(3, Config::danger_unsealed());
     world.client.job.send_bytes = u64::MAX;
     world.tap = rewrites(Flags::FBK, |_, payload| payload[..4].copy_from_slice(&0x00FF_FFFF_u32.to_be_bytes()));
@@ -188,7 +188,7 @@ fn reports_of_what_was_never_sent_end_the_connection() {
     assert_eq!(error.as_ref().map(std::mem::discriminant), Some(std::mem::discriminant(&expected)), "{error:?}");
 }
 
-/// Windows without bound, in the handshake and in every report, and nothing ever acknowledged.
+/// Unlimited windows, in the handshake and in every report, without any acknowledgement.
 #[test]
 fn absurd_windows_and_reports_do_not_lift_the_rate() {
     let offers = [
@@ -214,7 +214,7 @@ fn absurd_windows_and_reports_do_not_lift_the_rate() {
             let limit = RATE_BPS * 2 + RATE_BPS / 50 + PACKET_BYTES * 8;
             let (sent, error) = (talk.sent_bits(), talk.error());
             assert!(sent <= limit, "{offer:?}, lie {number}: {sent} bits of at most {limit}");
-            // More waste than datagrams contradicts itself; the others cannot be checked.
+            // More waste than datagrams is contradictory; other claims cannot be checked.
             let is_caught =
                 matches!(error, Some(ConnectionError::PeerMisbehaved(PeerMisbehaved::InconsistentReport { .. })));
             assert_eq!(is_caught, number == lies.len() - 1, "{offer:?}, lie {number}: {error:?}");
@@ -233,7 +233,7 @@ fn a_declared_rate_never_makes_a_server_send_above_its_own() {
             (count % 8 == 0).then(|| talk.nothing_yet(|_| {}).unwrap()).into_iter().collect()
         });
         let allowed = if rate_max_bps == 0 { RATE_BPS } else { rate_max_bps.min(RATE_BPS) };
-        // Two datagrams' time for what went before the pacer knew, and the few that are not data.
+        // Two datagrams' time for bytes sent before the pacer knew the rate, and the few datagrams without data.
         let limit = allowed * 3 + allowed / 20 + 8 * PACKET_BYTES * 8;
         let sent = talk.sent_bits();
         assert!(sent <= limit, "{rate_max_bps}: {sent} bits of at most {limit}");
@@ -246,19 +246,19 @@ fn a_declared_rate_never_makes_a_server_send_above_its_own() {
 #[test]
 fn a_declared_idle_timeout_buys_few_keep_alives() {
     for idle_timeout_ms in [0, 1, 2, 29, 1_000, u32::MAX] {
-        // Nothing to send, and a peer which never says a word again.
+        // No data to send, and a permanently silent peer.
         let mut talk = Talk::new(7, config(), &Offer { idle_timeout_ms, ..MODEST }).unwrap();
         talk.world.server.job.send_bytes = 0;
         talk.world.server.job.shut_down = false;
         talk.run_for(40_000, silent);
         assert_eq!(talk.error(), Some(ConnectionError::TimedOut), "{idle_timeout_ms}");
-        // At most one in 10 ms for the idle timeout of 30 s.
+        // At most one datagram per 10 ms for the idle timeout of 30 s.
         let datagrams = talk.world.server.sent_datagrams[&talk.from];
         assert!(datagrams <= 3_000 + 100, "{idle_timeout_ms}: {datagrams} datagrams");
     }
 }
 
-/// Puppets which have reported nothing, or that nothing came; and an honest receiver, switched off in full swing.
+/// Puppets without reports, or with reports of no data; and an honest receiver that is switched off at full speed.
 #[test]
 fn a_sender_whose_peer_falls_silent_stops_within_a_few_round_trips() {
     for (rate, reports) in [(Rate::Fixed { rate_bps: RATE_BPS }, true), (Rate::Fixed { rate_bps: RATE_BPS }, false)] {
@@ -271,7 +271,7 @@ fn a_sender_whose_peer_falls_silent_stops_within_a_few_round_trips() {
         talk.run_for(150, silent);
         let (then, datagrams) = (talk.sent_bits(), talk.world.server.sent_datagrams[&talk.from]);
         if !reports {
-            // Not one report ever came: what was sent is what is sent before the first is missed.
+            // Without any report, only the bytes before the first missing one are sent.
             assert!(then <= RATE_BPS * 3 / 10, "{then} bits to a peer which has never reported");
         }
         talk.run_for(60_000, silent);
@@ -294,7 +294,7 @@ fn a_sender_whose_peer_falls_silent_stops_within_a_few_round_trips() {
             testbed.run_until(Time::from_s(second));
             testbed.client.emitted()
         });
-        // 4 RTT and the reports still under way, with the queue's delay: then at most slow probing.
+        // Four RTT and the reports in flight, with the queueing delay; after that at most slow probing.
         let probes = end - begin;
         assert!((10..60).contains(&probes), "{probes} datagrams in 26 s of silence");
         assert_eq!(testbed.client.ended, [Some(ConnectionError::TimedOut)]);
@@ -307,7 +307,7 @@ fn data(talk: &mut Talk, block_id: u32, esi: u32, info: BlockInfo, payload: &[u8
     talk.puppet.seal(Flags::default(), say, payload).unwrap()
 }
 
-/// Bytes of an encoding symbol of a block of several: application bytes and a proof's secret.
+/// Bytes of an encoding symbol of a block with several: application bytes and the secret of a proof.
 const SYMBOL: usize = 1_420 + 4;
 
 fn block(k: u16, length_bytes: u32, end_of_stream: bool) -> BlockInfo {
@@ -379,7 +379,7 @@ fn a_poisoned_block_ends_in_a_clear_error() {
     }
 }
 
-/// Blocks far ahead, and more than the memory holds: dropped, and the window is what it was.
+/// Blocks far ahead, and more than the memory holds: they are dropped, and the window stays unchanged.
 #[test]
 fn blocks_outside_the_window_or_the_memory_are_dropped() {
     let config = config().with_receive_memory_bytes(1 << 20).with_window_blocks(100);
@@ -398,7 +398,7 @@ fn blocks_outside_the_window_or_the_memory_are_dropped() {
     assert_eq!((stats.received.refused, stats.segments_dropped), (far.len() as u64, far.len() as u64));
     let mut given = far.len() as u64;
     for number in 0..30_000_u32 {
-        // Block 0 never comes.
+        // Block 0 never arrives.
         let block_id = if number % 2 == 0 { 1 + number % 99 } else { number.wrapping_mul(0x0001_0001) | 128 };
         let datagram = data(&mut talk, block_id, number % 256, block(256, 256 * 1_420, false), &[5; SYMBOL]);
         let (now, from) = (talk.world.now, talk.from);
@@ -408,13 +408,13 @@ fn blocks_outside_the_window_or_the_memory_are_dropped() {
     talk.run_for(100, silent);
     let stats = talk.world.server.connection().unwrap().stats();
     assert_eq!(stats.received.distinct() + stats.received.duplicate, given, "{stats:?}");
-    // 1 MiB holds two blocks of 364 kB, and a block at most 256 symbols.
+    // 1 MiB holds two blocks of 364 kB, each with at most 256 symbols.
     assert!(stats.received.useful <= 3 * 256, "{stats:?}");
     assert!(stats.received.refused > given / 2, "{stats:?}");
     assert_eq!((talk.error(), talk.world.server.read), (None, 0));
 }
 
-/// [safe-3]: whatever an authenticated peer says, an error or nothing, and never more bytes than the rate permits.
+/// [safe-3]: for any input of an authenticated peer, the result is an error or no effect, and never more bytes than the rate permits.
 #[test]
 fn random_sealed_segments_end_in_an_error_or_nothing() {
     for seed in 0..30 {
@@ -442,7 +442,7 @@ fn random_sealed_segments_end_in_an_error_or_nothing() {
     }
 }
 
-/// An authenticated peer which writes somebody else's address on its datagrams.
+/// An authenticated peer that uses another host's source address.
 #[test]
 fn an_authenticated_peer_cannot_make_the_server_amplify_towards_a_victim() {
     for s1 in [ACK_KEEP_ALIVE, ACK_PATH_CHALLENGE] {

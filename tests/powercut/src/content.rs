@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rand::{Rng, RngExt};
 
-/// Atomic unit of a disk. After a power cut any subset of the blocks of a longer write may be there.
+/// Atomic unit of a disk. After a power cut any subset of the blocks of a longer write may exist.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 
 type Block = [u8; BLOCK_BYTES as usize];
@@ -20,11 +20,11 @@ pub(crate) struct Content {
 /// Part of the unflushed data that survives a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// Nothing of it.
+    /// None of the data.
     Lost,
-    /// All of it.
+    /// All of the data.
     Kept,
-    /// A part, drawn by the seed.
+    /// A part, drawn from the seed.
     Drawn,
 }
 
@@ -134,7 +134,7 @@ mod tests {
         content
     }
 
-    /// The reference model is a vector of bytes, which has neither blocks nor sharing.
+    /// Comparison with the reference model, a vector of bytes without blocks or sharing.
     #[test]
     fn reads_and_writes_as_a_vector_does() {
         for seed in 0..50 {

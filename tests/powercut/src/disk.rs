@@ -21,7 +21,7 @@ pub use self::power::Loss;
 /// Inode number of the root directory, as FUSE defines it.
 pub(crate) const ROOT: Ino = 1;
 
-/// More than tests write. Sums of such capacities do not overflow.
+/// Default capacity, above any that tests write. Sums of such capacities do not overflow.
 const CAPACITY_BYTES: u64 = 1 << 40;
 
 /// Longest file name, bytes (`NAME_MAX` of Linux).
@@ -33,10 +33,10 @@ pub struct Disk {
     /// Every node ever made, in order of creation. Removed nodes stay, because durable names may still lead to them.
     nodes: BTreeMap<Ino, Node>,
     next: Ino,
-    /// Number of the next change to a directory.
+    /// Number of the next change of a directory.
     next_change: u64,
     capacity_bytes: u64,
-    /// Names that differ only by what FAT does not see are the same.
+    /// True if names that differ only in ways ignored by FAT are the same.
     folds: bool,
     /// Source of new timestamps.
     now: SystemTime,
@@ -59,8 +59,8 @@ impl Disk {
         Self { nodes, next: ROOT + 1, next_change: 0, capacity_bytes: CAPACITY_BYTES, folds: false, now }
     }
 
-    /// An empty file system that takes names which differ by case, by dots and spaces at the end, or by U+200C (zero width non-joiner) for the
-    /// same, and keeps each as it was made. So FAT, NTFS, APFS and HFS+ do, each in part.
+    /// Makes an empty file system that treats names as equal if they differ only in case, in dots and spaces at the end, or in U+200C (zero
+    /// width non-joiner), and keeps each as it was created. FAT, NTFS, APFS and HFS+ each do a part of this.
     pub fn folding() -> Self {
         Self { folds: true, ..Self::new() }
     }
@@ -100,7 +100,7 @@ impl Disk {
         self.nodes.get(&ino).ok_or(Errno::STALE)
     }
 
-    /// A node to be modified: updates the time of change.
+    /// Node for a modification, with updated time of change.
     fn changed_node(&mut self, ino: Ino) -> Result<&mut Node, Errno> {
         let node = self.nodes.get_mut(&ino).ok_or(Errno::STALE)?;
         node.changed = self.now;
@@ -116,7 +116,7 @@ impl Disk {
         self.entries(parent)?.get(&self.spelled(parent, name)?).ok_or(Errno::NOENT)
     }
 
-    /// The name as the directory `parent` has it, or itself if it has none.
+    /// Spelling of the name in the directory `parent`, or the name itself if it does not exist.
     fn spelled(&self, parent: Ino, name: &OsStr) -> Result<OsString, Errno> {
         let entries = self.entries(parent)?;
         let same = |other: &&OsString| folded(other) == folded(name);
@@ -129,7 +129,7 @@ impl Disk {
         Ok(self.entries(ino)?.entries.iter().map(|(name, ino)| (name.as_os_str(), *ino)))
     }
 
-    /// The path of a node for messages. A removed node keeps its last one.
+    /// Path of a node for messages. A removed node keeps its last path.
     pub(crate) fn path(&self, ino: Ino) -> PathBuf {
         let mut names = Vec::new();
         let mut at = ino;
@@ -141,7 +141,7 @@ impl Disk {
     }
 }
 
-/// A name without what a folding file system does not see.
+/// Name without the differences that a folding file system ignores.
 fn folded(name: &OsStr) -> String {
     let seen = name.to_string_lossy().to_lowercase().replace('\u{200c}', "");
     seen.trim_end_matches(['.', ' ']).to_owned()

@@ -1,4 +1,4 @@
-//! Answers the kernel's requests: counts each modification, and applies it to the [`Disk`].
+//! Handler of the kernel's requests: counts each modification, and applies it to the [`Disk`].
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -21,19 +21,19 @@ use crate::disk::{Disk, Settings};
 use crate::mount::{State, lock};
 use crate::node::{Ino, Kind, Node};
 
-/// Time for which the kernel may cache names and attributes. All changes pass through the kernel, so its cache is never stale.
+/// Caching time of names and attributes in the kernel. All changes pass through the kernel, so its cache is never stale.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// The time for files with several names, of which the kernel knows only the one that is used.
+/// Caching time for files with several names, of which the kernel knows only the used one.
 const TTL_FOLDING: Duration = Duration::ZERO;
 
-/// Constant, because inode numbers are never reused.
+/// Generation of inodes, constant because inode numbers are never reused.
 const GENERATION: Generation = Generation(0);
 
 /// Unit of `st_blocks`.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// The file system that `fuser` calls, on one thread.
+/// File system called by `fuser`, on one thread.
 #[derive(Debug)]
 pub(crate) struct Filesystem {
     state: Arc<Mutex<State>>,
@@ -353,7 +353,7 @@ impl fuser::Filesystem for Filesystem {
         }
     }
 
-    /// Called at `close`, which makes nothing durable. ENOSYS tells the kernel not to ask again.
+    /// Called by `close`, which makes nothing durable. ENOSYS tells the kernel not to call it again.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Error::ENOSYS);
     }

@@ -21,7 +21,7 @@ pub struct PowerCut {
     path: PathBuf,
     state: Arc<Mutex<State>>,
     alarm: PipeReader,
-    /// None after unmounting.
+    /// `None` after unmounting.
     session: Option<BackgroundSession>,
 }
 
@@ -36,17 +36,17 @@ pub(crate) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tries to mount, and returns why that is impossible here. A test prints this reason and skips itself.
+/// Tries to mount, and returns the reason if that is impossible here. A test prints this reason and skips itself.
 pub fn missing() -> Option<String> {
     let mounted = tempfile::tempdir().and_then(|directory| PowerCut::mount(directory.path(), Disk::new()).map(drop));
     mounted.err().map(|error| format!("no FUSE file system can be mounted here: {error}"))
 }
 
 impl PowerCut {
-    /// Mounts `disk` at the directory `at`. Unflushed data of `disk` stay unflushed; operation numbers start from 1 again.
+    /// Mounts `disk` at the directory `at`. Unflushed data of `disk` stays unflushed; operation numbers start from 1 again.
     ///
     /// # Errors
-    /// There is no `/dev/fuse`, or mounting is not permitted.
+    /// Fails if there is no `/dev/fuse`, or mounting is not permitted.
     pub fn mount(at: &Path, disk: Disk) -> io::Result<Self> {
         let path = at.canonicalize()?;
         let (alarm, writer) = io::pipe()?;
@@ -57,7 +57,7 @@ impl PowerCut {
         Ok(Self { path, state, alarm, session: Some(session) })
     }
 
-    /// The mount point.
+    /// Mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -87,7 +87,7 @@ impl PowerCut {
         lock(&self.state).disk.clone()
     }
 
-    /// Sets the free space, as [`Disk::set_free_bytes`].
+    /// Sets the free space, like [`Disk::set_free_bytes`].
     pub fn set_free_bytes(&self, free_bytes: u64) {
         lock(&self.state).disk.set_free_bytes(free_bytes);
     }
@@ -95,7 +95,7 @@ impl PowerCut {
     /// Waits for `child` to end, and kills it when the power is cut. Returns no status after a cut.
     ///
     /// # Errors
-    /// `child` neither ended nor reached the cut within `patience`, and was killed; or a system call failed.
+    /// Fails if `child` neither ended nor reached the cut within `patience`, and was killed; or if a system call failed.
     pub fn watch(&self, child: &mut Child, patience: Duration) -> io::Result<Option<ExitStatus>> {
         let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
         let mut waited = [PollFd::new(&process, PollFlags::IN), PollFd::new(&self.alarm, PollFlags::IN)];
@@ -119,14 +119,14 @@ impl PowerCut {
         Ok((!self.is_cut()).then_some(status))
     }
 
-    /// Unmounts, and returns the state as programs saw it: a killed process loses nothing that the kernel has.
+    /// Unmounts, and returns the state seen by programs: a killed process loses no data that the kernel has.
     #[must_use]
     pub fn after_kill(mut self) -> Disk {
         self.unmount();
         self.disk()
     }
 
-    /// Unmounts, and returns the state after a power cut: the durable part, and what `seed` draws of the rest.
+    /// Unmounts, and returns the state after a power cut: the durable part, and a part of the rest drawn from `seed`.
     #[must_use]
     pub fn after_power_cut(self, seed: u64) -> Disk {
         self.after_kill().after_power_cut(seed)
@@ -134,12 +134,12 @@ impl PowerCut {
 
     fn unmount(&mut self) {
         let Some(session) = self.session.take() else { return };
-        // A process with an open descriptor must not change the state any more.
+        // A process with an open descriptor must no longer change the state.
         lock(&self.state).record.cut();
-        // Unmounting by `fuser` fails while descriptors are open; a lazy one frees the mount point at once. It fails only if somebody else
-        // has unmounted already.
+        // Unmounting by `fuser` fails while descriptors are open; a lazy unmount frees the mount point at once. It fails only if it is
+        // already unmounted.
         let _unmounted = rustix::mount::unmount(&self.path, UnmountFlags::DETACH);
-        // Not joined: the thread ends with the last descriptor, and the test itself may hold that.
+        // The thread is not joined: it ends with the last descriptor, which the test itself may hold.
         drop(session);
     }
 }

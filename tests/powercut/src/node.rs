@@ -18,7 +18,7 @@ pub(crate) struct Node {
     pub(crate) durable_attributes: Attributes,
     /// Time of the last change (`ctime`), which programs cannot set.
     pub(crate) changed: SystemTime,
-    /// Number of volatile names. A node without one stays, because durable names may still lead to it.
+    /// Number of volatile names. A node without one is kept, because durable names may still refer to it.
     pub(crate) links: u32,
     /// The latest name, for messages.
     pub(crate) place: Option<(Ino, OsString)>,
@@ -63,7 +63,7 @@ pub(crate) struct Directory {
 pub(crate) struct Change {
     /// Sequence number over all directories.
     pub(crate) number: u64,
-    /// New targets; none removes the name.
+    /// New targets; `None` removes the name.
     pub(crate) names: Vec<(OsString, Option<Ino>)>,
     /// A change of another directory that becomes durable first. Journals guarantee this for moves, so a moved file never vanishes.
     pub(crate) after: Option<(Ino, u64)>,
@@ -100,7 +100,7 @@ impl Node {
         self.file().filter(|_| self.links > 0).map_or(0, |file| file.content.blocks())
     }
 
-    /// Makes the content durable, and with `attributes` also these.
+    /// Makes the content durable and, with `attributes`, these as well.
     pub(crate) fn flush(&mut self, attributes: bool) {
         match &mut self.kind {
             Kind::File(file) => {
@@ -129,7 +129,7 @@ impl Directory {
         self.unflushed.push(change);
     }
 
-    /// The durable entries after the first `count` unflushed changes.
+    /// Durable entries after the first `count` unflushed changes.
     pub(crate) fn with_changes(&self, count: usize) -> BTreeMap<OsString, Ino> {
         let mut entries = self.durable.clone();
         self.unflushed[..count].iter().for_each(|change| change.apply(&mut entries));

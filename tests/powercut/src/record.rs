@@ -1,4 +1,4 @@
-//! Counts modifying operations, and cuts the power at one of them.
+//! Counter of modifying operations, which cuts the power at one of them.
 
 use std::fmt;
 use std::io::PipeWriter;
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 /// A modifying or flushing operation. It may have failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// Counted from 1.
+    /// Number of the operation, from 1.
     pub number: u64,
     /// Name of the operation: `write`, `rename`, ...
     pub name: &'static str,
@@ -31,10 +31,10 @@ impl Record {
         Self { alarm: Some(alarm), ..Self::default() }
     }
 
-    /// Counts an operation before it takes effect.
+    /// Counts an operation before its execution.
     ///
     /// # Errors
-    /// The power is off, possibly since this operation.
+    /// Fails if the power is off, possibly since this operation.
     pub(crate) fn begin(&mut self, name: &'static str, subject: impl FnOnce() -> String) -> Result<(), Errno> {
         self.check_power()?;
         let number = self.count() + 1;
@@ -46,7 +46,7 @@ impl Record {
     }
 
     /// # Errors
-    /// The power is off.
+    /// Fails if the power is off.
     pub(crate) fn check_power(&self) -> Result<(), Errno> {
         if self.is_cut { Err(Errno::IO) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Runs a program repeatedly and stops it at successive operations.
+//! Runs a program repeatedly, and stops it at successive operations.
 
 use std::fmt;
 use std::io;
@@ -11,40 +11,40 @@ use crate::disk::Disk;
 use crate::mount::PowerCut;
 use crate::record::Operation;
 
-/// A failing case prints this many operations before the cut.
+/// Most operations before the cut that a failing case prints.
 const LOG_LINES_MAX: usize = 20;
 
-/// A program under test, with what runs beside it.
+/// A program under test, with its helper processes.
 pub trait Program {
     /// Starts the program, which works below `directory`. Other access there would shift the operation numbers.
     ///
     /// # Errors
-    /// The program cannot be started. The sweep ends.
+    /// Fails if the program cannot be started, which ends the sweep.
     fn start(&mut self, directory: &Path) -> io::Result<Child>;
 
-    /// The program has ended with `status`, or was killed (none). Helper processes have to end here.
+    /// Reports that the program has ended with `status`, or was killed (`None`). Helper processes must be ended here.
     ///
     /// # Errors
-    /// A helper process failed. The sweep ends.
+    /// Fails if a helper process failed, which ends the sweep.
     fn stopped(&mut self, _status: Option<ExitStatus>) -> io::Result<()> {
         Ok(())
     }
 
-    /// Checks the state that the program left. The sweep calls this several times per run: once after a kill, and once per seed.
+    /// Checks the state left by the program. The sweep calls this several times per run: once after a kill, and once per seed.
     ///
     /// # Errors
-    /// The violated expectation, in one sentence.
+    /// Fails with the violated expectation, as one sentence.
     fn check(&mut self, case: &Case<'_>) -> Result<(), String>;
 }
 
 /// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// The program was killed, and the machine went on.
+    /// The program was killed, and the machine kept running.
     Kill,
-    /// The power was cut, with what [`Disk::after_power_cut`] makes of the seed.
+    /// The power was cut, with the state that [`Disk::after_power_cut`] draws from the seed.
     PowerCut {
-        /// The seed.
+        /// Seed of the power cut.
         seed: u64,
     },
 }
@@ -52,13 +52,13 @@ pub enum Ending {
 /// State after one run.
 #[derive(Debug)]
 pub struct Case<'a> {
-    /// The first operation that failed, counted from 1.
+    /// Number of the first operation that failed, from 1.
     pub cut_at: u64,
-    /// The event at that operation.
+    /// Event at that operation.
     pub ending: Ending,
     /// Exit status of a program that ended before the cut.
     pub status: Option<ExitStatus>,
-    /// The file system afterwards.
+    /// File system after the run.
     pub disk: &'a Disk,
     /// All operations of this run, including the one that failed.
     pub log: &'a [Operation],
@@ -70,26 +70,26 @@ impl Case<'_> {
     /// Mounts the disk, so that a program can run on it. Reading files does not need this.
     ///
     /// # Errors
-    /// As [`PowerCut::mount`].
+    /// Fails like [`PowerCut::mount`].
     pub fn mount(&self) -> io::Result<PowerCut> {
         PowerCut::mount(self.directory, self.disk.clone())
     }
 }
 
-/// The cuts to try.
+/// Settings of a sweep: the cuts to try.
 #[derive(Debug, Clone)]
 pub struct Sweep {
     /// Initial state of each run.
     pub disk: Disk,
     /// Operation of the first cut.
     pub first: u64,
-    /// Distance between two cuts, operations.
+    /// Number of operations between two cuts.
     pub stride: u64,
-    /// Operation of the last possible cut. A program that runs longer leaves [`Report::is_complete`] unset.
+    /// Operation of the last possible cut. A longer program leaves [`Report::is_complete`] false.
     pub last: u64,
-    /// Seeds of the power cuts that follow each run.
+    /// Seeds of the power cuts after each run.
     pub seeds: Range<u64>,
-    /// Longest run of the program. A longer one is an error.
+    /// Longest run of the program; a longer one is an error.
     pub patience: Duration,
 }
 
@@ -109,18 +109,18 @@ pub struct Report {
 /// A case that failed its check.
 #[derive(Debug)]
 pub struct Failed {
-    /// As [`Case::cut_at`].
+    /// Same as [`Case::cut_at`].
     pub cut_at: u64,
-    /// As [`Case::ending`].
+    /// Same as [`Case::ending`].
     pub ending: Ending,
-    /// The violated expectation, in one sentence.
+    /// Violated expectation, as one sentence.
     pub sentence: String,
     /// The last operations of that run.
     pub log: Vec<Operation>,
 }
 
 impl Default for Sweep {
-    /// Every operation, on an empty disk, with four seeds.
+    /// Default sweep: every operation, on an empty disk, with four seeds.
     fn default() -> Self {
         let patience = Duration::from_secs(60);
         Self { disk: Disk::new(), first: 1, stride: 1, last: u64::MAX, seeds: 0..4, patience }
@@ -128,11 +128,11 @@ impl Default for Sweep {
 }
 
 impl Sweep {
-    /// Runs `program` with one cut after the other until it ends without being cut. Each run is checked after a kill, and after power
-    /// cuts with all seeds.
+    /// Runs `program` with one cut after the other until it ends without a cut. Each run is checked after a kill, and after power cuts with
+    /// all seeds.
     ///
     /// # Errors
-    /// The file system cannot be mounted, or the program cannot be run. Failed checks are in the report instead.
+    /// Fails if the file system cannot be mounted, or the program cannot be run. Failed checks are in the report instead.
     pub fn run(&self, program: &mut impl Program) -> io::Result<Report> {
         let directory = tempfile::tempdir()?;
         let mut report = Report::default();
@@ -147,7 +147,7 @@ impl Sweep {
         Ok(report)
     }
 
-    /// Returns whether the program ended without being cut.
+    /// Runs the program once; returns true if it ended without a cut.
     fn run_once(
         &self,
         program: &mut impl Program,
@@ -158,7 +158,7 @@ impl Sweep {
         let mounted = PowerCut::mount(directory, self.disk.clone())?;
         mounted.cut_at(cut_at);
         let watched = mounted.watch(&mut program.start(directory)?, self.patience);
-        // Helper processes have to end in any case.
+        // Helper processes must end in any case.
         program.stopped(watched.as_ref().ok().copied().flatten())?;
         let status = watched?;
         let log = mounted.log();
@@ -183,7 +183,7 @@ impl Sweep {
 
 impl Report {
     /// # Panics
-    /// A case failed. The message says how to replay it.
+    /// Panics if a case failed, with a message on how to replay it.
     #[track_caller]
     pub fn assert_right(&self) {
         assert!(self.failures.is_empty(), "{self}");

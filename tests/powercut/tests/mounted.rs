@@ -1,4 +1,4 @@
-//! The mounted file system, through the kernel.
+//! Tests of the mounted file system, through the kernel.
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ use dfcp_powercut::{Disk, PowerCut, missing};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, ResolveFlags, XattrFlags};
 use rustix::io::Errno;
 
-/// A mounted file system and its mount point, or none if nothing can be mounted.
+/// A mounted file system and its mount point; `None` if mounting is impossible.
 fn mounted() -> Option<(PowerCut, tempfile::TempDir)> {
     if let Some(reason) = missing() {
         println!("skipped: {reason}");
@@ -86,7 +86,7 @@ fn names_change_as_on_other_file_systems() {
     };
     assert_eq!([beneath("d/linked"), beneath("../x"), beneath("link")], [Ok(()), Err(Errno::XDEV), Err(Errno::LOOP)]);
 
-    // More entries than one read returns; `remove_dir_all` removes names between two reads.
+    // More entries than a single read returns; `remove_dir_all` removes names between two reads.
     for number in 0..1_000 {
         fs::write(at(&format!("d/e/{number:050}")), "").unwrap();
     }
@@ -146,7 +146,7 @@ fn attributes_and_locks_are_kept() {
     assert!(matches!(File::open(&path).unwrap().try_lock(), Err(TryLockError::WouldBlock)));
 }
 
-/// Programs fall back to other calls when these fail.
+/// Programs use other calls when these fail.
 #[test]
 fn what_it_does_not_support_is_refused() {
     let Some((mount, _directory)) = mounted() else { return };
@@ -161,7 +161,7 @@ fn what_it_does_not_support_is_refused() {
         (unnamed.map(drop), exchanged, allocated),
         (Err(Errno::OPNOTSUPP), Err(Errno::INVAL), Err(Errno::OPNOTSUPP))
     );
-    // Succeeds or fails by the kernel's version, and flushes nothing.
+    // The result depends on the kernel's version; the call flushes nothing.
     let _ignored = rustix::fs::syncfs(&file);
     assert_eq!((fs::read(at("a")).unwrap(), mount.disk().read_durable("a")), (b"one".into(), None));
     assert!(fs::metadata(at("a")).unwrap().created().is_err(), "no time of creation is kept");

@@ -13,7 +13,7 @@ use std::process::{Child, Command, ExitStatus};
 use dfcp_powercut::{Case, Disk, Ending, Program, Report, Sweep, missing};
 
 const OLD: &[u8] = b"what was there before";
-/// More than one block.
+/// Bytes of the new content, more than one block.
 const NEW_BYTES: usize = 10_000;
 
 /// A script that replaces `file` by NEW_BYTES times `n`.
@@ -48,7 +48,7 @@ impl Program for Replacing {
     }
 }
 
-/// None if nothing can be mounted.
+/// Report of a sweep; `None` if mounting is impossible.
 fn sweep(script: &'static str) -> Option<Report> {
     if let Some(reason) = missing() {
         println!("skipped: {reason}");
@@ -86,7 +86,7 @@ fn each_missing_flush_is_noticed() {
     }
 }
 
-/// The missing flush matters for power cuts only: after a kill the kernel still has the data.
+/// The missing flush matters only for power cuts: after a kill the kernel still has the data.
 #[test]
 fn a_killed_program_loses_nothing_that_it_wrote() {
     let Some(report) = sweep("WRITE tmp; mv tmp file; sync .") else { return };

@@ -1,9 +1,9 @@
-//! One bulk stream between two endpoints, to count allocations and instructions.
+//! One bulk stream between two endpoints, for counts of allocations and instructions.
 //!
-//! [`Pair`](crate::Pair) can do anything to a connection; this does one thing with as little as possible besides
-//! the protocol. So it drives its [`Host`]s itself: datagrams are written into a ring and taken in from there in place,
-//! as a socket's buffers would be, and once a flow runs, nothing here allocates. The clock moves by the time a datagram
-//! takes at the sender's interface. The same configuration gives the same flow.
+//! [`Pair`](crate::Pair) supports everything that can happen to a connection; this driver does a single thing with minimal work outside the
+//! protocol. So it drives its [`Host`]s itself: datagrams are written into a ring and processed there in place, like in a socket's buffers,
+//! and once a flow runs, nothing here allocates. The clock advances by the time of a datagram at the sender's interface. The same
+//! configuration gives the same flow.
 
 mod lanes;
 
@@ -22,30 +22,30 @@ use rand_pcg::Pcg64Mcg;
 
 use lanes::Lanes;
 
-/// Settings of a flow. With a rate of [`Rate::Line`], its ends send as fast as the interface takes datagrams.
+/// Settings of a flow. With [`Rate::Line`], its ends send as fast as the interface accepts datagrams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowConfig {
-    /// Encrypted if true; otherwise datagrams have a CRC.
+    /// True for encryption; otherwise datagrams have a CRC.
     pub sealed: bool,
-    /// Share of the datagrams which are lost, in both directions and independently, 0 to 1.
+    /// Share of lost datagrams, in both directions and independently, 0 to 1.
     pub loss: f64,
     /// Rate of both ends.
     pub rate: Rate,
-    /// One-way delay of a datagram behind the interface.
+    /// One-way delay of a datagram after the interface.
     pub delay: Duration,
-    /// The interface of the sending end, bits per second.
+    /// Rate of the sender's interface, bit/s.
     pub interface_bps: u64,
     /// Seed of losses and keys.
     pub seed: u64,
-    /// Streams beside the first one, all of one weight, which are written to without end in its place; 0 writes to the first.
+    /// Number of additional streams of equal weight that are written to continuously instead of the first one; 0 uses the first one.
     pub streams: u32,
     /// Bytes that these streams accept ahead of sending.
     pub send_buffering: SendBuffering,
 }
 
 impl Default for FlowConfig {
-    /// Sealed, without loss, 10 Gbit/s, half a millisecond each way, and the first stream alone. Others are written as by
-    /// tasks over the library `dfcp`.
+    /// Default flow: encrypted, without loss, 10 Gbit/s, a one-way delay of half a millisecond, and only the first stream. Additional
+    /// streams are written to like by tasks over the library `dfcp`.
     fn default() -> Self {
         let (delay, interface_bps) = (Duration::from_micros(500), 10_000_000_000);
         Self {
@@ -61,7 +61,7 @@ impl Default for FlowConfig {
     }
 }
 
-/// Two ends, one of which sends without end.
+/// Two ends, one of which sends continuously.
 #[derive(Debug)]
 pub struct Flow {
     now: Time,
@@ -71,34 +71,34 @@ pub struct Flow {
     receiver: Host,
     forward: Wire,
     backward: Wire,
-    /// The bytes to write, again and again.
+    /// Bytes to write, repeatedly.
     content: Vec<u8>,
     written: u64,
     writable: bool,
-    /// Bytes read in the latest turn.
+    /// Bytes read in the latest step.
     taken: Vec<u8>,
     read: u64,
     lanes: Lanes,
-    /// Datagrams which the sender has sent.
+    /// Datagrams sent by the sender.
     sent: u64,
 }
 
-/// Datagrams which an end sends, or takes in, before it looks at its timers: about what one system call carries.
+/// Datagrams that an end sends or receives before it checks its timers: about the number per system call.
 const RUN_DATAGRAMS: u64 = 32;
-/// Bytes of the content; no multiple of a symbol, nor of a block.
+/// Bytes of the content; not a multiple of a symbol or block.
 const CONTENT_BYTES: usize = 65_521;
-/// Most bytes read in one turn.
+/// Most bytes read in one step.
 const TAKEN_BYTES: usize = 1 << 20;
-/// Bytes of a full datagram and of the headers below it.
+/// Bytes of a full datagram including headers below it.
 const PACKET_BYTES: u64 = 1_500;
-/// Turns without a datagram of the sender's after which a flow counts as stuck.
+/// Steps without a datagram of the sender after which a flow counts as stuck.
 const IDLE_TURNS_MAX: u32 = 1_000_000;
 
 impl Flow {
-    /// Two ends which are connected, and about to send.
+    /// Opens a flow: two connected ends, ready to send.
     ///
     /// # Errors
-    /// If a configuration is invalid, or they do not come to be connected.
+    /// Fails if a configuration is invalid, or the connection does not open.
     pub fn open(config: FlowConfig) -> Result<Self> {
         let addresses = [(40_000, 1), (9_000, 2)].map(|(port, host)| SocketAddr::from(([192, 0, 2, host], port)));
         let trust = if config.sealed { Trust::Pinned } else { Trust::Unsealed };
@@ -139,10 +139,10 @@ impl Flow {
         Ok(flow)
     }
 
-    /// Goes on until the sender has sent this many `datagrams` more.
+    /// Continues until the sender has sent this many further `datagrams`.
     ///
     /// # Errors
-    /// If a byte is wrong, a connection ends, or nothing more is sent.
+    /// Fails if a byte is wrong, a connection ends, or nothing more is sent.
     pub fn run(&mut self, datagrams: u64) -> Result<()> {
         let end = self.sent + datagrams;
         let mut idle_turns = 0;
@@ -155,19 +155,19 @@ impl Flow {
         Ok(())
     }
 
-    /// Bytes which have been read, in order and equal to what was written.
+    /// Bytes that were read, in order and equal to those written.
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
         self.read
     }
 
-    /// The sending connection's counters.
+    /// Counters of the sending connection.
     #[must_use]
     pub fn sender_stats(&self) -> Stats {
         self.sender.connection().map(Connection::stats).unwrap_or_default()
     }
 
-    /// The receiving connection's counters.
+    /// Counters of the receiving connection.
     #[must_use]
     pub fn receiver_stats(&self) -> Stats {
         self.receiver.connection().map(Connection::stats).unwrap_or_default()
@@ -180,8 +180,7 @@ impl Flow {
         self.check(taken)
     }
 
-    /// Everything which the sending end does, in the datagrams' way: a profile tells it from
-    /// [`receiving_end`](Self::receiving_end) by name.
+    /// All work of the sending end on datagrams, separate from [`receiving_end`](Self::receiving_end) in a profile.
     #[inline(never)]
     fn sending_end(&mut self, datagrams_max: u64) {
         take(&mut self.sender, self.now, &mut self.backward, &mut self.forward);
@@ -211,7 +210,7 @@ impl Flow {
         }
     }
 
-    /// Everything which the receiving end does; the bytes which it has read.
+    /// All work of the receiving end; returns the number of bytes read.
     #[inline(never)]
     fn receiving_end(&mut self) -> Result<usize> {
         let now = self.now;
@@ -251,7 +250,7 @@ impl Flow {
     }
 }
 
-/// Lets a host take in what has arrived by `now`, and serves its timers.
+/// Delivers the datagrams that have arrived by `now` to a host, and handles its timers.
 fn take(host: &mut Host, now: Time, from: &mut Wire, to: &mut Wire) {
     let peer = from.sender;
     while let Some((at, datagram)) = from.pop(now) {
@@ -267,10 +266,10 @@ fn take(host: &mut Host, now: Time, from: &mut Wire, to: &mut Wire) {
     }
 }
 
-/// Datagrams under way in one direction: a ring of buffers, so that nothing is allocated or copied.
+/// Datagrams in flight in one direction: a ring of buffers, without allocation or copying.
 #[derive(Debug)]
 struct Wire {
-    /// The address of the end which sends.
+    /// Address of the sending end.
     sender: SocketAddr,
     slots: Vec<Slot>,
     first: usize,
@@ -301,7 +300,7 @@ impl Wire {
         }
     }
 
-    /// Sends what `write` writes, if anything, and there is room for it. Whether it did.
+    /// Sends the output of `write`, if there is any and the ring has room. Returns true if a datagram was sent.
     fn push(&mut self, now: Time, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
         if self.count == self.slots.len() {
             return false;
@@ -315,7 +314,7 @@ impl Wire {
         true
     }
 
-    /// The next datagram which has arrived, and when.
+    /// Next datagram that has arrived, with its time of arrival.
     fn pop(&mut self, now: Time) -> Option<(Time, &mut [u8])> {
         let next = (self.first + 1) % self.slots.len();
         let slot = self.slots.get_mut(self.first).filter(|slot| self.count > 0 && slot.arrives_at <= now)?;

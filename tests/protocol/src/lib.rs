@@ -1,7 +1,7 @@
-//! The protocol as a whole, on one virtual clock.
+//! Tests of the protocol as a whole, on one virtual clock.
 //!
-//! A [`Pair`] is what every protocol test drives: two real endpoints and emulated links, with loss, reordering and
-//! blackouts from the start. It checks every byte that is delivered, and is a pure function of its seed.
+//! A [`Pair`] is the driver of protocol tests: two real endpoints and emulated links with loss, reordering and blackouts. It checks every
+//! delivered byte, and is a pure function of its seed.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Messages with deadlines over one path, on a virtual clock: what comes in time, and what it costs.
+//! Messages with deadlines over one path, on a virtual clock: share in time, and cost.
 //!
-//! The two ends have clocks of their own, which share neither origin nor, if so asked, pace.
+//! The two ends have different clocks, with different origins and, on request, different speeds.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -14,47 +14,48 @@ use dfcp_time::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A run: messages, path and losses.
+/// Settings of a run: messages, path and losses.
 #[derive(Clone, Copy, Debug)]
 pub struct MessagesConfig {
     /// Rate of the path in each direction, bits of IP packets per second.
     pub path_bps: u64,
-    /// One way.
+    /// One-way delay.
     pub delay: Duration,
     /// Losses in the direction of data.
     pub losses: Losses,
-    /// Reports are lost like data.
+    /// True if reports are lost like data.
     pub both_ways: bool,
     /// Rate of both ends.
     pub rate: Rate,
-    /// Bytes of a message.
+    /// Bytes per message.
     pub bytes: usize,
     /// Interval of messages.
     pub every: Duration,
     /// Deadline of each message.
     pub deadline: Deadline,
-    /// The deadline as a time.
+    /// The same deadline as a duration.
     pub within: Duration,
-    /// Messages which are not counted at first, by time.
+    /// Time before the first counted message.
     pub warm_up: Duration,
-    /// Messages which are counted.
+    /// Number of counted messages.
     pub count: u64,
-    /// A stream of the same session is written to without end.
+    /// True for a stream of the same session that is written to continuously.
     pub bulk: bool,
-    /// Length of the stalls, one a second, in which nothing leaves the data's path: everything due then leaves at the stall's end.
+    /// Length of the stalls, one per second, during which the data's path delivers nothing: packets due then are delivered at the end of
+    /// the stall.
     pub stall: Duration,
-    /// Drift of the receiver's clock, parts per million; positive is faster.
+    /// Drift of the receiver's clock, ppm; positive for a fast clock.
     pub drift_ppm: i64,
-    /// The sender ends the session when it has handed over all.
+    /// True if the sender ends the session after the last message.
     pub closes: bool,
-    /// The receiving endpoint's budget, bytes; the default if `None`.
+    /// Memory limit of the receiving endpoint, bytes; the default if `None`.
     pub memory_bytes_max: Option<u64>,
     /// Seed of losses and keys.
     pub seed: u64,
 }
 
 impl Default for MessagesConfig {
-    /// The path of the table: 100 Mbit/s, 25 ms, and one message of 1316 bytes in 4 ms.
+    /// Default path of the table: 100 Mbit/s, 25 ms, and a message of 1316 bytes per 4 ms.
     fn default() -> Self {
         let within = Duration::from_millis(85);
         Self {
@@ -79,43 +80,44 @@ impl Default for MessagesConfig {
     }
 }
 
-/// Result of the messages that were counted.
+/// Results of the counted messages.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Handed over.
+    /// Messages handed over.
     pub messages: u64,
-    /// Delivered, within the deadline by the one clock that knows.
+    /// Messages delivered within the deadline, by the exact clock of the test.
     pub in_time: u64,
-    /// Delivered later than that.
+    /// Messages delivered later than that.
     pub delivered_late: u64,
     /// Datagrams with symbols of messages.
     pub datagrams: u64,
-    /// Handed over when too many waited to be sent.
+    /// Messages refused because too many were waiting to be sent.
     pub refused: u64,
-    /// The longest time without a delivery while messages were handed over.
+    /// Longest time without a delivery while messages were handed over.
     pub longest_gap: Duration,
-    /// Time from the last hand-over until the peer had confirmed the session's end, if the sender was to end it and this came in time.
+    /// Time from the last hand-over until the peer had confirmed the end of the session, if the sender was to end it and the confirmation
+    /// was in time.
     pub closed_after: Option<Duration>,
-    /// Times from handing over to delivery, sorted, microseconds.
+    /// Times from hand-over to delivery, sorted, µs.
     pub latencies_us: Vec<u32>,
-    /// Bytes of the stream beside them that were read.
+    /// Bytes read of the concurrent stream.
     pub bulk_bytes: u64,
-    /// Duration of the counting.
+    /// Duration of the counted part.
     pub took: Duration,
-    /// Statistics of the ends at the end.
+    /// Statistics of the sender at the end.
     pub sender: Stats,
-    /// See `sender`.
+    /// Statistics of the receiver at the end.
     pub receiver: Stats,
 }
 
 impl Outcome {
-    /// The share of messages that did not come in time.
+    /// Share of messages that were not delivered in time.
     #[must_use]
     pub fn missed(&self) -> f64 {
         1.0 - self.in_time as f64 / self.messages.max(1) as f64
     }
 
-    /// Datagrams for each message, less one.
+    /// Datagrams per message, minus one.
     #[must_use]
     pub fn overhead(&self) -> f64 {
         self.datagrams as f64 / self.messages.max(1) as f64 - 1.0
@@ -124,15 +126,15 @@ impl Outcome {
 
 /// Lead of the receiver's clock at the beginning.
 const CLOCK_AHEAD: Duration = Duration::from_millis(12_345_678);
-/// Headers below a datagram.
+/// Bytes of headers below a datagram.
 const HEADER_BYTES: u64 = 28;
-/// Longest queue of the path; a packet that would wait longer is dropped.
+/// Longest queueing delay of the path; a packet that would wait longer is dropped.
 const QUEUE: Duration = Duration::from_millis(50);
 
-/// Runs it.
+/// Runs the messages.
 ///
 /// # Errors
-/// If the two ends do not come to be connected, or deliver what was not sent, or twice.
+/// Fails if the two ends do not connect, or deliver a message that was not sent, or deliver one twice.
 pub fn run(config: MessagesConfig) -> Result<Outcome> {
     World::open(config)?.run()
 }
@@ -149,10 +151,10 @@ struct World {
     first: u64,
     next_at: Time,
     message: Vec<u8>,
-    /// Bytes read of the bulk stream, which are not kept.
+    /// Buffer for bytes read from the bulk stream, which are discarded.
     buffer: Vec<u8>,
     handed: u64,
-    /// Time of the last delivery of a message that counts, or of the begin of counting.
+    /// Time of the last delivery of a counted message, or of the start of counting.
     last_delivery: Time,
     outcome: Outcome,
 }
@@ -254,7 +256,7 @@ impl World {
         Ok(self.sender.connection().context("the sender has no connection")?.stats())
     }
 
-    /// The receiver's clock.
+    /// Time of the receiver's clock.
     fn theirs(&self, now: Time) -> Time {
         let since = i128::from(now.as_ns());
         let drift = since * i128::from(self.config.drift_ppm) / 1_000_000;
@@ -267,7 +269,7 @@ impl World {
         Time::from_ns(ns as u64 + u64::from(self.config.drift_ppm != 0))
     }
 
-    /// Goes on to the next moment at which something happens.
+    /// Advances to the next event.
     fn step(&mut self) -> Result<()> {
         let timeouts = [
             self.sender.next_timeout(self.now),
@@ -312,7 +314,7 @@ impl World {
         Ok(())
     }
 
-    /// A delivery, or the end of what counts: the time since the one before.
+    /// Records the time since the previous delivery, at a delivery or at the end of counting.
     fn note_gap(&mut self) {
         let gap = self.now.since(self.last_delivery);
         self.outcome.longest_gap = self.outcome.longest_gap.max(gap);
@@ -339,7 +341,7 @@ impl World {
         while let Some(message) = messages.receive() {
             ensure!(message.bytes.len() == self.config.bytes, "a message of {} bytes", message.bytes.len());
             let number = u64::from_le_bytes(*message.bytes.first_chunk().context("a message without a number")?);
-            // One of those which are not counted.
+            // Not a counted message.
             let Some(at) = number.checked_sub(self.first) else { continue };
             let place = self.sent.get_mut(at as usize).context("a message that was not sent")?;
             let sent = place.take().context("a message was delivered twice")?;
@@ -359,12 +361,12 @@ impl World {
     }
 }
 
-/// True once the peer has confirmed the end of our half.
+/// True once the peer has confirmed the end of this half.
 fn has_all_delivered(connection: &Connection) -> bool {
     matches!(connection.state(), State::FinWait2 | State::TimeWait | State::Closed)
 }
 
-/// Lets a host take in what has arrived, and serves its timers; `clock` is what it shows.
+/// Delivers arrived datagrams to a host, and handles its timers; `clock` is the time of its clock.
 fn take(host: &mut Host, clock: Time, from: &mut Lane, now: Time, to: &mut Lane) {
     let peer = from.sender;
     while let Some(mut datagram) = from.pop(now) {

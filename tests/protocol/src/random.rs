@@ -1,4 +1,4 @@
-//! Random paths and jobs: everything a network may do to a connection, drawn from one seed.
+//! Random paths and jobs: all effects of a network on a connection, drawn from one seed.
 
 use std::io::Write;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::Pair;
 pub struct Scenario {
     /// The seed.
     pub seed: u64,
-    /// The longest stream asked for.
+    /// Greatest length of the streams.
     bytes_max: u64,
     /// The profile of both ends.
     pub profile: Profile,
@@ -29,8 +29,8 @@ pub struct Scenario {
     simultaneous: bool,
 }
 
-/// Every transfer must have ended by then; blackouts and slow readers included, and senders at `Line` whose bursts drown
-/// in a queue of five packets and 60 % loss, so that each block gets one symbol per round trip in the end ([plan-5]).
+/// Time limit of every transfer, including blackouts and slow readers, and senders at `Line` whose bursts exceed a queue of five packets
+/// with 60 % loss, so that in the end each block gets one symbol per round trip ([plan-5]).
 const LIMIT: Duration = Duration::from_secs(4 * 3_600);
 
 fn pick<T: Copy>(random: &mut Pcg64Mcg, choices: &[T]) -> T {
@@ -41,7 +41,7 @@ fn link(random: &mut Pcg64Mcg, loss_max: f64) -> LinkConfig {
     let rate_bps = pick(random, &[1_000_000, 10_000_000, 100_000_000, 1_000_000_000]);
     let loss = match random.random_range(0..4) {
         0 => Loss::None,
-        // The chain moves with packets, not with time: long bursts would swallow a minute of keep-alives.
+        // The chain advances per packet, not per time: long bursts would swallow a minute of keep-alives.
         1 => Loss::bursts(random.random_range(0.01..0.3), random.random_range(1.5..4.0)).unwrap_or_default(),
         _ => Loss::bernoulli(random.random_range(0.0..loss_max)),
     };
@@ -103,7 +103,7 @@ fn config(random: &mut Pcg64Mcg, profile: Profile, rate_bps: u64) -> Config {
     }
 }
 
-/// The longest stream, in windows: with some configurations each window takes several round trips of a second.
+/// Longest stream, in windows: with some configurations each window takes several round trips of a second.
 const WINDOWS_MAX: u64 = 2_000;
 
 /// Least bytes in flight that these configurations permit a sender.
@@ -123,7 +123,7 @@ impl Scenario {
         let loss_max = if random.random_bool(0.2) { 0.6 } else { 0.25 };
         let (forward, backward) = (link(&mut random, loss_max), link(&mut random, loss_max));
         let slowest = forward.rate_bps.unwrap_or(u64::MAX).min(backward.rate_bps.unwrap_or(u64::MAX));
-        // A stream should not take more than some minutes of simulated time.
+        // A stream should take no more than some minutes of simulated time.
         let stream_bytes_max = bytes_max.min(slowest / 8 * 10).max(4_000);
         let mut client = (config(&mut random, profile, slowest), job(&mut random, stream_bytes_max));
         let mut server = (config(&mut random, profile, slowest), job(&mut random, stream_bytes_max));
@@ -134,7 +134,7 @@ impl Scenario {
         if profile == Profile::Modern {
             (client.0.security, server.0.security) = trust.security();
         }
-        // Sealed, each of two callers would have to be the responder.
+        // With encryption, each of two callers would have to be the responder.
         let open = profile == Profile::Classic || trust == Trust::Unsealed;
         let simultaneous = random.random_bool(0.05) && open;
         Self {
@@ -148,17 +148,17 @@ impl Scenario {
         }
     }
 
-    /// True if its ends speak the classic profile.
+    /// True for the classic profile.
     #[must_use]
     pub fn is_classic(&self) -> bool {
         self.profile == Profile::Classic
     }
 
-    /// Runs it; with `log`, every datagram is printed.
+    /// Runs the scenario; with `log`, every datagram is printed.
     ///
     /// # Errors
-    /// If a byte is wrong, the run does not end, or a connection fails in a way which its profile does not document.
-    /// The error tells how to replay it.
+    /// Fails if a byte is wrong, the run does not end, or a connection fails in an undocumented way. The error contains instructions for a
+    /// replay.
     pub fn run(self, log: bool) -> Result<Option<Outcome>> {
         let replay = format!(
             "replay with: cargo run --release -p dfcp-protocol-tests --bin seeds -- --first {} --count 1 --bytes-max {} --verbose",
@@ -189,7 +189,7 @@ impl Scenario {
     }
 }
 
-/// A line for a datagram which leaves an end.
+/// Prints a line for a datagram sent by an end.
 fn print(now: Time, packet: &Packet) {
     let Some(segment) = raw::read(&packet.bytes) else { return };
     let arrow = if packet.from == client_address() { "->" } else { "<-" };
@@ -201,8 +201,8 @@ fn print(now: Time, packet: &Packet) {
     );
 }
 
-/// Classic gives up after five repeats of SYN, SYNACK or FIN (thesis §3.6, §3.11): its documented timeout. The other end
-/// then hears an RST, or nothing for the idle timeout.
+/// True for the documented timeout of classic, which gives up after five repeats of SYN, SYNACK or FIN (thesis §3.6, §3.11). The other end
+/// then receives an RST, or nothing for the idle timeout.
 fn documented(error: &anyhow::Error) -> bool {
     error.chain().filter_map(|cause| cause.downcast_ref::<ConnectionError>()).any(|error| {
         matches!(

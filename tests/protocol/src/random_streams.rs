@@ -1,5 +1,5 @@
-//! Random sessions of many streams: both ends open, write, finish, reset and stop streams, over paths which lose, reorder and
-//! duplicate, all drawn from one seed.
+//! Random sessions of many streams: both ends open, write, finish, reset and stop streams, over paths with loss, reordering and
+//! duplication, all drawn from one seed.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::Pair;
 
-/// All streams must be done by then, at the worst loss and rate.
+/// Time limit of all streams, at the worst loss and rate.
 const LIMIT: Duration = Duration::from_secs(600);
-/// Time for the last that an end may hold back: resets, keep-alives, and the last reports.
+/// Time for the last delayed datagrams of an end: resets, keep-alives, and the last reports.
 const CREDIT_LIMIT: Duration = Duration::from_secs(30);
 /// Time in which both ends open streams.
 const STORM: Duration = Duration::from_secs(3);
@@ -24,7 +24,7 @@ const STORM: Duration = Duration::from_secs(3);
 #[derive(Clone, Copy, Debug)]
 struct Habits {
     limits: StreamLimits,
-    /// Opened in all, by each end.
+    /// Number of streams opened by each end.
     opens: u32,
     bytes_max: u64,
     reset_chance: f64,
@@ -93,11 +93,11 @@ impl StreamScenario {
         Self { seed, random: random.clone(), habits, path, config }
     }
 
-    /// Runs it. Checks that the bytes of each stream are right, that every half ends, that no honest end calls the other a liar, and that
-    /// exactly as many streams can be opened in the end as in the beginning.
+    /// Runs the session. Checks that the bytes of each stream are right, that every half ends, that no honest end reports a violation, and
+    /// that as many streams can be opened at the end as at the start.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// Fails with the first failed check.
     pub fn run(self) -> Result<()> {
         let (seed, description) = (self.seed, format!("{self:?}"));
         Run::new(self)?.all().with_context(|| {
@@ -106,7 +106,7 @@ impl StreamScenario {
     }
 }
 
-/// The two ends, and how often each has opened a stream.
+/// Two ends, with the numbers of streams that each has opened.
 struct Run {
     random: Pcg64Mcg,
     habits: Habits,
@@ -172,7 +172,7 @@ impl Run {
         (node, &mut self.applications[side])
     }
 
-    /// One end does something with a stream.
+    /// Performs a random action of one end on a stream.
     fn act(&mut self) {
         let side = self.random.random_range(0..2);
         let kind = pick(&mut self.random, &[StreamKind::Bidirectional, StreamKind::OneWay]);
@@ -208,7 +208,7 @@ impl Run {
         Ok(())
     }
 
-    /// Each end can open as many streams as it was permitted in the beginning, and no more.
+    /// Checks that each end can open as many streams as permitted at the start, and no more.
     fn check_credit(mut self) -> Result<()> {
         for side in 0..2 {
             for (kind, limit) in [

@@ -1,5 +1,5 @@
-//! Storms of streams: thousands come and go at both ends, over paths that lose and move, beside messages, while readers pause and the
-//! peer's memory is small. Applications go by events alone, so that an event which is not told is a stream that never ends.
+//! Storms of streams: thousands are opened and ended at both ends, over paths with loss and address changes, beside messages, while readers
+//! pause and the peer's memory is small. Applications rely on events only, so a missing event leaves a stream open forever.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,12 +17,12 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::Pair;
 
-/// Time in which both ends open streams, and most time after it in which the open ones must end.
+/// Time during which both ends open streams, and time limit after it for the open ones.
 const STORM: Duration = Duration::from_secs(4);
 const LIMIT: Duration = Duration::from_secs(600);
-/// Both ends have closed by then.
+/// Time limit until both ends have closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(60);
-/// Interval at which the lists of a session are compared with its streams.
+/// Interval of comparing the lists of a session with its streams.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 const BUFFER_BYTES: usize = 16 << 10;
 
@@ -34,9 +34,9 @@ struct Habits {
     bytes_max: u64,
     reset_chance: f64,
     stop_chance: f64,
-    /// That an end writes without end to a stream, and gives it up in the end.
+    /// Probability that an end writes to a stream continuously, and resets it in the end.
     endless_chance: f64,
-    /// That a reader begins late, and by how much at most.
+    /// Probability and greatest length of a reader's initial pause.
     pause_chance: f64,
     pause: Duration,
     flush_chance: f64,
@@ -94,7 +94,7 @@ impl StormScenario {
             LinksConfig { forward: link(random, delay), backward: link(random, delay), interface_bps: 1_000_000_000 };
         let trust = pick(random, &[Trust::Unsealed, Trust::FirstContact]);
         let rate_bps = pick(random, &[2_000_000, 10_000_000, 50_000_000]);
-        // Connections move only if they are sealed.
+        // Only encrypted connections can change addresses.
         let habits = Habits { move_every: habits.move_every.filter(|_| trust == Trust::FirstContact), ..habits };
         let memory_bytes = pick(random, &[1_u64 << 20, 4 << 20, 64 << 20]);
         let config = Config {
@@ -109,10 +109,10 @@ impl StormScenario {
         Self { seed, random: random.clone(), habits, path, config }
     }
 
-    /// Runs it: every stream ends, every message does, and then the session.
+    /// Runs the storm: every stream ends, every message does, and then the session.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// Fails with the first failed check.
     pub fn run(self) -> Result<()> {
         let (seed, description) = (self.seed, format!("{:?} {:?} {:?}", self.habits, self.path, self.config.rate));
         let memory = (self.config.receive_memory_bytes, self.config.send_buffer_bytes);
@@ -125,19 +125,19 @@ impl StormScenario {
 /// Both halves of one stream at one end.
 #[derive(Debug)]
 struct Halves {
-    /// Bytes left to write; nothing if this half has ended.
+    /// Bytes left to write; `None` if this half has ended.
     writes: Option<u64>,
     finishes: bool,
     is_finished: bool,
     reads: bool,
-    /// Nothing is read before.
+    /// Time of the first read.
     reads_from: Time,
     read: u64,
     written: u64,
 }
 
 impl Halves {
-    /// Writes what there is room for, and ends this half after the last of it.
+    /// Writes as much as there is room for, and ends this half after the last byte.
     fn write(
         &mut self,
         now: Time,
@@ -164,7 +164,7 @@ impl Halves {
                     self.writes = Some(left - taken as u64);
                     self.written += taken as u64;
                 }
-                // The reason is among the events to come.
+                // A coming event states the reason.
                 Err(StreamError::Ended) => break,
                 Err(error) => return Err(error.into()),
             }
@@ -175,7 +175,7 @@ impl Halves {
         Ok(())
     }
 
-    /// Reads what there is, unless its time has not come.
+    /// Reads all available data, after the initial pause.
     fn read(&mut self, now: Time, streams: &mut Streams<'_>, id: StreamId) -> Result<()> {
         let mut buffer = [0; BUFFER_BYTES];
         while self.reads && self.reads_from <= now {
@@ -200,11 +200,11 @@ struct Applications {
     random: Pcg64Mcg,
     habits: Habits,
     streams: BTreeMap<StreamId, Halves>,
-    /// Streams to look at now, and later.
+    /// Streams to process now or later.
     ready: BTreeSet<StreamId>,
     later: BTreeSet<(Time, StreamId)>,
     opened: u32,
-    /// No stream is opened before there is news of credit.
+    /// True while the end waits for credit to open streams.
     waits_for_credit: [bool; 2],
     messages: u64,
 }
@@ -301,7 +301,7 @@ impl Applications {
         Ok(())
     }
 
-    /// Opens some streams, as far as there is credit.
+    /// Opens some streams, as far as credit permits.
     fn open_some(&mut self, now: Time, connection: &mut Connection) -> Result<()> {
         for _ in 0..self.random.random_range(0..20) {
             let kind = pick(&mut self.random, &[StreamKind::Bidirectional, StreamKind::OneWay]);
@@ -326,7 +326,7 @@ impl Applications {
         Ok(())
     }
 
-    /// Gives some halves up.
+    /// Resets or stops some halves.
     fn end_some(&mut self, now: Time, connection: &mut Connection) {
         for _ in 0..self.streams.len().div_ceil(10) {
             let at = self.random.random_range(0..self.streams.len().max(1));
@@ -361,7 +361,7 @@ impl Applications {
     }
 }
 
-/// Compares the lists of a session with its streams. An optimised build has nothing to compare them with.
+/// Compares the lists of a session with its streams. An optimised build lacks the necessary data.
 fn check_lists(connection: &Connection) -> Result<()> {
     #[cfg(debug_assertions)]
     connection.check_lists().map_err(anyhow::Error::msg)?;

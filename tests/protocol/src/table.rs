@@ -1,4 +1,4 @@
-//! The loss × RTT table: what share of a path's ceiling the modern profile delivers in steady bulk state.
+//! The loss × RTT table: goodput of the modern profile as a share of the path's ceiling, in steady bulk state.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use serde::Serialize;
 
 use crate::Pair;
 
-/// Bytes of the application in a full IP packet (IPv4), and of the packet: what the design's ceiling is made of. A sealed
-/// packet has 4 bytes more, the proof of decoding, which so count as a loss of 0.27 %.
+/// Application bytes in a full IP packet (IPv4), and bytes of the packet, for the design's ceiling. An encrypted packet has 4 bytes more,
+/// the proof of decoding, which count as a loss of 0.27 %.
 const SYMBOL_BYTES: f64 = 1420.0;
 const SEALED_PACKET_BYTES: f64 = 1488.0;
 const UNSEALED_PACKET_BYTES: f64 = 1476.0;
 
-/// In-order delivery comes in bursts of several round trips when blocks need several rounds. So that what happens to lie
-/// at an end decides less, each end is the mean of [`SAMPLES`] readings over this many round trips.
+/// Round trips for averaging. In-order delivery occurs in bursts over several round trips when blocks need several rounds, so each end of
+/// the measurement is the mean of [`SAMPLES`] readings over this time.
 const BURST_RTTS: u64 = 8;
 const SAMPLES: u64 = 64;
 
-/// Readings at an end of the measurement: bytes read, symbols useful and distinct, datagrams lost and delivered.
+/// Reading at an end of the measurement: bytes read, useful and distinct symbols, lost and delivered datagrams.
 struct Counters {
     at: Time,
     means: [f64; 5],
@@ -31,7 +31,7 @@ struct Counters {
 /// One cell of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
-    /// Loss probability of either direction.
+    /// Loss probability in each direction.
     pub loss: f64,
     /// Round-trip time without queues, milliseconds.
     pub rtt_ms: u64,
@@ -41,29 +41,29 @@ pub struct Cell {
     pub seed: u64,
     /// Shortens warm-up and measurement, for the snapshot in CI.
     pub quick: bool,
-    /// Plaintext instead of encrypted.
+    /// True for an unencrypted connection.
     pub unsealed: bool,
 }
 
 /// Result of a cell.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Row {
-    /// Loss asked for, per cent.
+    /// Configured loss, per cent.
     pub loss_percent: f64,
     /// Round-trip time, milliseconds.
     pub rtt_ms: u64,
     /// Bottleneck, Mbit/s.
     pub rate_mbit: u64,
-    /// Loss the data direction really had while it was measured, per cent.
+    /// Real loss in the direction of data during the measurement, per cent.
     pub loss_real_percent: f64,
-    /// Application bytes decoded (source bytes, each counted once), as Mbit/s. All are read in order a little later;
-    /// counted now, the bursts of in-order delivery do not fall into the measurement's ends.
+    /// Goodput: application bytes decoded (source bytes, each counted once), Mbit/s. They are read in order a little later; counting
+    /// decoded bytes avoids effects of bursts at the ends of the measurement.
     pub goodput_mbit: f64,
-    /// Goodput as a share of the path's ceiling C·(1−p)·1420/1488, or C·(1−p)·1420/1476 unsealed, per cent; p is
+    /// Goodput as a share of the path's ceiling C·(1−p)·1420/1488, or C·(1−p)·1420/1476 unencrypted, per cent; p is
     /// [`loss_real_percent`](Self::loss_real_percent).
     pub ceiling_percent: f64,
-    /// The bytes which the application read, in order, in the same time, as a share of the same. In the long run it is
-    /// the same number; in a short measurement what lies at its ends shows.
+    /// Bytes read in order by the application during the measurement, as a share of the same ceiling. In a long run it equals the goodput;
+    /// in a short one the ends of the measurement are visible.
     pub read_percent: f64,
     /// Symbols useful to the decoder as a share of the distinct data datagrams that arrived, per cent.
     pub useful_percent: f64,
@@ -72,7 +72,7 @@ pub struct Row {
 }
 
 impl Cell {
-    /// Time to a steady state: the circuit breaker has tested a lossy path, the window is full.
+    /// Time until the steady state: the circuit breaker has tested a lossy path, and the window is full.
     fn warm_up(self) -> Duration {
         let rtt = Duration::from_millis(self.rtt_ms);
         if self.loss > 0.15 {
@@ -82,14 +82,13 @@ impl Cell {
         }
     }
 
-    /// Time of a window's growth from its start to a raised cap: it doubles once half of it has been read.
+    /// Time of a window's growth from its start to a raised limit: it doubles after half of it has been read.
     fn growth(self) -> Duration {
         let doublings = self.cap_bytes().div_ceil(limits::MEMORY_BYTES_DEFAULT).ilog2();
         Duration::from_millis(self.rtt_ms) * 4 * doublings
     }
 
-    /// The window's cap: 8 C·RTT span the rounds that the slowest of many blocks needs. Up to 100 Mbit/s the default
-    /// does.
+    /// Limit of the window: 8 C·RTT covers the rounds of the slowest of many blocks. Up to 100 Mbit/s the default suffices.
     fn cap_bytes(self) -> u64 {
         (8 * (self.rate_bps / 8 * self.rtt_ms / 1_000)).max(limits::MEMORY_BYTES_DEFAULT)
     }
@@ -103,7 +102,7 @@ impl Cell {
     /// Runs the cell.
     ///
     /// # Errors
-    /// If the configuration is invalid or the connection broke.
+    /// Fails if the configuration is invalid or the connection ends.
     pub fn run(self) -> Result<Row> {
         let one_way = Duration::from_micros(self.rtt_ms * 500);
         let link = LinkConfig::default()
@@ -144,7 +143,7 @@ impl Cell {
         })
     }
 
-    /// The counters' means over the next few round trips.
+    /// Means of the counters over the next few round trips.
     fn mean_counters(self, pair: &mut Pair) -> Counters {
         let every = Duration::from_micros(self.rtt_ms * 1_000 * BURST_RTTS / SAMPLES);
         let begin = pair.now;

@@ -1,4 +1,4 @@
-//! Allocations per datagram of a bulk stream in steady state, both ends together.
+//! Tests of allocations per datagram of a bulk stream in steady state, both ends together.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests stop at the first mistake")]
 
@@ -10,10 +10,10 @@ use dfcp_protocol_tests::{Flow, FlowConfig};
 /// Datagrams over which allocations are counted.
 const DATAGRAMS: u64 = 10_000;
 
-/// Datagrams before that: every table has had to hold as much as it will, but for rare coincidences.
+/// Datagrams before that: every table has reached its size, except for rare coincidences.
 const WARM_UP_DATAGRAMS: u64 = 100_000;
 
-/// Allocations, growing included, while a flow which is warm goes on; and the blocks which were decoded meanwhile.
+/// Allocations (including growth) during a warmed-up flow, and blocks decoded in that time.
 fn allocations(config: FlowConfig) -> (u64, u64) {
     let mut flow = Flow::open(config).unwrap();
     flow.run(WARM_UP_DATAGRAMS).unwrap();
@@ -44,7 +44,7 @@ fn without_loss_there_are_none() {
     }
 }
 
-/// Streams of one session, each with as much to send as it may.
+/// Streams of one session, each with unlimited data.
 const STREAMS: u32 = 8;
 
 #[test]
@@ -59,8 +59,8 @@ fn of_eight_streams_without_loss_there_are_none() {
     }
 }
 
-/// Eight writers that are far ahead take up to 1 MiB each at a time. What they give back meanwhile is more than the memory which
-/// blocks take turns in, which is bounded.
+/// Eight writers that are far ahead need up to 1 MiB each at a time. The memory that they release exceeds the bounded memory for reuse by
+/// blocks.
 #[test]
 fn of_eight_streams_written_far_ahead_they_are_fewer_than_blocks() {
     let send_buffering = SendBuffering::Deep;
@@ -68,8 +68,8 @@ fn of_eight_streams_written_far_ahead_they_are_fewer_than_blocks() {
     assert!(count < blocks / 2, "{count}, {blocks} blocks");
 }
 
-/// With losses, the number of blocks under way at once, and of repair symbols in each, goes past its former maximum now
-/// and then: what that takes is allocated, and kept. With a new decoder for each block it would be 900.
+/// With losses, the number of concurrent blocks, and of repair symbols in each, sometimes exceeds its previous maximum: that memory is
+/// allocated, and kept. With a new decoder per block there would be 900 allocations.
 #[test]
 fn with_a_tenth_lost_they_are_rare() {
     for streams in [0, STREAMS] {
@@ -89,8 +89,8 @@ fn with_a_tenth_lost_they_are_rare() {
     }
 }
 
-/// The memory which blocks take turns in is bounded, so a long path on which much waits for repair goes beyond it: a few
-/// allocations per block, each of which carries 64 kB.
+/// The memory for reuse by blocks is bounded, so a long path with much data waiting for repair exceeds it: a few allocations per block of
+/// 64 kB.
 #[test]
 fn on_a_long_path_with_losses_they_are_fewer_than_blocks() {
     let (interface_bps, delay) = (1_000_000_000, Duration::from_millis(20));

@@ -1,5 +1,5 @@
-//! Every anchor of `spec/` is defined once, and cited where the code fulfils it or a test shows that. Every citation names an
-//! anchor. Pages without anchors, such as `spec/wire-format.md`, are not covered.
+//! Every anchor of `spec/` is defined once, and cited where the code implements it or a test checks it. Every citation refers to an
+//! existing anchor. Pages without anchors, such as `spec/wire-format.md`, are not covered.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,28 +7,28 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Requirements which no line of code fulfils, and why.
+/// Requirements without implementing code, with the reason.
 const NOT_IN_CODE: [(&str, &str); 1] =
     [("trust-4", "it states what follows from the Noise patterns; nothing enforces it")];
 
-/// This file is left out: the anchors in it are examples.
+/// This file is excluded: its anchors are examples.
 const THIS_FILE: &str = "tests/protocol/tests/anchors.rs";
 
-/// An anchor's name, and the files which have it.
+/// Files that contain each anchor, by name.
 type Anchors = BTreeMap<String, Vec<PathBuf>>;
 
 fn root() -> PathBuf {
     fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
 }
 
-/// The files with this extension below `directory`, in order.
+/// Files with this extension below `directory`, in order.
 fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let entry = entry.unwrap();
         let path = entry.path();
         if entry.file_type().unwrap().is_dir() {
-            // Build output, `fuzz/target` too, has copies of no interest.
+            // Build output, also `fuzz/target`, contains irrelevant copies.
             if entry.file_name() != "target" {
                 found.extend(files(&path, extension));
             }
@@ -40,7 +40,7 @@ fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The name at the start of `text` if an anchor is written there: `open-3]`, or `open-3\]` where rustdoc reads it.
+/// Name of the anchor at the start of `text`, if there is one: `open-3]`, or `open-3\]` in rustdoc.
 fn name_at(text: &str) -> Option<&str> {
     let name = text.split_once(']')?.0;
     let name = name.strip_suffix('\\').unwrap_or(name);
@@ -52,13 +52,12 @@ fn name_at(text: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// The names of all anchors which are written in `text`. An index is none: rustfmt writes `[i - 1]`.
+/// Names of all anchors in `text`. An index is not one: rustfmt writes `[i - 1]`.
 fn cited(text: &str) -> impl Iterator<Item = &str> {
     text.split('[').skip(1).filter_map(name_at)
 }
 
-/// The names of the requirements which `page` defines: each begins an item of a list. In running text `**[open-3]**` is
-/// an example.
+/// Names of the requirements defined in `page`: each starts a list item. In running text `**[open-3]**` is an example.
 fn defined(page: &str) -> impl Iterator<Item = &str> {
     page.lines().filter_map(|line| name_at(line.strip_prefix("- **[")?))
 }

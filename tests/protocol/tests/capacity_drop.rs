@@ -1,5 +1,5 @@
-//! A path whose rate falls far below the sender's: what it still carries reaches the application
-//! (`spec/protocol.md`, \[plan-1\] and \[plan-5\]).
+//! Tests of a path whose rate falls far below the sender's: the remaining capacity reaches the application (`spec/protocol.md`, \[plan-1\]
+//! and \[plan-5\]).
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
@@ -11,25 +11,25 @@ use dfcp_testkit::{Job, LinksConfig, sealed};
 use dfcp_time::Time;
 
 const MBIT: u64 = 1_000_000;
-/// While a sender believes what is lost.
+/// Time limit while the sender's estimate still covers the loss.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// The circuit breaker watches for 3 s and tests for one.
+/// Time limit for the circuit breaker, which observes for 3 s and tests for one.
 const BREAKER: Duration = Duration::from_secs(4);
 const BUFFER_PACKETS: usize = 50;
-/// Bytes of a full IP packet, and those of the application in it.
+/// Bytes of a full IP packet, and its application bytes.
 const PACKET_BYTES: f64 = 1488.0;
 const SYMBOL_BYTES: f64 = 1420.0;
-/// Each of the two times in which delivery is measured.
+/// Length of each of the two measured intervals.
 const MEASURED: Duration = Duration::from_secs(8);
-/// Least goodput after the drop, as a share of what the path carries.
+/// Least goodput after the drop, as a share of the path's capacity.
 const SHARE_MIN: f64 = 0.8;
-/// Least share in the first of the two times. A block of 256 symbols takes 2 s of the slowest path: of 48 starts there, two or three
-/// deliver one block in the second time which others deliver in the first (0.76 and 1.12 instead of 0.80 and 1.07).
+/// Least share in the first interval. A block of 256 symbols takes 2 s on the slowest path: of 48 starts there, two or three deliver a
+/// block in the second interval that others deliver in the first (0.76 and 1.12 instead of 0.80 and 1.07).
 const FIRST_SHARE_MIN: f64 = 0.75;
-/// Low-latency traffic forgets a loss slowly, and so repairs more than is needed while it is being measured.
+/// Least share for low-latency traffic, whose loss estimate decays slowly, so that it repairs too much during the measurement.
 const SHARE_MIN_LOW_LATENCY: f64 = 0.75;
 
-/// A sender at a fixed rate, whose path has had more and suddenly has much less, in both directions.
+/// A sender at a fixed rate, on a path whose capacity suddenly falls, in both directions.
 #[derive(Clone, Copy, Debug)]
 struct CapacityDrop {
     sender_bps: u64,
@@ -39,25 +39,25 @@ struct CapacityDrop {
     traffic: Traffic,
 }
 
-/// Delivery after the drop, as the application saw it.
+/// Delivery to the application after the drop.
 #[derive(Debug)]
 struct Delivery {
-    /// The longest time from the drop on in which nothing new could be read.
+    /// Longest time after the drop without new data for the application.
     gap: Duration,
-    /// Bytes read in the 8 s after the longest permitted gap, as a share of what the path carries.
+    /// Bytes read in the 8 s after the longest permitted gap, as a share of the path's capacity.
     first_share: f64,
     /// Bytes read in the next 8 s, as the same share.
     second_share: f64,
 }
 
 impl CapacityDrop {
-    /// The round-trip time while the bottleneck's buffer is full.
+    /// Round-trip time with a full buffer of the bottleneck.
     fn full_rtt(self) -> Duration {
         let buffer_bits = (BUFFER_PACKETS + 1) as f64 * PACKET_BYTES * 8.0;
         self.base_rtt + Duration::from_secs_f64(buffer_bits / self.after_bps as f64)
     }
 
-    /// The path has no randomness; `step` moves the drop against the sender's rounds.
+    /// Runs the case. The path is not random; `step` shifts the drop relative to the sender's rounds.
     fn run(self, step: u64, gap_max: Duration) -> Delivery {
         let link = LinkConfig::default()
             .with_rate_bps(self.before_bps)
@@ -88,7 +88,7 @@ impl CapacityDrop {
         Delivery { gap, first_share: share(middle - begin), second_share: share(end - middle) }
     }
 
-    /// Delivery goes on `within` that and three round trips, and uses the path from then on.
+    /// Checks that delivery continues `within` this time plus three round trips, and then uses the path.
     fn check(self, within: Duration) {
         let gap_max = within + self.full_rtt() * 3;
         let second_share_min = match self.traffic {
@@ -130,7 +130,7 @@ fn a_path_which_falls_from_100_to_3_mbit_goes_on_delivering() {
     [10, 50, 200].map(hundred_to_three).into_iter().for_each(|drop| drop.check(AT_ONCE));
 }
 
-/// The path loses more than a sender's estimate admits, so the circuit breaker has to act first.
+/// The path loses more than a sender's estimate can cover, so the circuit breaker has to act first.
 #[test]
 fn a_path_which_keeps_a_fiftieth_of_the_rate_delivers_once_the_circuit_breaker_has_acted() {
     [10, 200]

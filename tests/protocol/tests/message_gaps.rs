@@ -1,4 +1,5 @@
-//! Messages at rates and deadlines whose product is many times the ids that a receiver remembers: they never stand still ([message-8]).
+//! Tests of messages whose rate times deadline is many times the number of ids that a receiver remembers: delivery never stops
+//! ([message-8]).
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
@@ -8,7 +9,7 @@ use dfcp_protocol_tests::messages::{Losses, MessagesConfig, Outcome, run};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Small messages over a path that has room for them, and loses as many reports.
+/// Small messages over a path with enough capacity, which loses the same share of reports.
 fn config(per_second: u32, within: Duration, share: f64, lasting: Duration) -> MessagesConfig {
     let every = Duration::from_secs(1) / per_second;
     MessagesConfig {
@@ -27,7 +28,8 @@ fn config(per_second: u32, within: Duration, share: f64, lasting: Duration) -> M
     }
 }
 
-/// Runs it: nothing stands still, neither while messages are handed over nor at the end, and nothing is sent that the receiver has forgotten.
+/// Runs the case, and checks that delivery never stops, neither during the messages nor at the end, and that no symbol is sent for a
+/// forgotten message.
 fn check(config: MessagesConfig) -> Outcome {
     let outcome = run(config).unwrap();
     let rtt = config.delay * 2;
@@ -47,7 +49,7 @@ fn check(config: MessagesConfig) -> Outcome {
     outcome
 }
 
-/// Checks that at most a thousandth misses its deadline, with no more redundancy than the losses need.
+/// Checks that at most a thousandth misses its deadline, with no more redundancy than the losses require.
 fn check_target(config: MessagesConfig, share: f64) {
     let outcome = check(config);
     let missed_max = 0.001 + 3.0 * (0.001 / config.count as f64).sqrt();
@@ -56,7 +58,7 @@ fn check_target(config: MessagesConfig, share: f64) {
     assert!(outcome.overhead() <= overhead_max, "{} more datagrams: {config:?}", outcome.overhead());
 }
 
-/// Each stood still for seconds: what had been given up held back all that was 8192 messages younger, until its deadline.
+/// Regression test: delivery stopped for seconds, because an abandoned message blocked all that were 8192 ids younger, until its deadline.
 #[test]
 fn what_was_given_up_holds_nothing_back() {
     for (per_second, within_s, share, lasting_s) in [(2_000, 20, 0.1, 12), (3_000, 5, 0.05, 8), (6_000, 2, 0.05, 4)] {
@@ -75,7 +77,7 @@ fn a_deadline_that_a_million_messages_share_is_no_wait() {
     }
 }
 
-/// A window of ids lasts for less than a round trip here: repair symbols are then sent in advance, and ids go on with what is reported.
+/// A window of ids lasts less than a round trip here: repair symbols are then sent in advance, and ids advance with reports.
 #[test]
 fn more_messages_in_a_round_trip_than_a_window_has_go_on() {
     let delay = Duration::from_millis(100);
@@ -83,14 +85,14 @@ fn more_messages_in_a_round_trip_than_a_window_has_go_on() {
     let outcome = run(fast).unwrap();
     let told = format!("a gap of {:?}, {} in time, {} refused", outcome.longest_gap, outcome.in_time, outcome.refused);
     assert!(outcome.longest_gap <= delay * 8, "{told}");
-    // 8192 of them in a round trip of 200 ms and a report.
+    // 8192 of them within a round trip of 200 ms and a report.
     assert!(outcome.in_time > 2 * 35_000 && outcome.receiver.segments_dropped == 0, "{told}");
     let begun_and_missed = outcome.messages - outcome.refused - outcome.in_time;
     assert!(begun_and_missed <= outcome.messages / 300, "{told}");
 }
 
-/// In bursts nothing comes either way. Whatever follows the last message, or nothing, the peer is probed, and what is missing is repaired long
-/// before its time is over. (Probes get lost, too, and are up to 1 s apart then.)
+/// Bursts affect both directions. Whatever follows the last message, the peer is probed, and missing symbols are repaired long before the
+/// deadline. (Probes are lost, too, and are up to 1 s apart in that case.)
 #[test]
 fn an_outage_while_the_last_messages_are_under_way_is_no_wait_for_their_deadlines() {
     for seed in 1..=10 {
@@ -106,7 +108,8 @@ fn an_outage_while_the_last_messages_are_under_way_is_no_wait_for_their_deadline
     }
 }
 
-/// The receiver has its reserve, and nothing of what is shared. Each of these was repeated without end once 256 younger ones had come.
+/// The receiver has its reserve, and none of the shared memory. Regression test: each of these messages was repeated endlessly after 256
+/// younger ones had arrived.
 #[test]
 fn what_is_reliable_comes_also_where_the_receiver_has_no_memory() {
     for share in [0.01, 0.2] {
@@ -131,7 +134,7 @@ fn whatever_the_path_and_the_messages_none_stand_still() {
     }
 }
 
-/// A path and messages that the path has room for.
+/// A path, with messages within its capacity.
 fn drawn(seed: u64) -> MessagesConfig {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut drawn = |least: f64, most: f64| least * (most / least).powf(random.random_range(0.0..1.0));

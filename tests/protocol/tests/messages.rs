@@ -1,4 +1,4 @@
-//! Messages with deadlines over a path with losses: in time, for few datagrams, and without harm to streams.
+//! Tests of messages with deadlines over a lossy path: in time, with few datagrams, and without harm to streams.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use dfcp_proto::{Deadline, Policy, Rate};
 use dfcp_protocol_tests::messages::{Losses, MessagesConfig, Outcome, run};
 use dfcp_sim::messages::{Bound, Least};
 
-/// A path and messages of the table: spacing in µs, deadline beyond the one-way delay in ms.
+/// Path and messages of the table: interval in µs, deadline beyond the one-way delay in ms.
 fn config(losses: Losses, every_us: u64, beyond_ms: u64) -> MessagesConfig {
     let within = Duration::from_millis(25 + beyond_ms);
     let every = Duration::from_micros(every_us);
     MessagesConfig { losses, every, deadline: Deadline::within(within), within, ..MessagesConfig::default() }
 }
 
-/// At most the permitted share and three standard errors are missed, for no more datagrams than the bound permits.
+/// Checks that at most the permitted share plus three standard errors is missed, with no more datagrams than the bound permits.
 fn check(config: MessagesConfig, outcome: &Outcome) {
-    // A group that fails loses some four messages at once.
+    // A failed group loses about four messages at once.
     let missed_max = 0.001 + 3.0 * (0.004 / config.count as f64).sqrt();
     let replay = format!("{config:?}: {:.5} missed, {:.4} datagrams more", outcome.missed(), outcome.overhead());
     assert!(outcome.missed() <= missed_max, "{replay}");
@@ -29,7 +29,7 @@ fn check(config: MessagesConfig, outcome: &Outcome) {
         lost_max: 0.001,
     };
     let Least::Datagrams(least) = bound.least() else { panic!("{replay}: it cannot be done") };
-    // 0.05 for chance: these messages are few.
+    // 0.05 for chance, because there are few messages.
     assert!(outcome.overhead() <= 1.25 * (least - 1.0) + 0.05, "{replay}, {least} at least");
 }
 
@@ -71,7 +71,7 @@ fn the_two_ends_count_alike_whatever_their_clocks_show() {
         let config = MessagesConfig { drift_ppm, count: 8_000, ..config(Losses::Independent(0.05), 4_000, 60) };
         let outcome = run(config).unwrap();
         let seen = outcome.receiver.messages_received;
-        // Those before the count, too; what is late is so by a clock that errs by 2.4 ms.
+        // Messages before the counted ones as well; lateness is measured by a clock with an error of 2.4 ms.
         assert_eq!(seen.in_time + seen.late + seen.lost, outcome.sender.messages_sent.begun, "{drift_ppm}: {seen:?}");
         assert!(outcome.missed() < 0.003, "{drift_ppm}: {} missed, {seen:?}", outcome.missed());
         assert_eq!(outcome.in_time as usize, outcome.latencies_us.len());
@@ -80,7 +80,7 @@ fn the_two_ends_count_alike_whatever_their_clocks_show() {
 
 #[test]
 fn beside_a_stream_at_an_automatic_rate_both_get_what_is_theirs() {
-    // One round of 50 ms is possible, if the stream's queue does not take the time for it.
+    // One round of 50 ms is possible, if the stream's queue does not consume that time.
     let auto = MessagesConfig {
         rate: Rate::auto(Policy::Fair),
         bulk: true,
@@ -89,7 +89,7 @@ fn beside_a_stream_at_an_automatic_rate_both_get_what_is_theirs() {
     };
     let outcome = run(auto).unwrap();
     check(auto, &outcome);
-    // The rest of 95 Mbit/s, by the headers of a stream's packets.
+    // The rest of 95 Mbit/s, minus the headers of the stream's packets.
     let messages_bps = (1.0 + outcome.overhead()) * 250.0 * 1_420.0 * 8.0;
     let rest_bps = 0.95 * (100e6 - messages_bps) * 1_420.0 / 1_492.0;
     let bulk_bps = outcome.bulk_bytes as f64 * 8.0 / outcome.took.as_secs_f64();
@@ -98,7 +98,7 @@ fn beside_a_stream_at_an_automatic_rate_both_get_what_is_theirs() {
 
 #[test]
 fn a_path_that_stands_still_costs_what_it_delays_and_no_more() {
-    // One second in each: the handshake meets the first of them.
+    // One per second; the handshake meets the first of them.
     for stall_ms in [50, 300] {
         let stalls = MessagesConfig {
             stall: Duration::from_millis(stall_ms),
@@ -107,7 +107,7 @@ fn a_path_that_stands_still_costs_what_it_delays_and_no_more() {
             ..config(Losses::Independent(0.0), 4_000, 10)
         };
         let outcome = run(stalls).unwrap();
-        // Messages due in the stall, up to 10 ms before its end, and in the round trip until it is known to be over.
+        // Messages due in the stall, up to 10 ms before its end, and in the round trip until its end is known.
         let most = (stall_ms as f64 - 10.0 + 60.0) / 1e3;
         assert!(outcome.missed() < most, "{stall_ms} ms: {} of {most}", outcome.missed());
     }

@@ -1,4 +1,4 @@
-//! An end gets another port or another address in the middle of what it does, as a NAT gives it (`spec/protocol.md` §10).
+//! Tests of a port or address change of an end during traffic, as caused by a NAT (`spec/protocol.md` §10).
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::net::SocketAddr;
@@ -15,14 +15,14 @@ use rand_pcg::Pcg64Mcg;
 const MBIT: u64 = 1_000_000;
 const PATH_BPS: u64 = 8 * MBIT;
 const FIXED: Rate = Rate::Fixed { rate_bps: 7 * MBIT };
-/// Everything is as before so long after a move, and is measured for so long.
+/// Time after a change until everything is as before, and length of the measurement.
 const SETTLED: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(3);
-/// Measured time on a path that loses: the few blocks of 3 s, of up to 363 kB, end earlier or later by chance.
+/// Length of the measurement on a lossy path: the few blocks in 3 s, of up to 363 kB, end earlier or later by chance.
 const MEASURED_LOSSY: Duration = Duration::from_secs(9);
-/// Least delivery from then on, as a share of that before the move.
+/// Least delivery after the change, as a share of that before.
 const SHARE_MIN: f64 = 0.93;
-/// The greatest difference of the round trip from the true one.
+/// Greatest relative error of the round-trip time.
 const RTT_ERROR_MAX: f64 = 0.05;
 const SEEDS: u64 = 12;
 
@@ -46,26 +46,26 @@ struct Move {
     traffic: Traffic,
     mover: Mover,
     rate: Rate,
-    /// Moves to another address, not only to another port.
+    /// True for a change of address, not only of port.
     far: bool,
     loss: f64,
 }
 
-/// Measurements of a move.
+/// Measurements around a change.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// Delivery in the measured time, as a share of that before the move.
+    /// Delivery during the measurement, as a share of that before the change.
     share: f64,
-    /// Time from the move until the sender knew of it.
+    /// Time from the change until the sender noticed it.
     until_known: Duration,
-    /// The round trip by the sender, as far from the true one as it was at any time after that.
+    /// Greatest error of the sender's round-trip time at any later time.
     rtt_error: f64,
-    /// The smallest packets from then on.
+    /// Smallest packet size after the change.
     packet_bytes: u16,
     changes: u64,
 }
 
-/// A message in each so many microseconds: 5 Mbit/s of datagrams.
+/// Interval of messages: 5 Mbit/s of datagrams.
 const MESSAGE_EVERY: Duration = Duration::from_micros(2_000);
 const MESSAGE_BYTES: usize = 1_200;
 
@@ -120,7 +120,7 @@ impl Run {
                 false => (&mut self.pair.server, &mut self.pair.client),
             };
             if let Some(mut messages) = sender.connection_mut().and_then(dfcp_proto::Connection::messages) {
-                // Those for which there is no room are lost, as others may be.
+                // Messages without room are lost, which is permitted.
                 let _full = messages.send(now, &[7; MESSAGE_BYTES], Deadline::within(Duration::from_millis(200)));
             }
             if let Some(mut messages) = receiver.connection_mut().and_then(dfcp_proto::Connection::messages) {
@@ -140,7 +140,7 @@ impl Run {
     }
 }
 
-/// A mover's outward address after `count` moves.
+/// Outward address after `count` changes.
 fn outside(what: Move, count: u16) -> SocketAddr {
     let mut address = match what.mover {
         Mover::Client => client_address(),
@@ -153,7 +153,7 @@ fn outside(what: Move, count: u16) -> SocketAddr {
     address
 }
 
-/// One run. The round trip and the time of the move are random.
+/// Runs a case with a random round-trip time and time of the change.
 fn run(seed: u64, what: Move) -> Seen {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let measured = if what.loss > 0.0 { MEASURED_LOSSY } else { MEASURED };
@@ -175,7 +175,8 @@ fn run(seed: u64, what: Move) -> Seen {
                 packet_bytes = packet_bytes.min(run.sender().stats().packet_bytes);
                 let seen = run.sender().stats().rtt.as_secs_f64();
                 rtt_error = rtt_error.max(1.0 - seen / rtt.as_secs_f64());
-                // An automatic rate makes a queue of its own, which is a part of the true one. A fixed one keeps what full datagrams take.
+                // An automatic rate causes a queue, which is part of the true round-trip time. A fixed one keeps the time of full
+                // datagrams.
                 if what.rate == FIXED {
                     rtt_error = rtt_error.max(seen / rtt_before.as_secs_f64() - 1.0);
                 }
@@ -192,14 +193,14 @@ fn run(seed: u64, what: Move) -> Seen {
 const AUTO: Rate = Rate::Auto { policy: Policy::Fair, max_bps: None, min_bps: None };
 const DOWN: Move = Move { traffic: Traffic::Down, mover: Mover::Client, rate: AUTO, far: false, loss: 0.0 };
 
-/// Moves at random times over random round trips: the worst of them must do.
+/// Runs changes at random times over random round-trip times, and checks the worst result.
 fn check(what: Move) {
     let seen: Vec<_> = (0..SEEDS).map(|seed| (seed, run(seed, what))).collect();
     for (seed, it) in &seen {
         let is_right =
             it.share >= SHARE_MIN && it.rtt_error <= RTT_ERROR_MAX && (it.changes == 0 || it.until_known <= SETTLED);
         assert!(is_right, "seed {seed} of {what:?}: {it:?}");
-        // Nothing is probed for again, unless the path is another or silence looks like a narrower one.
+        // No size is probed again, unless the path differs or silence looks like a narrower one.
         let is_kept = what.far || what.loss > 0.0 || it.packet_bytes > 1_480;
         assert!(is_kept && it.changes <= 1, "seed {seed} of {what:?}: {it:?}");
     }
@@ -232,7 +233,7 @@ fn messages_go_on_as_before_when_an_end_has_another_port() {
     [down, Move { rate: AUTO, ..down }, up, Move { mover: Mover::Server, ..up }].into_iter().for_each(check);
 }
 
-/// Another address begins anew, by a round trip that is right from the first moment on.
+/// A new address starts without statistics, and with the right round-trip time from the first moment.
 #[test]
 fn another_address_begins_anew_with_the_true_round_trip() {
     let far = Move { far: true, ..DOWN };
@@ -241,8 +242,8 @@ fn another_address_begins_anew_with_the_true_round_trip() {
         .for_each(check);
 }
 
-/// A NAT that gives another port before anything can come back through it. Both ends hear of each other all the time, and nothing of what is
-/// sent arrives.
+/// A NAT that changes the port before any datagram can return through it. Both ends receive datagrams all the time, but none of their own
+/// data arrives.
 #[test]
 fn a_binding_that_is_always_dead_ends_with_an_error_and_without_a_flood() {
     for (traffic, rate) in
@@ -262,12 +263,12 @@ fn a_binding_that_is_always_dead_ends_with_an_error_and_without_a_flood() {
         for ended in ended {
             assert_eq!(ended, [Some(dfcp_proto::ConnectionError::TimedOut)], "{what:?}");
         }
-        // The credit of a peer that proves nothing ([credit-6]).
+        // Credit of a peer that proves nothing ([credit-6]).
         assert!(seconds < 6.0, "{what:?}: {seconds} s of the rate");
     }
 }
 
-/// Each move leaves losses out, so moves without end must not blind the circuit breaker on a full path.
+/// Losses at a change are ignored, so endless changes must not disable the circuit breaker on a full path.
 #[test]
 fn the_breaker_acts_on_a_full_path_whose_receiver_moves_all_the_time() {
     let mut run = Run::new(1, Move { rate: Rate::Fixed { rate_bps: 32 * MBIT }, ..DOWN }, Duration::from_millis(20));
@@ -284,7 +285,7 @@ fn the_breaker_acts_on_a_full_path_whose_receiver_moves_all_the_time() {
     panic!("{:?}", run.sender().stats());
 }
 
-/// [path-6]: an end that only waits says nothing by itself for 10 s. If it knows that it has moved, its peer hears of that at once.
+/// [path-6]: an idle end sends nothing for 10 s. If it knows that its address has changed, its peer must be informed at once.
 #[test]
 fn an_end_that_knows_of_its_move_is_heard_at_its_new_address_after_a_round_trip() {
     let rtt = Duration::from_millis(80);
@@ -301,7 +302,7 @@ fn an_end_that_knows_of_its_move_is_heard_at_its_new_address_after_a_round_trip(
     }
 }
 
-/// A sender's knowledge of the path is void at another address, and holds at another port.
+/// A sender's path statistics are discarded for another address, and kept for another port.
 #[test]
 fn a_sender_that_knows_of_its_own_move_begins_anew_from_another_host_alone() {
     for is_other_host in [true, false] {

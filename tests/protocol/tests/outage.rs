@@ -1,4 +1,4 @@
-//! Outages in the middle of a transfer: whatever is in flight is lost, and nobody hears of it. Nothing that was lost then is taken for congestion.
+//! Tests of outages during a transfer: all datagrams in flight are lost, without notice. Such loss is not treated as congestion.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use dfcp_time::Time;
 const MBIT: u64 = 1_000_000;
 const BYTES: u64 = 10_000_000;
 
-/// An automatic rate may lose everything in flight: packets that ask for its fate may exceed the limit on bytes in flight ([silence-2]).
+/// An automatic rate may lose all data in flight: probing packets may exceed the limit of bytes in flight ([silence-2]).
 #[test]
 fn an_automatic_rate_goes_on_after_an_outage() {
     for (rate_mbps, outage_ms) in [(20, 100), (20, 500), (20, 2_000), (200, 30), (200, 500)] {
@@ -24,7 +24,7 @@ fn an_automatic_rate_goes_on_after_an_outage() {
             let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000 * MBIT };
             let client = sealed().with_rate(Rate::auto(Policy::Fair));
             let mut pair = Pair::over(1, path, (client, Job::send(BYTES)), (sealed(), Job::send(0))).unwrap();
-            // Half of the transfer is over then.
+            // At this time half of the transfer is over.
             let begin = Time::from_s(1) + Duration::from_millis(BYTES * 8 / rate_mbps / 2_000);
             let end = begin + Duration::from_millis(outage_ms);
             let last_data = std::rc::Rc::new(std::cell::Cell::new(Time::ZERO));
@@ -37,7 +37,7 @@ fn an_automatic_rate_goes_on_after_an_outage() {
                 if (is_data || !only_data) && now >= begin && now < end { Vec::new() } else { vec![packet] }
             });
             pair.run(Time::from_s(120)).unwrap_or_else(|error| panic!("{rate_mbps} Mbit/s, {outage_ms} ms: {error:#}"));
-            // The outage, half as long again as the transfer, and a second for what doubles its waits.
+            // The outage, 1.5 times the transfer, and one second for its doubled waits.
             let most = Duration::from_millis(BYTES * 8 / rate_mbps / 1_000 * 3 / 2 + 2 * outage_ms + 1_000);
             let took = last_data.get().since(Time::from_s(1));
             assert!(took < most, "{rate_mbps} Mbit/s, {outage_ms} ms, data alone: {only_data}: {took:?}");
@@ -45,17 +45,17 @@ fn an_automatic_rate_goes_on_after_an_outage() {
     }
 }
 
-/// A sender at a fixed rate, on a path that falls silent.
+/// A sender at a fixed rate, on a path that becomes silent.
 #[derive(Clone, Copy, Debug)]
 struct Silence {
     rate: Rate,
     path_bps: u64,
     gap: Duration,
-    /// Directions that lose everything in the gap: data, reports, or both.
+    /// Directions with loss in the gap: data, reports, or both.
     loses: (bool, bool),
 }
 
-/// The round trip of these.
+/// Round-trip time of these paths.
 const RTT: Duration = Duration::from_millis(40);
 
 impl Silence {
@@ -67,7 +67,7 @@ impl Silence {
         Pair::over(seed, path, (client, Job::send(u64::MAX)), (sealed(), Job::send(0))).unwrap()
     }
 
-    /// Seconds lost beyond the gap: the delay of 16 s of delivery after it, compared with a path without a gap.
+    /// Seconds lost beyond the gap: delay of 16 s of delivery after it, compared with a path without a gap.
     fn lost_beyond_the_gap(self, seed: u64) -> f64 {
         let began = Time::from_s(16) + Duration::from_micros(seed * 7_919_000 % 1_000_000);
         let ended = began + self.gap;
@@ -90,11 +90,11 @@ impl Silence {
     }
 }
 
-/// A silence costs, beyond itself, the wait for the next probe, which is a second at most, and some round trips.
+/// A gap costs, beyond its length, the wait for the next probe (at most one second) and some round trips.
 #[test]
 fn a_fixed_rate_goes_on_after_a_silence() {
     let mut worst = Vec::new();
-    // Within what the path carries, and above it, where the breaker limits.
+    // Below the path's capacity, and above it, where the circuit breaker limits the rate.
     for (path_mbps, rate) in [(10, 8), (4, 8)] {
         for gap_s in [1, 3, 8, 20] {
             for loses in [(true, true), (true, false), (false, true)] {
@@ -126,10 +126,10 @@ fn an_automatic_rate_is_what_it_was_after_a_silence() {
     assert!(worst.is_empty(), "more than {most:.2} s: {worst:?}");
 }
 
-/// Reports that get through only now and then must not blind the breaker, whoever holds them back: each of them ends a silence.
+/// Rare reports must not disable the circuit breaker, for any cause of the delay: each report ends a gap.
 #[test]
 fn the_breaker_acts_on_a_full_path_whose_reports_hardly_come() {
-    // Periods of reports and the part of each in which they get through, ms; and independent loss of them, per cent.
+    // Period of reports and the open part of it, ms; and independent loss of reports, per cent.
     let windows = [(1_100, 1), (1_100, 30), (400, 5), (250, 60), (3_000, 200)];
     for (every_ms, open_ms, loss) in
         windows.map(|(every, open)| (every, open, 0)).into_iter().chain([(1, 1, 90), (1, 1, 97)])
@@ -160,7 +160,7 @@ fn the_breaker_acts_on_a_full_path_whose_reports_hardly_come() {
             }
         }
         let sent_bps = (pair.client.stats().bytes_sent - sent_before) * 8 / 30;
-        // A peer that hardly speaks is hardly sent to, breaker or not ([silence-1]).
+        // A nearly silent peer is sent little data, with or without the circuit breaker ([silence-1]).
         assert!(sent_bps < 5 * MBIT * 13 / 10, "every {every_ms} ms for {open_ms} ms, {loss} % lost: {sent_bps}");
         assert!(acted_at.is_some() || sent_bps < MBIT, "{acted_at:?}, {sent_bps} bit/s");
     }

@@ -1,4 +1,4 @@
-//! Packet size discovery over paths of many widths, which lose at random, and which become narrower (`spec/protocol.md` §10.1).
+//! Tests of packet size discovery over paths of many sizes, with random loss, and with a size that shrinks (`spec/protocol.md` §10.1).
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use dfcp_testkit::{Job, LinksConfig, sealed};
 use dfcp_time::Time;
 
 const MBIT: u64 = 1_000_000;
-/// Headers of UDP over IPv4, below ours.
+/// Bytes of UDP and IPv4 headers.
 const HEADER_BYTES: usize = 28;
 const START: Time = Time::from_s(1);
 
@@ -26,7 +26,7 @@ fn with_config(seed: u64, loss: f64, bytes: u64, config: Config) -> Pair {
     Pair::over(seed, path, (client, Job::send(bytes)), (config, Job::send(0))).unwrap()
 }
 
-/// Makes the path carry no larger packets than `mtu` says at each time, in both directions. Nobody is told.
+/// Limits the packet size of the path over time to `mtu`, in both directions, without notice to the ends.
 fn limit(pair: &mut Pair, mut mtu: impl FnMut(Time) -> usize + 'static) {
     pair.tap = Box::new(move |now, packet| {
         let passes = packet.bytes.len() + HEADER_BYTES <= mtu(now);
@@ -38,7 +38,7 @@ fn stats(pair: &Pair) -> Stats {
     pair.client.stats()
 }
 
-/// The largest size that sealed packets of this connection have.
+/// Largest size of encrypted packets in this connection.
 const FULL_BYTES: u16 = 1_496;
 
 #[test]
@@ -57,7 +57,7 @@ fn every_width_is_found_and_the_transfer_completes() {
     }
 }
 
-/// The time for which nothing new could be read, at the longest, from `from` until the transfer is over.
+/// Longest time without new data for the reader, from `from` to the end of the transfer.
 fn longest_gap(pair: &mut Pair, from: Time, limit: Time) -> Duration {
     pair.run_until(from);
     let (mut gap, mut last) = (Duration::ZERO, (pair.now, pair.server.stats().stream_bytes_read));
@@ -90,7 +90,8 @@ fn a_path_which_becomes_narrower_goes_on_by_parts_of_symbols() {
     }
 }
 
-/// Half of all datagrams lost on either way, and nothing else: for 12 seconds no packet size is taken for one that does not pass.
+/// Half of all datagrams are lost in each direction, without a size limit: for 12 seconds no packet size is mistaken for one that does not
+/// pass.
 #[test]
 fn random_loss_is_no_black_hole() {
     for seed in 0..40 {
@@ -112,7 +113,7 @@ fn an_outage_of_everything_ends_at_the_full_size() {
     }
 }
 
-/// Both ends send as much as they can, so that small reports and large data are mixed both ways.
+/// Both ends send at full speed, so that small reports and large data are mixed in both directions.
 #[test]
 fn a_path_which_becomes_narrower_goes_on_in_both_directions() {
     for seed in 0..4 {
@@ -129,7 +130,7 @@ fn a_path_which_becomes_narrower_goes_on_in_both_directions() {
     }
 }
 
-/// The handshake and all reports fit the least path that is assumed, also those of an end that never sends data.
+/// The handshake and all reports fit the smallest assumed path, also those of an end that never sends data.
 #[test]
 fn nothing_but_probes_is_larger_than_what_is_proven() {
     let mut pair = pair(3, 0.3, 3_000_000);
@@ -146,7 +147,7 @@ fn nothing_but_probes_is_larger_than_what_is_proven() {
     assert!(largest.get() <= 1_280, "{} bytes from an end without data", largest.get());
 }
 
-/// Without discovery at either end, everything is as large as configured from the first datagram on, and no probe is sent.
+/// Without discovery at either end, all packets have the configured size from the first datagram on, and no probe is sent.
 #[test]
 fn discovery_can_be_switched_off_by_either_end() {
     for (client, server) in [(false, true), (true, false)] {
@@ -158,13 +159,13 @@ fn discovery_can_be_switched_off_by_either_end() {
             Pair::over(1, path, (config(client), Job::send(1_000_000)), (config(server), Job::send(0))).unwrap();
         pair.run(Time::from_s(60)).unwrap();
         let symbols = stats(&pair).sent.total();
-        // 831 of the least packets.
+        // 831 packets of the smallest size.
         assert!(symbols < 730, "{symbols}");
         assert_eq!(stats(&pair).packet_bytes, FULL_BYTES, "{client} {server}");
     }
 }
 
-/// After the first second a path of 1500 bytes carries as much as one whose packets had their full size from the start, to 1 %.
+/// After the first second a path of 1500 bytes delivers as much as one with full packet sizes from the start, to 1 %.
 #[test]
 fn on_a_wide_path_discovery_costs_nothing_after_a_second() {
     for rate_bps in [2 * MBIT, 20 * MBIT, 100 * MBIT] {
@@ -183,10 +184,10 @@ fn on_a_wide_path_discovery_costs_nothing_after_a_second() {
     }
 }
 
-/// Sealed control segments, which are told by their length alone: a probe's answer has no payload.
+/// Length of encrypted control segments, by which they are recognised: a probe's answer has no payload.
 const ANSWER_BYTES: usize = 40;
 
-/// A peer that answers no probes, or answers them for ever: it slows itself down, and draws no more than an eighth in probes.
+/// A peer that never answers probes, or answers them forever, slows itself down, and draws no more than an eighth of the traffic in probes.
 #[test]
 fn a_peer_which_withholds_answers_gets_its_bytes_in_small_packets() {
     let mut pair = pair(5, 0.0, 10_000_000);
@@ -227,7 +228,7 @@ fn an_automatic_rate_finds_the_size_too() {
     }
 }
 
-/// A tunnel of 1200 bytes: the handshake passes, and no data. Both ends learn why, whichever sends.
+/// A tunnel of 1200 bytes: the handshake passes, and data does not. Both ends report the reason, whichever sends.
 #[test]
 fn a_path_that_is_narrower_than_any_packet_is_named() {
     for (up, down) in [(5_000_000, 0), (0, 5_000_000), (2_400, 0)] {
@@ -249,7 +250,7 @@ fn a_path_that_is_narrower_than_any_packet_is_named() {
     }
 }
 
-/// A path of the base size is never called too narrow, at any loss and after any outage.
+/// A path of the base size is never reported as too narrow, at any loss and after any outage.
 #[test]
 fn neither_loss_nor_an_outage_makes_a_path_too_narrow() {
     for seed in 0..8 {
@@ -263,7 +264,7 @@ fn neither_loss_nor_an_outage_makes_a_path_too_narrow() {
     }
 }
 
-/// A route that flaps: what has carried packets of the base size is given ten seconds to do so again.
+/// A flapping route: a path that has passed packets of the base size gets ten seconds to do so again.
 #[test]
 fn a_path_that_becomes_too_narrow_is_named_if_it_stays_so() {
     for (narrow_s, survives) in [(6, true), (40, false)] {

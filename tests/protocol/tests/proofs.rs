@@ -1,4 +1,4 @@
-//! Proofs of decoding between honest ends, and ends which have none (`spec/protocol.md`, \[proof-1\]).
+//! Tests of proofs of decoding between honest ends, and of ends without proofs (`spec/protocol.md`, \[proof-1\]).
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::cell::Cell;
@@ -15,10 +15,10 @@ use dfcp_wire::feedback::{REPORT_BYTES, STREAM_RECORD_BYTES_MIN};
 
 const BYTES: u64 = 1_000_000;
 
-/// S1 of the ACK which confirms a FIN.
+/// S1 of the ACK that confirms a FIN.
 const ACK_OF_FIN: u32 = 1;
 
-/// A client which sends [`BYTES`] over a path that loses a share of both directions.
+/// A client that sends [`BYTES`] over a path with this loss in both directions.
 fn pair(seed: u64, loss: f64, config: &Config) -> Pair {
     let link = LinkConfig::default()
         .with_rate_bps(100_000_000)
@@ -28,7 +28,7 @@ fn pair(seed: u64, loss: f64, config: &Config) -> Pair {
     Pair::over(seed, links, (config.clone(), Job::send(BYTES)), (config.clone(), Job::send(0))).unwrap()
 }
 
-/// Runs to the end; the server ends its half when it has read the client's, so that it answers a FIN with a FINACK.
+/// Runs to the end; the server ends its half after it has read the client's, so that it answers a FIN with a FINACK.
 fn run(mut pair: Pair) {
     let limit = Time::from_s(100);
     pair.server.job.shut_down = false;
@@ -48,7 +48,7 @@ fn honest_ends_close_with_every_byte_delivered() {
     }
 }
 
-/// Offset of the only stream's record in a report: behind those of other types (`spec/wire-format.md` §9).
+/// Offset of the only stream's record in a report: after those of other types (`spec/wire-format.md` §9).
 fn stream_record(payload: &[u8]) -> Option<usize> {
     let mut at = REPORT_BYTES;
     while let Some(&[kind, high, low]) = payload.get(at..at + 3) {
@@ -73,7 +73,7 @@ fn ends_without_seals_ignore_proofs() {
             if header.flags == Flags::FBK
                 && let Some(record) = stream_record(payload)
             {
-                // Before its list.
+                // End of the fields before the record's list.
                 let list = record + STREAM_RECORD_BYTES_MIN - 1;
                 let proofs = &mut payload[list - 8..list];
                 assert!(proofs.iter().all(|byte| *byte == 0), "they are sent as 0");

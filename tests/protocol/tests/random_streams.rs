@@ -1,5 +1,5 @@
-//! Random sessions of many streams, resets and stops included: no byte is wrong, every half ends, no honest end is called a
-//! liar, and credit neither leaks nor grows.
+//! Random sessions of many streams, with resets and stops: no byte is wrong, every half ends, no honest end is accused, and credit neither
+//! leaks nor grows.
 
 use dfcp_protocol_tests::random_streams::StreamScenario;
 
@@ -13,7 +13,7 @@ fn random_streams_75_to_149() {
     (75..150).for_each(|seed| StreamScenario::draw(seed).run().unwrap());
 }
 
-/// `STREAM_SEED=7` replays one, `STREAM_SEED=0..5000` many.
+/// Replays seeds: `STREAM_SEED=7` for one, `STREAM_SEED=0..5000` for many.
 #[test]
 fn replay() {
     let Ok(seeds) = std::env::var("STREAM_SEED") else { return };

@@ -1,4 +1,4 @@
-//! An end that has lost a session, and what its peer makes of that (`spec/protocol.md` [rst-7] to [rst-9]).
+//! Tests of an end that has lost a session, and of its peer's reaction (`spec/protocol.md` [rst-7] to [rst-9]).
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::cell::RefCell;
@@ -11,9 +11,9 @@ use dfcp_time::Time;
 use dfcp_wire::segment::{Ack, Address, Reset, ResetReason, Segment};
 use dfcp_wire::{DATAGRAM_BYTES_MAX, Outline, SegmentKind, Unverified};
 
-/// The path's, both ways.
+/// Round-trip time of the path.
 const RTT: Duration = Duration::from_millis(10);
-/// The longest time from the return of an end until its peer knows.
+/// Longest time from an end's restart until its peer notices.
 const NOTICED_WITHIN: Duration = Duration::from_millis(500);
 const SEALED: [Trust; 3] = [Trust::FirstContact, Trust::Pinned, Trust::PreShared];
 
@@ -34,21 +34,21 @@ fn accept(config: Config, reset_key: Option<ResetKey>) -> Accept {
     accept
 }
 
-/// An application that sends without end.
+/// Application that sends continuously.
 fn endless() -> Job {
     Job { is_eager: true, write_bytes: 2_048, ..Job::send(u64::MAX) }
 }
 
-/// One that reads, and says nothing.
+/// Application that reads, and sends nothing.
 fn silent() -> Job {
     Job { shut_down: false, ..Job::send(0) }
 }
 
-/// A client that sends without end, and a server with this key.
+/// A client that sends continuously, and a server with this key.
 struct Restart {
     bed: Testbed<DelayLine>,
     server: Config,
-    /// Questions, as they left, with the time.
+    /// Questions sent, with their times.
     questions: Rc<RefCell<Vec<(Time, Packet)>>>,
 }
 
@@ -84,19 +84,19 @@ impl Restart {
         self.bed.run_until(self.bed.now + time);
     }
 
-    /// The server's program is killed.
+    /// Kills the server's program.
     fn kill(&mut self) {
         self.bed.server.is_off = true;
     }
 
-    /// It is started again, at the same address and with this key.
+    /// Starts the server's program again, at the same address and with this key.
     fn start(&mut self, reset_key: Option<ResetKey>) {
         let accept = accept(self.server.clone(), reset_key);
         self.bed.server = Node::new(server_address(), Some(accept), seed32(77, 2), Pattern(8), Pattern(9));
         self.bed.server.job = silent();
     }
 
-    /// Time until the client's session ends, and its error; `None` if it is open after `within`.
+    /// Time until the client's session ends, with its error; `None` if it is open after `within`.
     fn end(&mut self, within: Duration) -> Option<(Duration, ConnectionError)> {
         let (from, until) = (self.bed.now, self.bed.now + within);
         while self.bed.client.ended.is_empty() {
@@ -111,13 +111,13 @@ impl Restart {
         self.bed.client.state() != State::Closed && self.bed.client.ended.is_empty()
     }
 
-    /// A datagram to the client that claims to come from the server.
+    /// Injects a datagram to the client that claims to be from the server.
     fn inject(&mut self, bytes: Vec<u8>) {
         self.bed.put(Packet { from: server_address(), to: client_address(), bytes }, Duration::ZERO);
     }
 }
 
-/// An answer to `id` with this token.
+/// Answer to `id` with this token.
 fn reset(id: u32, token: &[u8]) -> Vec<u8> {
     let mut out = [0; DATAGRAM_BYTES_MAX];
     let segment = Segment::Reset(Reset { reason: ResetReason::SessionUnknown });
@@ -149,7 +149,7 @@ fn a_receiver_that_comes_back_is_noticed_within_half_a_second_after_any_absence(
     }
 }
 
-/// The other direction: a receiver asks for missing symbols, and hears that nobody knows of the session.
+/// The opposite direction: a receiver requests missing symbols, and learns that the session is lost.
 #[test]
 fn a_sender_that_comes_back_is_noticed_by_its_receiver() {
     for trust in SEALED {
@@ -167,7 +167,7 @@ fn a_sender_that_comes_back_is_noticed_by_its_receiver() {
     }
 }
 
-/// The end which opened the session is lost, and its address is as before.
+/// The end that opened the session restarts, at the same address.
 #[test]
 fn an_initiator_that_comes_back_is_noticed_by_its_acceptor() {
     for trust in SEALED {
@@ -186,7 +186,7 @@ fn an_initiator_that_comes_back_is_noticed_by_its_acceptor() {
     }
 }
 
-/// An end that also listens trusts somebody.
+/// Configuration of a server that trusts the client: an end that also listens must trust a key.
 fn restart_server(client: &Config) -> Config {
     let (_, server) = Trust::FirstContact.security();
     with(server, client.idle_timeout)
@@ -223,7 +223,7 @@ fn without_the_key_of_before_or_without_seals_silence_ends_the_session_as_ever()
     }
 }
 
-/// A session in which data flow, or which is idle, asks nothing: there is no question that an observer could keep.
+/// A session with traffic, or an idle one, asks no questions: an observer gets none to keep.
 #[test]
 fn a_peer_that_is_there_is_never_asked() {
     for trust in SEALED {
@@ -236,8 +236,8 @@ fn a_peer_that_is_there_is_never_asked() {
     }
 }
 
-/// A copy of the program with the same key at the same address: a cloned machine, a second server behind a load balancer, or a thief of
-/// the key. It can answer, but not end a session whose peer is heard.
+/// A copy of the program with the same key at the same address: a cloned machine, a second server behind a load balancer, or a thief of the
+/// key. It can answer, but cannot end a session whose peer is still heard.
 #[test]
 fn a_true_answer_is_not_believed_while_the_peer_is_heard() {
     let mut restart = Restart::new(Trust::Pinned, Duration::from_secs(600), key(5));
@@ -249,7 +249,7 @@ fn a_true_answer_is_not_believed_while_the_peer_is_heard() {
         Pattern(9),
     );
     restart.run_for(Duration::from_secs(2));
-    // An outage of a second makes the client ask.
+    // An outage of one second makes the client ask.
     restart.kill();
     restart.run_for(Duration::from_secs(1));
     restart.bed.server.is_off = false;
@@ -262,7 +262,7 @@ fn a_true_answer_is_not_believed_while_the_peer_is_heard() {
         restart.run_for(Duration::from_millis(50));
     }
     assert!(restart.is_open());
-    // The same in a silence ends it: who can make silence can end sessions anyway.
+    // The same answer ends a silent session: an attacker who can cause silence can end sessions anyway.
     restart.kill();
     restart.run_for(Duration::from_secs(1));
     restart.inject(token);
@@ -270,7 +270,8 @@ fn a_true_answer_is_not_believed_while_the_peer_is_heard() {
     assert_eq!(restart.bed.client.ended, [Some(ConnectionError::PeerLostSession)]);
 }
 
-/// The attacker has seen questions about this session, and asks them at the real server: it draws nothing while the session lives.
+/// The attacker has observed questions about this session, and sends them to the real server: they draw no answer while the session is
+/// open.
 #[test]
 fn a_repeated_question_about_a_session_that_lives_draws_no_token() {
     let mut restart = Restart::new(Trust::Pinned, Duration::from_secs(600), key(5));
@@ -297,13 +298,13 @@ fn forged_answers_and_those_of_other_sessions_end_nothing() {
     let mut restart = Restart::new(Trust::Pinned, Duration::from_secs(600), key(5));
     restart.run_for(Duration::from_secs(2));
     restart.kill();
-    // In a silence, when a true answer would be believed.
+    // During a silence, when a true answer would be accepted.
     restart.run_for(Duration::from_secs(1));
     let (_, question) = restart.questions.borrow()[0].clone();
     let Some((Segment::Ack(Ack::SessionQuery { from: client_id }), asked)) = segment_of(&question.bytes) else {
         panic!("no question")
     };
-    // The token of another session of the same server, which its restarted program gives away.
+    // Token of another session of the same server, which its restarted program reveals.
     let mut other = Restart::new(Trust::Pinned, Duration::from_secs(600), key(5));
     other.bed.client = Node::new(client_address(), None, seed32(66, 1), Pattern(2), Pattern(3));
     let (client, _) = Trust::Pinned.security();
@@ -339,7 +340,7 @@ fn forged_answers_and_those_of_other_sessions_end_nothing() {
     assert_eq!(restart.end(Duration::from_secs(2)).unwrap().1, ConnectionError::PeerLostSession);
 }
 
-/// An answer repeated to the next session between the same two ends, with the same ids even, is no answer to it.
+/// An answer replayed to the next session between the same ends, even with the same ids, is not accepted.
 #[test]
 fn an_answer_ends_no_later_session() {
     let mut restart = Restart::new(Trust::Pinned, Duration::from_secs(600), key(5));
@@ -355,7 +356,7 @@ fn an_answer_ends_no_later_session() {
     restart.start(key(5));
     restart.end(Duration::from_secs(2)).unwrap();
     let answer = answers.borrow()[0].clone();
-    // The client begins anew with the same seed, and so with the same id, at a server with another one.
+    // The client starts again with the same seed, and so with the same id, at a server with another id.
     restart.bed.client = Node::new(client_address(), None, seed32(1, 1), Pattern(2), Pattern(3));
     restart.bed.client.job = endless();
     let (client, _) = Trust::Pinned.security();
@@ -368,11 +369,11 @@ fn an_answer_ends_no_later_session() {
     assert!(restart.is_open());
 }
 
-/// Tickets and their acknowledgements that were sent: time and sender.
+/// Tickets and their acknowledgements that were sent: time, sender and kind.
 type Told = Rc<RefCell<Vec<(Time, bool, SegmentKind)>>>;
 
 impl Restart {
-    /// Records what is told of tickets, and loses as much of it as `is_lost` says.
+    /// Records sent tickets and acknowledgements, and loses those selected by `is_lost`.
     fn watch_tickets(&mut self, mut is_lost: impl FnMut(bool, SegmentKind) -> bool + 'static) -> Told {
         let told = Told::default();
         let seen = Rc::clone(&told);
@@ -434,7 +435,7 @@ fn tickets_and_acknowledgements_that_are_lost_are_told_again() {
     for lost in [SegmentKind::ResetTicket, SegmentKind::AckOfResetTicket] {
         let mut restart = Restart::new(Trust::Pinned, Duration::from_secs(600), key(5));
         let mut left = 3;
-        // The server's ticket, or what acknowledges that.
+        // The server's ticket, or its acknowledgement.
         let told = restart.watch_tickets(move |is_servers, kind| {
             let is_lost = left > 0 && kind == lost && is_servers == (lost == SegmentKind::ResetTicket);
             left -= u32::from(is_lost);
@@ -448,7 +449,7 @@ fn tickets_and_acknowledgements_that_are_lost_are_told_again() {
     }
 }
 
-/// The window in which a loss is not noticed at once: before the ticket has come, a fifth of a second and half a round trip.
+/// Time window in which a lost session is not noticed at once: before the ticket has arrived, a fifth of a second plus half a round trip.
 #[test]
 fn a_session_that_is_lost_before_its_ticket_came_ends_by_silence() {
     for (age_ms, expected) in [(150, ConnectionError::TimedOut), (250, ConnectionError::PeerLostSession)] {
@@ -461,7 +462,7 @@ fn a_session_that_is_lost_before_its_ticket_came_ends_by_silence() {
     }
 }
 
-/// An attacker who writes a ticket of its own, in the clear: it would know the answer.
+/// An attacker's own plaintext ticket, whose answer he would know.
 #[test]
 fn a_ticket_in_the_clear_is_none() {
     let mut restart = Restart::new(Trust::Pinned, Duration::from_secs(600), key(5));

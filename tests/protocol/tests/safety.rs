@@ -1,4 +1,4 @@
-//! Bounds on a sender without a congestion window (`spec/protocol.md`, "Silence" and "Circuit breaker").
+//! Tests of the limits on a sender without a congestion window (`spec/protocol.md`, “Silence” and “Circuit breaker”).
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn at_rate(rate_bps: u64) -> Config {
     Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps })
 }
 
-/// Rate that the client offers (IP bytes) and that the server's application reads, from `from_s` to `to_s`, in Mbit/s.
+/// Rates offered by the client (IP bytes) and read by the server's application, from `from_s` to `to_s`, Mbit/s.
 fn measured(pair: &mut Pair, from_s: u64, to_s: u64) -> (f64, f64) {
     pair.run_until(Time::from_s(from_s));
     let before = (pair.client.stats(), pair.server.stats());
@@ -43,7 +43,7 @@ fn measured(pair: &mut Pair, from_s: u64, to_s: u64) -> (f64, f64) {
 #[test]
 fn a_receiver_that_hides_what_arrived_contradicts_itself() {
     let mut pair = pair(2, link(100_000_000, 25, 0.0), link(100_000_000, 25, 0.0), at_rate(20_000_000));
-    // Every report claims that all of its datagrams but a few were lost, and blocks decoded all the same.
+    // Every report claims the loss of nearly all datagrams, although blocks are decoded.
     pair.tap = rewrites(Flags::FBK, |_, payload| {
         let received: &mut [u8; 4] = payload[4..].first_chunk_mut().unwrap();
         *received = (u32::from_be_bytes(*received) / 20).to_be_bytes();
@@ -59,7 +59,7 @@ fn a_receiver_that_hides_what_arrived_contradicts_itself() {
 fn a_hundred_megabits_into_ten_settle_near_ten_and_a_half() {
     let mut pair = pair(4, link(10_000_000, 25, 0.0), link(10_000_000, 25, 0.0), at_rate(100_000_000));
     let (offered_mbit, goodput_mbit) = measured(&mut pair, 12, 52);
-    // 5 % above the path's rate, but for the moments in which less is offered to measure its own loss. The ceiling is 9.62.
+    // 5 % above the path's rate, except for the times in which less is offered to measure the sender's own loss. The ceiling is 9.62.
     assert!((10.3..10.8).contains(&offered_mbit), "{offered_mbit}");
     assert!(goodput_mbit > 9.3, "{goodput_mbit}");
 }
@@ -83,7 +83,7 @@ fn fifty_per_cent_of_random_loss_is_not_taxed() {
     assert_eq!(pair.client.stats().breaker_tests, 1);
 }
 
-/// Both ends are honest: the sender's own rate is far above what the receiver permits, whichever of them opened.
+/// Both ends are honest: the sender's own rate is far above the receiver's limit, whichever of them opened the connection.
 #[test]
 fn a_receivers_rate_cap_binds_whatever_the_sender_was_told() {
     let rates = [Rate::Line, Rate::Fixed { rate_bps: 500_000_000 }];

@@ -1,5 +1,5 @@
-//! Hundreds of random paths, jobs and configurations: every byte equal, every run ends, equal seeds give equal traces.
-//! Thousands: `cargo run --release -p dfcp-protocol-tests --bin seeds -- --count 5000`.
+//! Hundreds of random paths, jobs and configurations: every byte is equal, every run ends, and equal seeds give equal traces. Thousands:
+//! `cargo run --release -p dfcp-protocol-tests --bin seeds -- --count 5000`.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use dfcp_protocol_tests::random::Scenario;
@@ -13,7 +13,7 @@ fn run(seeds: std::ops::Range<u64>, bytes_max: u64) {
             gave_up.push(seed);
         }
     }
-    // Modern never gives up, or `run` fails; classic may, after its documented five repeats, on paths that lose that much.
+    // Modern never gives up, or `run` fails; classic may, after its documented five repeats, on paths with that much loss.
     assert!(gave_up.len() * 10 <= classic, "{} of {classic} classic runs gave up: seeds {gave_up:?}", gave_up.len());
 }
 

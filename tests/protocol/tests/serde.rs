@@ -1,4 +1,4 @@
-//! `Config` and `Stats` as text, with the feature `serde`.
+//! Tests of `Config` and `Stats` as text, with the feature `serde`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use dfcp_proto::{
 };
 use serde_json::{Value, from_str, json, to_string, to_value};
 
-/// Everything that is written, other than the defaults.
+/// Configuration with non-default values for all serialized settings.
 fn unusual() -> Config {
     let mut config = Config::danger_classic();
     config.schedule = Schedule::OpenLoop { redundancy: 0.25 };
@@ -52,7 +52,7 @@ fn no_key_and_no_trust_is_written() {
     };
     let (with, without) = (to_string(&Config::sealed(credentials)), to_string(&Config::modern()));
     assert_eq!(with.unwrap(), without.unwrap());
-    // Nor can anything but the program itself do without seals.
+    // Disabling encryption is not serialized: only the program itself can do that.
     assert_eq!(to_string(&Config::danger_unsealed()).unwrap(), to_string(&Config::modern()).unwrap());
     for name in ["security", "key", "pre_shared", "content"] {
         assert!(from_str::<Config>(&format!("{{\"{name}\": null}}")).is_err(), "{name}");

@@ -1,5 +1,5 @@
-//! A 150 kB object at RTT 100 ms, from `connect` to the sender's confirmation: at most 2 RTT + 1.3·size/C + 5 ms in at
-//! least 995 of 1000 seeds, for independent loss up to 5 % each way.
+//! Tests of a 150 kB object at RTT 100 ms, from `connect` to the sender's confirmation: at most 2 RTT + 1.3·size/C + 5 ms with at least 995
+//! of 1000 seeds, for independent loss up to 5 % in each direction.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn check(loss: f64, traffic: Traffic) {
     );
 }
 
-// Apart, so that they run side by side.
+// Separate tests, so that they run in parallel.
 
 #[test]
 fn an_object_of_150_kb_needs_two_round_trips_at_any_loss_up_to_five_per_cent() {

@@ -1,4 +1,4 @@
-//! Small messages against a stream of bulk data, on a path that loses both ways: they arrive.
+//! Small messages beside a stream of bulk data, on a path with loss in both directions: they arrive.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_millis(250);
 const MESSAGE_BYTES: u64 = 21;
 const MESSAGES: u64 = 40;
 
-/// Messages that have arrived a second after the last was written.
+/// Number of messages that have arrived one second after the last was written.
 fn arrived(seed: u64, loss: f64) -> (u64, String) {
     let config = sealed().with_rate(Rate::Fixed { rate_bps: 5_000_000 });
     let link = LinkConfig::default().with_delay(DELAY).with_loss(Loss::bernoulli(loss));

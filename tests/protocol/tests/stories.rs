@@ -1,4 +1,4 @@
-//! Scenarios without randomness, one for each promise of the protocol.
+//! Scenarios without randomness, one per promise of the protocol.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn a_stream_of_100_mb() {
     modern(path(0.01, 5), Job::send(100_000_000), Job::send(0)).run(Time::from_s(60)).unwrap();
 }
 
-/// A receiver which handles 100 Mbit/s, behind a path which brings 1 Gbit/s, and whose system keeps 400 kB until then.
+/// A receiver with 100 Mbit/s, on a path with 1 Gbit/s, whose system buffers 400 kB.
 fn in_front_of_a_slow_receiver(told_bytes: u64) -> (u64, u64) {
     const QUEUE_BYTES: u64 = 400_000;
     let receiver = LinkConfig::default().with_rate_bps(100_000_000).with_delay(Duration::from_micros(50));
@@ -66,7 +66,7 @@ fn a_sender_at_line_rate_does_not_outrun_a_receiver_which_tells_its_queue() {
     assert!(dropped > 1_000, "without that it does: {dropped}");
 }
 
-/// Datagrams which a sender at 200 Mbit/s has sent one second after its start, over a path of 100 ms.
+/// Datagrams sent by a sender at 200 Mbit/s in its first second, over a path of 100 ms.
 fn sent_in_a_second(told_bytes: u64, send_buffering: SendBuffering) -> u64 {
     let link = LinkConfig::default().with_rate_bps(1_000_000_000).with_delay(Duration::from_millis(50));
     let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
@@ -93,7 +93,7 @@ fn one_byte_costs_small_datagrams() {
     let mut pair = modern(path(0.0, 20), Job::send(1), Job::send(0));
     pair.run(Time::from_s(60)).unwrap();
     let stats = pair.client.stats();
-    // Among them three padded SYNs and the third message three times.
+    // These include three padded SYNs, and the third message three times.
     assert!(stats.bytes_sent < 2_950, "{} bytes sent for one", stats.bytes_sent);
     assert!(stats.sent.total() <= 6, "{:?}", stats.sent);
 }
@@ -101,7 +101,7 @@ fn one_byte_costs_small_datagrams() {
 #[test]
 fn on_a_clean_path_the_counters_of_both_ends_agree() {
     let jobs = [Job::send(500_000), Job::send(300_000)];
-    // A sealed connection's handshake is not counted at the acceptor, who has no connection yet.
+    // The handshake of an encrypted connection is not counted at the acceptor, which has no connection yet.
     let [client, server] = jobs.map(|job| (Config::danger_unsealed(), job));
     for mut pair in [
         Pair::over(7, path(0.0, 20), client, server).unwrap(),
@@ -177,7 +177,7 @@ fn an_abort_is_heard_by_the_peer() {
     assert_eq!(pair.server.ended, [Some(ConnectionError::Reset)]);
 }
 
-/// [rst-6], with seals and without.
+/// [rst-6], encrypted and unencrypted.
 #[test]
 fn the_peers_application_is_told_why_a_session_was_aborted() {
     for config in [sealed(), Config::danger_unsealed()] {
@@ -191,7 +191,7 @@ fn the_peers_application_is_told_why_a_session_was_aborted() {
     }
 }
 
-/// [rst-6]: before the handshake is done there is no application to tell.
+/// [rst-6]: before the end of the handshake there is no application to inform.
 #[test]
 fn a_code_given_before_the_session_is_open_says_no_more_than_an_abort() {
     let mut pair = modern(path(0.0, 100), Job::send(1), Job::send(0));

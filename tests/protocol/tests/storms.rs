@@ -1,5 +1,5 @@
-//! Thousands of streams come and go while paths lose and move, readers pause and messages are sent: everything ends, and the lists of
-//! a session agree with its streams.
+//! Thousands of streams are opened and ended on paths with loss and address changes, with pausing readers and messages: all end, and the
+//! lists of a session agree with its streams.
 
 use dfcp_protocol_tests::storm::StormScenario;
 
@@ -8,7 +8,7 @@ fn storms_end() {
     (0..12).for_each(|seed| StormScenario::draw(seed).run().unwrap());
 }
 
-/// `STORM_SEED=7` replays one, `STORM_SEED=0..500` many.
+/// Replays seeds: `STORM_SEED=7` for one, `STORM_SEED=0..500` for many.
 #[test]
 fn replay() {
     let Ok(seeds) = std::env::var("STORM_SEED") else { return };

@@ -1,5 +1,5 @@
-//! Sessions of many streams over emulated links: what is lost of one holds up no other, each keeps its share, and ends are
-//! told from losses.
+//! Tests of sessions with many streams over emulated links: loss on one delays no other, each gets its share, and ends are distinguished
+//! from losses.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::cell::RefCell;
@@ -20,7 +20,7 @@ const RTT: Duration = Duration::from_millis(40);
 /// Offset of the data offset field in a datagram (`spec/wire-format.md` §2).
 const DATA_OFFSET_AT: usize = 12;
 
-/// Two ends of a session and the applications of its streams.
+/// Two ends of a session, with the applications of its streams.
 struct Streams {
     pair: Pair,
     client: StreamApplications,
@@ -33,7 +33,7 @@ fn config(streams: u32) -> Config {
 }
 
 impl Streams {
-    /// An open session over a path that loses this much each way, whose ends are configured alike.
+    /// Opens a session over a path with this loss in each direction and equal configurations.
     fn open(seed: u64, loss: f64, config: &Config) -> Self {
         Self::open_between(seed, loss, config, config)
     }
@@ -41,7 +41,7 @@ impl Streams {
     fn open_between(seed: u64, loss: f64, client: &Config, server: &Config) -> Self {
         let link = LinkConfig::default().with_delay(RTT / 2).with_loss(Loss::bernoulli(loss));
         let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
-        // Nobody uses the first stream: it ends with the session.
+        // The first stream is unused: it ends with the session.
         let job = Job { shut_down: false, ..Job::send(0) };
         let pair = Pair::over(seed, path, (client.clone(), job), (server.clone(), job)).unwrap();
         let (client, server) =
@@ -81,7 +81,7 @@ impl Streams {
         }
     }
 
-    /// Runs until `is_done`, or for `most`; whether it is done.
+    /// Runs until `is_done`, or for `most`; returns true if it is done.
     fn run_until(&mut self, most: Duration, mut is_done: impl FnMut(&mut Self) -> bool) -> bool {
         let limit = self.pair.now + most;
         loop {
@@ -119,7 +119,7 @@ impl Streams {
     }
 }
 
-/// The stream id of a datagram, sealed or not: the seventh word of a header that has one.
+/// Stream id of a datagram, encrypted or not: the seventh word of a header with a stream id.
 fn stream_of(packet: &Packet) -> Option<StreamId> {
     let data_offset_words = packet.bytes.get(DATA_OFFSET_AT)? >> 4;
     let id = packet.bytes.get(24..28).filter(|_| data_offset_words == 7)?;
@@ -140,12 +140,12 @@ fn streams_deliver_both_ways_however_much_is_lost() {
     }
 }
 
-/// Bytes of a datagram besides the data of its stream, at the most: a header with a stream id, the secret that its symbol carries, the
-/// tag of the seal, UDP and IP.
+/// Most bytes of a datagram in addition to stream data: a header with a stream id, the secret of its symbol, the authentication tag, UDP
+/// and IP.
 const DATAGRAM_OVERHEAD_BYTES: u64 = 28 + 4 + 16 + 28;
 
-/// Bytes that 1000 new streams carry have been read after one way and the time that they and the bytes before them
-/// take at the session's rate. With a round trip before the data, nothing would have arrived by then.
+/// Data of 1000 new streams is read after a one-way delay plus the transmission time of it and of earlier bytes at the session's rate. With
+/// a round trip before the data, none would have arrived by then.
 #[test]
 fn a_thousand_streams_open_without_a_round_trip() {
     const STREAMS: u64 = 1_000;
@@ -153,7 +153,7 @@ fn a_thousand_streams_open_without_a_round_trip() {
     const FAST_BPS: u64 = 100_000_000;
     let full_datagram = Duration::from_nanos(1_500 * 8 * 1_000_000_000 / FAST_BPS);
     let datagram = Duration::from_nanos((BYTES + DATAGRAM_OVERHEAD_BYTES) * 8 * 1_000_000_000 / FAST_BPS);
-    // The pacer's grain, and whatever else the session says meanwhile.
+    // Granularity of the pacer, and other datagrams of the session.
     let margin = 4 * full_datagram;
     let deadline = RTT / 2 + datagram * STREAMS as u32 + margin;
     assert!(deadline < RTT * 3 / 2, "the first byte of a variant with a round trip arrives after three times one way");
@@ -209,7 +209,7 @@ fn credit_returns_when_streams_are_read_to_their_end() {
         let has_credit = |it: &mut Streams| it.client_opens(StreamKind::OneWay, 100).is_ok();
         assert!(streams.run_until(Duration::from_secs(3), has_credit), "round {round}");
         streams.finish(Duration::from_secs(5));
-        // All that was lent is there again.
+        // All credit is available again.
         streams.run_for(Duration::from_secs(2));
     }
 }
@@ -284,15 +284,15 @@ fn weights_hold() {
     let weight_sum: u16 = weights.iter().sum();
     for (share, weight) in shares.iter().zip(weights) {
         let due = all as f64 * f64::from(weight) / f64::from(weight_sum);
-        // Bytes are read by blocks: over five seconds, an eighth of a second's worth of one may be missing.
+        // Bytes are read in blocks: over five seconds, an eighth of a second of data may be missing.
         assert!((*share as f64 - due).abs() <= 0.06 * due, "{share} of {all}, due {due}");
     }
 }
 
-/// Times and streams of the full datagrams that a session sends.
+/// Times and streams of the full datagrams sent by a session.
 type Sendings = Rc<RefCell<Vec<(Time, StreamId)>>>;
 
-/// Notes what is sent on streams from now on; of `lost`, nothing arrives.
+/// Records full datagrams of streams from now on; those of the stream `lost` are dropped.
 fn watch(streams: &mut Streams, lost: Option<StreamId>) -> Sendings {
     let sendings = Sendings::default();
     let noted = Rc::clone(&sendings);
@@ -304,7 +304,7 @@ fn watch(streams: &mut Streams, lost: Option<StreamId>) -> Sendings {
     sendings
 }
 
-/// Bytes of one stream written and read, over time: at each change, the time and the sum.
+/// Bytes of one stream written and read over time: time and total at each change.
 #[derive(Default)]
 struct Progress {
     written: Vec<(Time, u64)>,
@@ -320,11 +320,11 @@ impl Progress {
         }
     }
 
-    /// The longest time from a byte's writing until it was read, of what was read in this time.
+    /// Longest delay from writing to reading a byte, for bytes read in this time range.
     fn longest_delay(&self, time: Range<Time>) -> Duration {
         let delays = self.read.windows(2).filter(|pair| time.contains(&pair[1].0)).map(|pair| {
             let [(_, first), (read_at, _)] = pair else { unreachable!("windows of two") };
-            // The first byte of those has waited longest.
+            // The first of these bytes has waited longest.
             let written = self.written.partition_point(|(_, bytes)| bytes <= first);
             *read_at - self.written[written].0
         });
@@ -340,21 +340,20 @@ impl Progress {
 /// Traffic of the second stream of [`beside_a_lost_stream`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Writing {
-    /// As much as there is room for.
+    /// As much data as there is room for.
     Bulk,
-    /// A message of this many bytes each time.
+    /// A message of this many bytes per interval.
     Messages(u64, Duration),
 }
 
-/// Progress of two streams, the first with a twentieth of the rate and the second with the rest, in two seconds and the second
-/// after them.
+/// Progress of two streams, with one and nineteen twentieths of the rate, in two seconds and in the second after them.
 struct Beside {
-    /// The second stream's, from the beginning of the session.
+    /// Progress of the second stream since the start of the session.
     progress: Progress,
     two_s: Range<Time>,
-    /// Bytes read of the first in the two seconds, without the RTT at their beginning in which what was sent before arrives.
+    /// Bytes read of the first stream in the two seconds, without their first RTT, in which earlier data arrives.
     read_of_first: u64,
-    /// Full datagrams of each which were sent in the two seconds.
+    /// Full datagrams of each stream sent in the two seconds.
     sent: [usize; 2],
 }
 
@@ -398,8 +397,8 @@ fn beside_a_lost_stream(drops: bool, writing: Writing) -> Beside {
     Beside { progress, two_s: begin..end, read_of_first, sent }
 }
 
-/// The path has no queue, so what the bytes of another stream wait for is their sender: neither what is written as fast as there is room,
-/// nor a message that asks for less than its stream's share, is read later because of what another stream has lost and repairs.
+/// The path has no queue, so bytes wait only for the sender: neither data written as fast as possible, nor a message below its stream's
+/// share, is delayed by the losses and repair of another stream.
 #[test]
 fn no_byte_waits_longer_than_three_datagrams_for_a_stream_whose_datagrams_are_lost() {
     let datagram_time = Duration::from_nanos(1_500 * 8 * 1_000_000_000 / RATE_BPS);
@@ -407,7 +406,7 @@ fn no_byte_waits_longer_than_three_datagrams_for_a_stream_whose_datagrams_are_lo
         let [without, with] = [false, true].map(|drops| beside_a_lost_stream(drops, writing));
         assert!(without.read_of_first > 100_000 && with.read_of_first == 0, "{}", with.read_of_first);
         let [before, meanwhile] = [&without, &with].map(|it| {
-            // One more second: bytes that wait for their repair still do so when datagrams arrive again.
+            // One more second, because bytes waiting for repair still do so when datagrams arrive again.
             it.progress.longest_delay(it.two_s.start..it.two_s.end + Duration::from_secs(1))
         });
         assert!(meanwhile <= before + 3 * datagram_time, "{writing:?}: {before:?} without, {meanwhile:?} with losses");
@@ -497,7 +496,7 @@ fn the_session_closes_when_its_streams_are_done() {
         let mut streams = Streams::open_between(14, 0.2, &client, &server);
         streams.client_opens(StreamKind::OneWay, 500_000).unwrap();
         streams.work();
-        // Said at once, and true once the stream is done.
+        // Requested at once, and true after the stream is done.
         let now = streams.pair.now;
         streams.client_connection().streams().finish(now, StreamId::FIRST);
         assert_eq!(streams.client_opens(StreamKind::OneWay, 1), Err(StreamError::Ended));
@@ -511,7 +510,7 @@ fn the_session_closes_when_its_streams_are_done() {
     }
 }
 
-/// Memory that a reset stream gives back is room for others. Those that wait for room have nothing in flight, so no report would tell them.
+/// Memory released by a reset stream is available to others. Waiting streams have nothing in flight, so no report would inform them.
 #[test]
 fn a_stream_that_waits_for_room_goes_on_when_another_is_reset() {
     let server = Config { receive_memory_bytes: 1 << 20, ..config(10) };
@@ -534,7 +533,7 @@ fn a_stream_that_waits_for_room_goes_on_when_another_is_reset() {
     }
 }
 
-/// A driver that has just been told that there is nothing to send sleeps until the next timeout.
+/// Regression test: a driver that was told that there is nothing to send sleeps until the next timeout.
 #[test]
 fn a_reset_is_due_at_once_even_at_the_instant_in_which_all_was_sent() {
     let mut streams = Streams::open(1, 0.0, &config(10));
@@ -551,7 +550,7 @@ fn a_reset_is_due_at_once_even_at_the_instant_in_which_all_was_sent() {
     assert!(due.is_some_and(|(at, _)| at <= now), "{due:?} at {now}");
 }
 
-/// [`StreamError::NoCredit`] promises [`StreamEvent::Available`], also before the handshake is done.
+/// [`StreamError::NoCredit`] promises [`StreamEvent::Available`], also before the end of the handshake.
 #[test]
 fn who_opens_a_stream_before_the_handshake_is_told_when_that_is_possible() {
     let link = LinkConfig::default().with_delay(RTT / 2);

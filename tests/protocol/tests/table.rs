@@ -1,5 +1,5 @@
-//! The loss × RTT table in small, frozen: a change of performance is a readable diff. In full:
-//! `cargo run --release -p dfcp-protocol-tests --bin table`.
+//! The loss × RTT table in small, as a snapshot: a change of performance is a readable diff. In full: `cargo run --release -p
+//! dfcp-protocol-tests --bin table`.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Applications which write a pattern and check the peer's.
+//! Applications that write a pattern and check the peer's.
 
 use std::time::Duration;
 
@@ -7,34 +7,34 @@ use dfcp_time::Time;
 
 use crate::pattern::Pattern;
 
-/// The bytes written to a connection and read from it.
+/// Bytes written to a connection and read from it.
 #[derive(Clone, Debug)]
 pub struct Stream {
     own: Pattern,
     peer: Pattern,
-    /// Bytes which the connection took.
+    /// Bytes accepted by the connection.
     pub written: u64,
-    /// Bytes which it delivered.
+    /// Bytes delivered by the connection.
     pub read: u64,
-    /// The peer's stream was read to its end.
+    /// True once the peer's stream was read to its end.
     pub has_ended: bool,
     /// Error that ended reading.
     pub read_error: Option<ConnectionError>,
-    /// Offset of the first byte read that the peer has not written.
+    /// Offset of the first byte read that differs from the peer's pattern.
     pub corrupt_at: Option<u64>,
 }
 
 impl Stream {
-    /// A stream which writes `own` and expects `peer`.
+    /// Makes a stream that writes `own` and expects `peer`.
     #[must_use]
     pub fn new(own: Pattern, peer: Pattern) -> Self {
         Self { own, peer, written: 0, read: 0, has_ended: false, read_error: None, corrupt_at: None }
     }
 
-    /// Writes the next bytes, as many as `buffer` has room for; how many were taken.
+    /// Writes the next bytes, at most the size of `buffer`; returns the number accepted.
     ///
     /// # Errors
-    /// Those of [`Streams::write`](dfcp_proto::Streams::write).
+    /// Fails like [`Streams::write`](dfcp_proto::Streams::write).
     pub fn write(&mut self, now: Time, connection: &mut Connection, buffer: &mut [u8]) -> Result<usize, StreamError> {
         self.own.fill(self.written, buffer);
         let taken = connection.streams().write(now, StreamId::FIRST, buffer)?;
@@ -43,7 +43,7 @@ impl Stream {
         Ok(taken)
     }
 
-    /// Reads and checks at most as many bytes as `buffer` has room for; 0 if nothing is there, or nothing more comes.
+    /// Reads and checks at most as many bytes as `buffer` holds; returns 0 if none are available, or at the end.
     pub fn read(&mut self, now: Time, connection: &mut Connection, buffer: &mut [u8]) -> usize {
         if self.is_read() {
             return 0;
@@ -71,26 +71,26 @@ impl Stream {
     }
 }
 
-/// An application's task.
+/// Task of an application.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
-    /// Bytes it sends.
+    /// Bytes to send.
     pub send_bytes: u64,
-    /// The most it writes at a time.
+    /// Most bytes written at a time.
     pub write_bytes: usize,
-    /// The most it reads per [`Job::read_every`]; `usize::MAX` is everything at once.
+    /// Most bytes read per [`Job::read_every`]; `usize::MAX` reads all at once.
     pub read_bytes: usize,
-    /// Interval of reading; zero reads whenever there is something.
+    /// Interval of reading; zero reads whenever data is available.
     pub read_every: Duration,
-    /// Shuts down after its last byte; otherwise its half stays open.
+    /// True to shut down after the last byte; otherwise this half stays open.
     pub shut_down: bool,
-    /// Tries to write at every step instead of waiting for [`StreamEvent::Writable`](dfcp_proto::StreamEvent::Writable):
-    /// the sender always has as much as it takes.
+    /// True to write at every step instead of waiting for [`StreamEvent::Writable`](dfcp_proto::StreamEvent::Writable): the sender always
+    /// has enough data.
     pub is_eager: bool,
 }
 
 impl Job {
-    /// Sends `send_bytes` as fast as it may, and reads everything at once.
+    /// Makes a job that sends `send_bytes` as fast as permitted, and reads everything at once.
     #[must_use]
     pub fn send(send_bytes: u64) -> Self {
         Self {
@@ -107,26 +107,26 @@ impl Job {
 /// An application on one connection.
 #[derive(Clone, Debug)]
 pub struct Application {
-    /// The bytes it has written and read.
+    /// Bytes written and read.
     pub stream: Stream,
-    /// No write has been refused since the last [`StreamEvent::Writable`](dfcp_proto::StreamEvent::Writable).
+    /// True if no write was refused since the last [`StreamEvent::Writable`](dfcp_proto::StreamEvent::Writable).
     is_writable: bool,
     next_read: Time,
 }
 
 impl Application {
-    /// An application which has done nothing yet.
+    /// Makes an idle application.
     #[must_use]
     pub fn new(stream: Stream) -> Self {
         Self { stream, is_writable: true, next_read: Time::ZERO }
     }
 
-    /// The connection may be written to again.
+    /// Reports that the connection is writable again.
     pub fn writable(&mut self) {
         self.is_writable = true;
     }
 
-    /// Writes and reads what `job` asks for; `buffer` bounds each write and each read.
+    /// Writes and reads as required by `job`; `buffer` limits each write and each read.
     pub fn work(&mut self, now: Time, job: &Job, connection: &mut Connection, buffer: &mut [u8]) {
         self.write(now, job, connection, buffer);
         self.read(now, job, connection, buffer);
@@ -170,7 +170,7 @@ impl Application {
         }
     }
 
-    /// Time of the next reading, if it reads by the clock and something is there.
+    /// Time of the next read, if the application reads periodically and data is available.
     #[must_use]
     pub fn next_read(&self, job: &Job, connection: &Connection) -> Option<Time> {
         let reads_later =

@@ -11,7 +11,7 @@ use dfcp_time::Time;
 /// A datagram with its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Source address, which may be forged.
+    /// Source address, possibly forged.
     pub from: SocketAddr,
     /// Destination address.
     pub to: SocketAddr,
@@ -19,21 +19,21 @@ pub struct Packet {
     pub bytes: Vec<u8>,
 }
 
-/// The fate of a received datagram.
+/// Result of a received datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// This connection has taken it.
+    /// The datagram was processed by this connection.
     Taken(Handle),
-    /// It opened this connection.
+    /// The datagram opened this connection.
     Opened(Handle),
-    /// The endpoint answers it without a connection.
+    /// The endpoint answers without a connection.
     Reply(Vec<u8>),
-    /// Nothing.
+    /// The datagram was dropped.
     Dropped,
 }
 
 impl Received {
-    /// The answer which needs no connection, if there is one.
+    /// Answer without a connection, if there is one.
     #[must_use]
     pub fn reply(self) -> Option<Vec<u8>> {
         match self {
@@ -45,13 +45,13 @@ impl Received {
 
 /// An endpoint at an address, with the connections that it has opened and accepted.
 pub struct Host {
-    /// The socket's address.
+    /// Address of the socket.
     pub address: SocketAddr,
-    /// Routes datagrams to the connections.
+    /// Endpoint, which routes datagrams to the connections.
     pub endpoint: Endpoint,
-    /// The connections.
+    /// Open connections.
     pub connections: BTreeMap<Handle, Connection>,
-    /// Buffer for answers and for sent datagrams, which are copied from here.
+    /// Buffer for answers and sent datagrams, which are copied from it.
     buffer: [u8; DATAGRAM_BUFFER_BYTES],
 }
 
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Host {
 }
 
 impl Host {
-    /// A host without connections; `seed` is the endpoint's.
+    /// Makes a host without connections; `seed` is the endpoint's.
     #[must_use]
     pub fn new(address: SocketAddr, accept: Option<Accept>, seed: [u8; 32]) -> Self {
         let endpoint = Endpoint::new(address.port(), accept, seed);
@@ -74,14 +74,14 @@ impl Host {
     /// Opens a connection to `remote`.
     ///
     /// # Errors
-    /// If the configuration makes no sense or the endpoint is full.
+    /// Fails if the configuration is invalid or the endpoint is full.
     pub fn connect(&mut self, now: Time, remote: SocketAddr, config: Config) -> Result<Handle, ConnectError> {
         let (handle, connection) = self.endpoint.connect(now, remote, config)?;
         self.connections.insert(handle, connection);
         Ok(handle)
     }
 
-    /// The oldest connection that is left: in most tests the only one.
+    /// Oldest remaining connection: in most tests the only one.
     #[must_use]
     pub fn connection(&self) -> Option<&Connection> {
         self.connections.values().next()
@@ -92,7 +92,7 @@ impl Host {
         self.connections.values_mut().next()
     }
 
-    /// Takes a datagram, which is decrypted in place.
+    /// Processes a datagram, which is decrypted in place.
     #[inline] // into the loop of `Flow`, whose instructions are counted
     pub fn receive(&mut self, now: Time, from: SocketAddr, datagram: &mut [u8]) -> Received {
         match self.endpoint.handle_datagram(now, from, datagram, &mut self.buffer) {
@@ -112,27 +112,27 @@ impl Host {
         }
     }
 
-    /// The next datagram which any of its connections sends at `now`.
+    /// Next datagram sent by any of the connections at `now`.
     pub fn transmit(&mut self, now: Time) -> Option<Packet> {
         let Self { address, connections, buffer, .. } = self;
         let sent = connections.values_mut().find_map(|connection| connection.poll_transmit(now, buffer))?;
         Some(Packet { from: *address, to: sent.remote, bytes: buffer[..sent.length].to_vec() })
     }
 
-    /// The earliest timer of its connections.
+    /// Earliest timer of the connections.
     #[must_use]
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
         self.connections.values().filter_map(|connection| connection.next_timeout(now)).map(|(at, _)| at).min()
     }
 
-    /// Serves the timers of all connections.
+    /// Handles the timers of all connections.
     pub fn handle_timeout(&mut self, now: Time) {
         for connection in self.connections.values_mut() {
             connection.handle_timeout(now);
         }
     }
 
-    /// The next event of a connection. The endpoint learns from here that a connection is established.
+    /// Next event of a connection. The endpoint is informed here that a connection is established.
     pub fn poll_event(&mut self, handle: Handle) -> Option<Event> {
         let event = self.connections.get_mut(&handle)?.poll_event()?;
         if event == Event::Connected {
@@ -148,7 +148,7 @@ impl Host {
         connection.is_none_or(|it| it.state() == State::Closed && it.next_timeout(now).is_none())
     }
 
-    /// Removes a connection that is over, and keeps its last words.
+    /// Removes a closed connection, but keeps its last datagrams for answers.
     pub fn end(&mut self, now: Time, handle: Handle) {
         if let Some(words) = self.connections.get(&handle).and_then(Connection::last_words) {
             self.endpoint.keep_last_words(now, handle, words);
@@ -156,14 +156,14 @@ impl Host {
         self.forget(handle);
     }
 
-    /// Removes a connection; its handle may be used again.
+    /// Removes a connection; its handle may be reused.
     pub fn forget(&mut self, handle: Handle) {
         self.connections.remove(&handle);
         self.endpoint.forget(handle);
     }
 }
 
-/// An endpoint's seed: `seed`, and a salt which tells the ends of a test apart.
+/// Seed of an endpoint: `seed`, and a salt that distinguishes the ends of a test.
 #[must_use]
 pub fn seed32(seed: u64, salt: u8) -> [u8; 32] {
     let mut out = [salt; 32];

@@ -1,12 +1,12 @@
-//! Drivers of the protocol in tests: no I/O and no clock, so that a test is a pure function of its seed.
+//! Drivers of the protocol for tests: without I/O or clock, so that a test is a pure function of its seed.
 //!
-//! Each layer is useful without those above it:
+//! Each layer is usable without those above it:
 //!
-//! * [`Host`] is an endpoint with its connections. It takes datagrams and gives datagrams.
+//! * [`Host`] is an endpoint with its connections. It receives and returns datagrams.
 //! * [`Stream`] and [`Application`] write a [`Pattern`] to a connection and check the peer's.
-//! * [`Node`] is a host whose applications do their [`Job`]; it counts what went in and out.
-//! * [`Testbed`] is a client, a server and a [`Path`] between them on one virtual clock. A tap sees every datagram and may
-//!   change it. [`Links`] has loss, queues and jitter; [`DelayLine`] has a delay, and room for an attacker's datagrams.
+//! * [`Node`] is a host whose applications do their [`Job`]; it counts sent and received data.
+//! * [`Testbed`] is a client, a server and a [`Path`] between them on one virtual clock. A tap observes every datagram and may change it.
+//!   [`Links`] has loss, queues and jitter; [`DelayLine`] has a delay, and space for an attacker's datagrams.
 
 #![forbid(unsafe_code)]
 

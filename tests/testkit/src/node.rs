@@ -13,52 +13,52 @@ use crate::application::{Application, Job, Stream};
 use crate::host::{Host, Packet, Received};
 use crate::pattern::Pattern;
 
-/// Bytes which an application writes or reads at once.
+/// Bytes that an application writes or reads at once.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// One end of a test.
 #[derive(Debug)]
 pub struct Node {
-    /// The endpoint and its connections.
+    /// Endpoint with its connections.
     pub host: Host,
     /// Task of each connection's application.
     pub job: Job,
-    /// Switched off: it neither sends nor receives any more, like a machine whose plug was pulled.
+    /// True if the node is switched off: it neither sends nor receives, like a machine without power.
     pub is_off: bool,
-    /// It serves the connections which it has, and none that is opened when these are over.
+    /// True if the node serves its present connections, and none opened after these have ended.
     pub is_single: bool,
     /// Ends of the connections, in order: an error or none.
     pub ended: Vec<Option<ConnectionError>>,
-    /// Connections whose handshake was done.
+    /// Number of established connections.
     pub connected: u64,
-    /// Bytes written, all connections together.
+    /// Bytes written over all connections.
     pub written: u64,
-    /// Bytes read, all connections together; each is checked against the peer's pattern.
+    /// Bytes read over all connections; each is compared with the peer's pattern.
     pub read: u64,
     /// Connections whose stream was read to its end.
     pub read_to_end: u64,
-    /// The first error that a reader saw.
+    /// First error of a reader.
     pub read_error: Option<ConnectionError>,
-    /// Offset of the first byte read that the peer has not written.
+    /// Offset of the first byte read that differs from the peer's pattern.
     pub corrupt_at: Option<u64>,
-    /// Time at which a connection's job was first written and acknowledged.
+    /// Time at which a connection's job was first completely written and acknowledged.
     pub confirmed_at: Option<Time>,
-    /// Bytes given to the network, by destination.
+    /// Bytes sent, by destination.
     pub sent_bytes: BTreeMap<SocketAddr, u64>,
-    /// Datagrams given to the network, by destination.
+    /// Datagrams sent, by destination.
     pub sent_datagrams: BTreeMap<SocketAddr, u64>,
-    /// Bytes taken from the network, by source.
+    /// Bytes received, by source.
     pub received_bytes: BTreeMap<SocketAddr, u64>,
     own: Pattern,
     peer: Pattern,
     applications: BTreeMap<Handle, Application>,
     last_stats: Stats,
-    /// A single node's connections are over.
+    /// True if the connections of a single node have ended.
     is_over: bool,
     buffer: Buffer,
 }
 
-/// An application's buffer for writing and reading.
+/// Buffer of an application for writing and reading.
 struct Buffer(Vec<u8>);
 
 impl std::fmt::Debug for Buffer {
@@ -67,13 +67,12 @@ impl std::fmt::Debug for Buffer {
     }
 }
 
-/// Observable state of a connection: state, timer, the peer's address, the time it was last heard, and all counters except
-/// those of arrivals.
+/// Observable state of a connection: state, timer, peer's address, time of the last arrival, and all counters except those of arrivals.
 pub type Observable = (State, Option<(Time, Timer)>, SocketAddr, Time, Stats);
 
 impl Node {
-    /// A node at `address` whose applications write the pattern `own`, and expect `peer`. Until it has another job, it
-    /// writes nothing and reads everything.
+    /// Makes a node at `address` whose applications write the pattern `own`, and expect `peer`. Until it has another job, it writes nothing
+    /// and reads everything.
     #[must_use]
     pub fn new(address: SocketAddr, accept: Option<Accept>, seed: [u8; 32], own: Pattern, peer: Pattern) -> Self {
         Self {
@@ -104,7 +103,7 @@ impl Node {
     /// Opens a connection to `remote`.
     ///
     /// # Errors
-    /// If the configuration makes no sense or the endpoint is full.
+    /// Fails if the configuration is invalid or the endpoint is full.
     pub fn connect(&mut self, now: Time, remote: SocketAddr, config: Config) -> Result<(), ConnectError> {
         let handle = self.host.connect(now, remote, config)?;
         self.begin(handle);
@@ -115,7 +114,7 @@ impl Node {
         self.applications.insert(handle, Application::new(Stream::new(self.own, self.peer)));
     }
 
-    /// The only connection, or the oldest.
+    /// Only connection, or the oldest one.
     #[must_use]
     pub fn connection(&self) -> Option<&Connection> {
         self.host.connection()
@@ -126,38 +125,38 @@ impl Node {
         self.host.connection_mut()
     }
 
-    /// The state of the oldest connection; `Closed` if there is none.
+    /// State of the oldest connection; `Closed` if there is none.
     #[must_use]
     pub fn state(&self) -> State {
         self.connection().map_or(State::Closed, Connection::state)
     }
 
-    /// The latest statistics of the oldest connection, also after its end.
+    /// Latest statistics of the oldest connection, also after its end.
     #[must_use]
     pub fn stats(&self) -> Stats {
         if self.is_over { self.last_stats } else { self.connection().map_or(self.last_stats, Connection::stats) }
     }
 
-    /// True if the connections of a single node are over.
+    /// True if the connections of a single node have ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// True if it has never had a connection.
+    /// True if the node never had a connection.
     #[must_use]
     pub fn is_untouched(&self) -> bool {
         !self.is_over && self.host.connections.is_empty()
     }
 
-    /// True if a connection was established after those of a single node were over, which therefore is not served.
+    /// True if a connection was established after those of a single node had ended; it is not served.
     pub fn has_established_more(&mut self) -> bool {
         let unserved = self.host.connections.values_mut().filter(|_| self.is_over);
         unserved.flat_map(|it| std::iter::from_fn(|| it.poll_event())).any(|event| event == Event::Connected)
     }
 
-    /// Takes a datagram, and gives the answer which needs no connection. Nothing else is sent: that is for the next
-    /// [`transmit`](Self::transmit), so this may be called at any moment.
+    /// Processes a datagram, and returns the answer without a connection, if any. Other datagrams are sent by the next
+    /// [`transmit`](Self::transmit), so this may be called at any time.
     pub fn receive(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
         if self.is_off {
             return None;
@@ -178,7 +177,7 @@ impl Node {
         }
     }
 
-    /// The next datagram that it sends at `now`.
+    /// Next datagram that the node sends at `now`.
     pub fn transmit(&mut self, now: Time) -> Option<Packet> {
         if self.is_idle() {
             return None;
@@ -188,7 +187,7 @@ impl Node {
         Some(packet)
     }
 
-    /// True if nothing is served: the node is off, or its connections are over.
+    /// True if nothing is served: the node is off, or its connections have ended.
     fn is_idle(&self) -> bool {
         self.is_off || self.is_over
     }
@@ -198,8 +197,7 @@ impl Node {
         *self.sent_datagrams.entry(to).or_default() += 1;
     }
 
-    /// The next timer, and when an application wants to read. What is due waits for the interface, which is free at
-    /// `ready_at`.
+    /// Time of the next timer or read. Datagrams that are due wait for the interface, which is free at `ready_at`.
     #[must_use]
     pub fn next_time(&self, now: Time, ready_at: Time) -> Option<Time> {
         if self.is_idle() {
@@ -213,7 +211,7 @@ impl Node {
         timer.into_iter().chain(reads).min()
     }
 
-    /// Lets time pass and the applications work, and forgets what is over.
+    /// Handles timers, runs the applications, and removes ended connections.
     pub fn work(&mut self, now: Time) {
         if self.is_idle() {
             return;
@@ -242,7 +240,7 @@ impl Node {
                 _ => {}
             }
         }
-        // A job that writes nothing leaves the events of streams to those that use others.
+        // A job that writes nothing leaves stream events to other applications.
         let connection = self.host.connections.get_mut(&handle).filter(|_| self.job.send_bytes > 0);
         let Some((connection, application)) = connection.zip(self.applications.get_mut(&handle)) else { return };
         while let Some(event) = connection.streams().poll_event() {
@@ -252,7 +250,7 @@ impl Node {
         }
     }
 
-    /// Lets the application of one connection work, and adds what it did to the node's account.
+    /// Runs the application of one connection, and adds its results to the node's counters.
     fn apply(&mut self, now: Time, handle: Handle) {
         let Self { host, applications, job, buffer, .. } = self;
         let Some(connection) = host.connections.get_mut(&handle) else { return };
@@ -282,13 +280,13 @@ impl Node {
         self.received_bytes.iter().filter(|(from, _)| from.ip() == ip).map(|(_, bytes)| bytes).sum()
     }
 
-    /// Datagrams given to the network.
+    /// Number of datagrams sent.
     #[must_use]
     pub fn emitted(&self) -> u64 {
         self.sent_datagrams.values().sum()
     }
 
-    /// State that a datagram without effect may not change.
+    /// State that a datagram without effect must not change.
     #[must_use]
     pub fn observable(&self, now: Time) -> Vec<Observable> {
         let masked = |connection: &Connection| {

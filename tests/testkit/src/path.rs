@@ -10,44 +10,44 @@ use dfcp_time::Time;
 
 use crate::host::Packet;
 
-/// Datagrams in with time, datagrams out with time.
+/// A path: datagrams with times in, datagrams with times out.
 pub trait Path {
-    /// Takes a datagram at `now`.
+    /// Puts a datagram on the path at `now`.
     fn push(&mut self, now: Time, packet: Packet);
 
-    /// The next datagram which has arrived by `now`.
+    /// Next datagram that has arrived by `now`.
     fn pop(&mut self, now: Time) -> Option<Packet>;
 
     /// Time of the next arrival, or of another change on the path.
     fn next_time(&self) -> Option<Time>;
 
-    /// Time at which the interface of the node at this address takes its next datagram; a time in the past means at once.
+    /// Time at which the interface of the node at this address accepts its next datagram; a past time means at once.
     fn ready_at(&self, from: SocketAddr) -> Time;
 
-    /// The node at this address has sent `bytes` bytes, which its interface is busy with.
+    /// Occupies the interface of the node at this address with the transmission of `bytes` bytes.
     fn occupy(&mut self, now: Time, from: SocketAddr, bytes: usize);
 }
 
-/// The links between two nodes.
+/// Configuration of the links between two nodes.
 #[derive(Clone, Debug)]
 pub struct LinksConfig {
-    /// The link from the connecting to the accepting node.
+    /// Link from the connecting to the accepting node.
     pub forward: LinkConfig,
-    /// Back.
+    /// Link in the reverse direction.
     pub backward: LinkConfig,
-    /// Rate of each node's interface, which is what the rate `Line` means.
+    /// Rate of each node's interface, which defines the rate `Line`.
     pub interface_bps: u64,
 }
 
-/// The addresses of a datagram on a link, as the far end sees them.
+/// Addresses of a datagram on a link, as seen at the far end.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     from: SocketAddr,
     to: SocketAddr,
 }
 
-/// An emulated link each way, and a NAT in front of each node. Datagrams go to the other node, whatever their destination, unless that is
-/// an address which this node had and has no more.
+/// An emulated link in each direction, and a NAT in front of each node. Datagrams are delivered to the other node, whatever their
+/// destination, unless that is a former address of the node.
 #[derive(Debug)]
 pub struct Links {
     forward: Link<Datagram<Ends>>,
@@ -60,14 +60,14 @@ pub struct Links {
     ready_at: [Time; 2],
 }
 
-/// A node's address, and what its NAT makes of it.
+/// Address of a node, and its outward address.
 #[derive(Debug)]
 struct Outside {
     inside: SocketAddr,
     now: SocketAddr,
-    /// Bindings that are dead.
+    /// Former outward addresses.
     former: BTreeSet<SocketAddr>,
-    /// Datagrams to these.
+    /// Number of datagrams to these addresses.
     lost: u64,
 }
 
@@ -82,7 +82,7 @@ impl Outside {
         self.former.remove(&outside);
     }
 
-    /// Lets a datagram in, unless its binding is dead.
+    /// Admits a datagram, unless its destination is a former address.
     fn admit(&mut self, datagram: Datagram<Ends>) -> Option<Packet> {
         if self.former.contains(&datagram.tag.to) {
             self.lost += 1;
@@ -93,10 +93,10 @@ impl Outside {
 }
 
 impl Links {
-    /// Links between two addresses, with `overhead_bytes` of lower headers for each datagram.
+    /// Makes links between two addresses, with `overhead_bytes` of lower headers per datagram.
     ///
     /// # Errors
-    /// If a link makes no sense.
+    /// Fails if the configuration of a link is invalid.
     pub fn new(
         seed: u64,
         config: LinksConfig,
@@ -115,29 +115,29 @@ impl Links {
         })
     }
 
-    /// Counters, forward and backward.
+    /// Counters of the forward and the reverse link.
     #[must_use]
     pub fn stats(&self) -> (LinkStats, LinkStats) {
         (self.forward.stats(), self.backward.stats())
     }
 
-    /// The client has another address from now on. What is sent to the one before is lost where it would have arrived.
+    /// Changes the client's outward address. Datagrams to the old address are lost on arrival.
     pub fn move_client(&mut self, outside: SocketAddr) {
         self.client.move_to(outside);
     }
 
-    /// Moves the server to another outward address.
+    /// Changes the server's outward address.
     pub fn move_server(&mut self, outside: SocketAddr) {
         self.server.move_to(outside);
     }
 
-    /// The NATs keep former addresses of both, too: what is sent there arrives again.
+    /// Keeps former addresses of both nodes valid: datagrams to them arrive again.
     pub fn keep_former(&mut self) {
         self.client.former.clear();
         self.server.former.clear();
     }
 
-    /// Datagrams that came to former addresses of client and server.
+    /// Numbers of datagrams lost at former addresses of client and server.
     #[must_use]
     pub fn lost_to_moves(&self) -> (u64, u64) {
         (self.client.lost, self.server.lost)
@@ -146,7 +146,7 @@ impl Links {
     /// Changes the rate from now on, in both directions.
     ///
     /// # Errors
-    /// If the rate is zero.
+    /// Fails if the rate is zero.
     pub fn set_rate_bps(&mut self, now: Time, rate_bps: u64) -> Result<()> {
         self.forward.set_rate_bps(now, Some(rate_bps))?;
         self.backward.set_rate_bps(now, Some(rate_bps))?;
@@ -199,24 +199,24 @@ impl Path for Links {
     }
 }
 
-/// A delay and nothing else: every datagram arrives, at whatever address it names.
+/// A path with only a delay: every datagram arrives, at its destination address.
 #[derive(Debug)]
 pub struct DelayLine {
-    /// One way.
+    /// One-way delay.
     pub delay: Duration,
-    /// Datagrams by arrival, and then by the order in which they were sent.
+    /// Datagrams by time of arrival, then in sending order.
     queue: BTreeMap<(Time, u64), Packet>,
     serial: u64,
 }
 
 impl DelayLine {
-    /// A path of this delay each way.
+    /// Makes a path with this delay in each direction.
     #[must_use]
     pub fn new(delay: Duration) -> Self {
         Self { delay, queue: BTreeMap::new(), serial: 0 }
     }
 
-    /// Puts a datagram on its way, to arrive at this time.
+    /// Puts a datagram on the path, to arrive at this time.
     pub fn put(&mut self, arrives_at: Time, packet: Packet) {
         self.serial += 1;
         self.queue.insert((arrives_at, self.serial), packet);

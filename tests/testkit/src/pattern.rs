@@ -1,7 +1,6 @@
-//! The bytes which tests send: a function of the offset, so that any length is checked without being stored.
+//! Bytes sent by tests: a function of the offset, so that any length is checked without being stored.
 
-/// A stream of bytes, different for every seed. Each eight bytes mix the whole offset, so that blocks which change
-/// places never look alike.
+/// A stream of bytes, different for every seed. Each eight bytes depend on the whole offset, so that exchanged blocks are always detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern(pub u64);
 
@@ -29,7 +28,7 @@ impl Pattern {
         tail.copy_from_slice(&self.word(index)[..tail.len()]);
     }
 
-    /// The offset of the first byte of `data` which is not the stream's.
+    /// Offset of the first byte of `data` that differs from the stream.
     #[must_use]
     pub fn first_difference(self, offset: u64, data: &[u8]) -> Option<u64> {
         const PIECE_BYTES: usize = 1024;

@@ -1,9 +1,9 @@
-//! Datagrams by the fields of their headers, for those who write what no end would write. Written from
-//! `spec/wire-format.md` §1 to §7 alone, so it shares nothing with what is under test.
+//! Datagrams made from header fields, for tests that send invalid ones. Written only from `spec/wire-format.md` §1 to §7, so it shares no
+//! code with the tested implementation.
 
 use dfcp_wire::{CRC_BYTES, Flags, HEADER_BYTES, Profile};
 
-/// The control word: modern or not, key epoch, flags.
+/// Bits of the control word: profile, key epoch, flags.
 const MODERN_BIT: u16 = 0x0800;
 const MESSAGE_BIT: u16 = 0x0400;
 const EPOCH_SHIFT: u32 = 6;
@@ -11,44 +11,44 @@ const FLAGS_MASK: u16 = 0x003F;
 /// Offset of the checksum field.
 const CHECKSUM: usize = 14;
 
-/// A header. Its data offset and checksum follow from what is written behind it.
+/// A header. Its data offset and checksum are computed from the rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Sending application's port, or the upper half of the connection id.
     pub source_port: u16,
     /// Receiving application's port, or the lower half of the connection id.
     pub destination_port: u16,
-    /// The block id.
+    /// Block id.
     pub block_id: u32,
-    /// S1.
+    /// Field S1.
     pub s1: u32,
     /// Control flags.
     pub flags: Flags,
-    /// Classic or modern.
+    /// Profile, classic or modern.
     pub profile: Profile,
-    /// The bit of message segments.
+    /// True for a message segment.
     pub is_message: bool,
-    /// The two epoch bits.
+    /// Lower two bits of the key epoch.
     pub epoch: u8,
-    /// S2.
+    /// Field S2.
     pub s2: u32,
-    /// S3.
+    /// Field S3.
     pub s3: u32,
 }
 
-/// A datagram taken apart. Nothing of it is verified.
+/// A parsed datagram, unverified.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {
-    /// The header.
+    /// Header of the datagram.
     pub header: Header,
-    /// The options as they are, padding included.
+    /// Raw options, including padding.
     pub options: &'a [u8],
-    /// The payload, without the CRC of a plaintext modern datagram but with the tag of an encrypted one.
+    /// Payload, without the CRC of an unencrypted modern datagram but with the tag of an encrypted one.
     pub payload: &'a [u8],
 }
 
 impl Header {
-    /// A modern header with these flags and this connection id, in which everything else is zero.
+    /// Makes a modern header with these flags and this connection id; all other fields are zero.
     #[must_use]
     pub fn modern(flags: Flags, connection_id: u32) -> Self {
         let (source_port, destination_port) = ((connection_id >> 16) as u16, connection_id as u16);
@@ -67,13 +67,13 @@ impl Header {
         }
     }
 
-    /// Both port fields together.
+    /// Connection id, from both port fields.
     #[must_use]
     pub fn connection_id(&self) -> u32 {
         u32::from(self.source_port) << 16 | u32::from(self.destination_port)
     }
 
-    /// True if the segment has a tag, if it is modern.
+    /// True if the segment, if modern, has a tag.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
         self.flags.contains(Flags::SEC)
@@ -99,7 +99,7 @@ impl Header {
     }
 }
 
-/// Takes a datagram apart; `None` if it has no header, or one whose data offset points nowhere.
+/// Parses a datagram; `None` without a complete header, or with an invalid data offset.
 #[must_use]
 pub fn read(datagram: &[u8]) -> Option<Raw<'_>> {
     let mut words = [0; HEADER_BYTES / 4];
@@ -125,8 +125,8 @@ pub fn read(datagram: &[u8]) -> Option<Raw<'_>> {
     Some(Raw { header, options: datagram.get(HEADER_BYTES..start)?, payload: datagram.get(start..end)? })
 }
 
-/// Writes a datagram with the checksum or the CRC that its header calls for. What is sealed gets neither: the payload ends
-/// with a tag. The options must be padded.
+/// Writes a datagram with the checksum or CRC for its header. An encrypted one gets neither: its payload ends with a tag. The options must
+/// be padded.
 #[must_use]
 pub fn write(header: &Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
     let start = HEADER_BYTES + options.len();
@@ -138,7 +138,7 @@ pub fn write(header: &Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// A datagram has been changed: its checksum or CRC follows, if it can be read at all.
+/// Corrects the checksum or CRC of a changed datagram, if it can be parsed.
 pub fn renew(datagram: &mut [u8]) {
     let Some(header) = read(datagram).map(|raw| raw.header) else { return };
     datagram[CHECKSUM..CHECKSUM + 2].fill(0);
@@ -152,7 +152,7 @@ pub fn renew(datagram: &mut [u8]) {
     }
 }
 
-/// RFC 1071, and 0xFFFF in place of zero.
+/// Checksum of RFC 1071, with 0xFFFF instead of zero.
 fn checksum(segment: &[u8]) -> u16 {
     let words = segment.chunks(2).map(|pair| match *pair {
         [high, low] => u32::from(u16::from_be_bytes([high, low])),

@@ -1,4 +1,4 @@
-//! Segments without seals, changed on their way.
+//! Modification of unencrypted segments in transit.
 
 use dfcp_wire::Flags;
 
@@ -6,7 +6,7 @@ use crate::host::Packet;
 use crate::raw::{self, Header};
 use crate::testbed::Tap;
 
-/// `datagram` with another header or payload, and a CRC which fits again. Panics if it is no segment.
+/// Copy of `datagram` with changed header or payload, and a correct CRC. Panics if it is not a segment.
 #[must_use]
 pub fn rewritten(datagram: &[u8], change: impl FnOnce(&mut Header, &mut Vec<u8>)) -> Vec<u8> {
     let segment = raw::read(datagram).expect("a datagram of the code under test");
@@ -15,7 +15,7 @@ pub fn rewritten(datagram: &[u8], change: impl FnOnce(&mut Header, &mut Vec<u8>)
     raw::write(&header, segment.options, &payload)
 }
 
-/// A tap which changes every segment that has exactly these flags. [`Flags::SEC`] is one of them, so what is sealed passes.
+/// Tap that changes every segment with exactly these flags. [`Flags::SEC`] is one of them, so encrypted segments pass unchanged.
 #[must_use]
 pub fn rewrites(flags: Flags, mut change: impl FnMut(&mut Header, &mut Vec<u8>) + 'static) -> Tap {
     Box::new(move |_, packet| {

@@ -7,67 +7,67 @@ use dfcp_time::Time;
 
 use crate::pattern::Pattern;
 
-/// Bytes which are written or read at once.
+/// Bytes written or read at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// State of one stream at one end.
 #[derive(Clone, Debug)]
 pub struct StreamState {
-    /// Bytes that it is to write before it finishes.
+    /// Bytes to write before the stream finishes.
     pub send_bytes: u64,
-    /// Flushes instead of finishing after `send_bytes`, as more may be added to them.
+    /// True to flush instead of finishing after `send_bytes`, because more may be added.
     pub stays_open: bool,
-    /// Bytes which were taken.
+    /// Bytes accepted by the stream.
     pub written: u64,
-    /// Time at which the peer had proven that it has all.
+    /// Time at which the peer had proven to have all data.
     pub delivered_at: Option<Time>,
-    /// The peer wants no more, with this code.
+    /// Code with which the peer has stopped the stream.
     pub stopped: Option<u32>,
-    /// Reads arriving bytes.
+    /// True to read arriving bytes.
     pub reads: bool,
-    /// Bytes which were read.
+    /// Bytes read.
     pub read: u64,
     /// Time at which the peer's half was read to its end.
     pub ended_at: Option<Time>,
-    /// The peer has reset its half, with this code.
+    /// Code with which the peer has reset its half.
     pub reset: Option<u32>,
-    /// Offset of the first byte read that the peer has not written.
+    /// Offset of the first byte read that differs from the peer's pattern.
     pub corrupt_at: Option<u64>,
-    /// Nothing more is read, because the peer was asked to stop.
+    /// True if nothing more is read, because the peer was asked to stop.
     pub has_stopped_peer: bool,
     writes: bool,
-    /// Nothing was taken: [`StreamEvent::Writable`] is waited for.
+    /// True while [`StreamEvent::Writable`] is awaited, after a write was refused.
     is_full: bool,
-    /// All that was there has been read: [`StreamEvent::Readable`] is waited for.
+    /// True while [`StreamEvent::Readable`] is awaited, after all available data was read.
     is_empty: bool,
 }
 
-/// The applications at one end of a session. Each stream has patterns of its own.
+/// Applications at one end of a session. Each stream has its own patterns.
 #[derive(Debug)]
 pub struct StreamApplications {
     seed: u64,
-    /// The side that opens streams here.
+    /// Role of this end as opener of streams.
     us: Opener,
     /// All streams that were opened here or accepted.
     pub streams: BTreeMap<StreamId, StreamState>,
     /// Bytes that an accepted bidirectional stream writes.
     pub answer_bytes: u64,
-    /// Accepted streams are read at once.
+    /// True to read accepted streams at once.
     pub reads: bool,
     buffer: Vec<u8>,
 }
 
 impl StreamApplications {
-    /// No stream is open yet. Both ends must have the same seed.
+    /// Makes applications without open streams. Both ends must have the same seed.
     #[must_use]
     pub fn new(seed: u64, us: Opener) -> Self {
         Self { seed, us, streams: BTreeMap::new(), answer_bytes: 0, reads: true, buffer: vec![0; BUFFER_BYTES] }
     }
 
-    /// Opens a stream which writes `send_bytes` and finishes.
+    /// Opens a stream that writes `send_bytes` and finishes.
     ///
     /// # Errors
-    /// Those of [`Streams::open`](dfcp_proto::Streams::open).
+    /// Fails like [`Streams::open`](dfcp_proto::Streams::open).
     pub fn open(
         &mut self,
         connection: &mut Connection,
@@ -109,21 +109,21 @@ impl StreamApplications {
         self.streams.get(&id)
     }
 
-    /// Ends the half of a stream which is written here, at once, with this code. It counts as done.
+    /// Resets the sending half of a stream at once, with this code. It counts as done.
     pub fn reset(&mut self, now: Time, connection: &mut Connection, id: StreamId, error: u32) {
         let Some(state) = self.streams.get_mut(&id) else { return };
         connection.streams().reset(now, id, error);
         state.writes = false;
     }
 
-    /// Asks the peer to end its half of a stream, with this code. It counts as done.
+    /// Asks the peer to stop its half of a stream, with this code. It counts as done.
     pub fn stop_sending(&mut self, now: Time, connection: &mut Connection, id: StreamId, error: u32) {
         let Some(state) = self.streams.get_mut(&id) else { return };
         connection.streams().stop_sending(now, id, error);
         (state.reads, state.has_stopped_peer) = (false, true);
     }
 
-    /// True if each stream has delivered all or been given up, and been read to its end or its reset, where it has one.
+    /// True if each stream has delivered or abandoned its data, and was read to its end or reset, as far as it has these halves.
     #[must_use]
     pub fn are_done(&self) -> bool {
         let is_read = |id: &StreamId| id.opener() != self.us || id.kind() == StreamKind::Bidirectional;
@@ -133,9 +133,9 @@ impl StreamApplications {
         })
     }
 
-    /// Takes the events, accepts streams, writes and reads.
+    /// Handles events, accepts streams, writes and reads.
     pub fn work(&mut self, now: Time, connection: &mut Connection) {
-        // First: the peer may already have stopped what is new.
+        // Accepted first, because the peer may already have stopped a new stream.
         while let Some(id) = connection.streams().accept() {
             self.add(id, self.answer_bytes);
         }
@@ -178,7 +178,7 @@ impl StreamApplications {
     }
 }
 
-/// The bytes that one end writes to a stream.
+/// Pattern that one end writes to a stream.
 fn pattern(seed: u64, id: StreamId, writer: Opener) -> Pattern {
     let word = u64::from(id.to_word()) << 1 | u64::from(writer == Opener::Acceptor);
     Pattern(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ word)
@@ -241,7 +241,7 @@ fn read(
 }
 
 impl std::fmt::Display for StreamApplications {
-    /// The number of streams, and the first that are not done.
+    /// Formats the number of streams, and the first unfinished ones.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}: {} streams", self.us, self.streams.len())?;
         let is_open = |it: &StreamState| {

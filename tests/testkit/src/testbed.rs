@@ -1,4 +1,4 @@
-//! A client, a server, and what is between them, on one virtual clock.
+//! A client, a server, and the path between them, on one virtual clock.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,41 +13,41 @@ use crate::node::Node;
 use crate::path::{DelayLine, Links, LinksConfig, Path};
 use crate::pattern::Pattern;
 
-/// More steps at one instant mean that a timer is set which nothing serves: a real program would spin.
+/// Most steps at one instant; more mean that a due timer is never handled, which would be a busy loop in a real program.
 const STEPS_AT_ONCE_MAX: u32 = 20_000;
 
-/// One way on a [`DelayLine`], unless it is changed.
+/// Default one-way delay of a [`DelayLine`].
 const DELAY: Duration = Duration::from_millis(5);
 
-/// Bytes of an eager application's write. It writes at every step, so more would only take time.
+/// Bytes per write of an eager application. It writes at every step, so larger writes would only take time.
 const EAGER_WRITE_BYTES: usize = 2_048;
 
-/// The basis and the prime of FNV-1a, 64 bits.
+/// Basis and prime of FNV-1a, 64 bits.
 const FNV: (u64, u64) = (0xCBF2_9CE4_8422_2325, 0x100_0000_01B3);
 
-/// Maps a datagram that a node has sent to the datagrams that the path carries in its place.
+/// Tap: maps a sent datagram to the datagrams that the path carries instead.
 pub type Tap = Box<dyn FnMut(Time, Packet) -> Vec<Packet>>;
 
-/// Result of a run. `Ok` runs have delivered every byte, in both directions, equal.
+/// Result of a successful run: every byte was delivered unchanged in both directions.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Time at which both nodes were done.
     pub ended_at: Time,
-    /// A hash of every datagram with its time: equal for equal seeds.
+    /// Hash of every datagram with its time: equal for equal seeds.
     pub trace: u64,
 }
 
 /// Two nodes and the path between them.
 pub struct Testbed<P> {
-    /// The virtual clock.
+    /// Virtual time.
     pub now: Time,
-    /// The connecting node.
+    /// Connecting node.
     pub client: Node,
-    /// The accepting node.
+    /// Accepting node.
     pub server: Node,
-    /// The path between them.
+    /// Path between the nodes.
     pub path: P,
-    /// Sees every datagram which a node sends; at first lets all pass.
+    /// Tap for every sent datagram; initially all pass unchanged.
     pub tap: Tap,
     /// Datagrams delivered in the latest step.
     pub delivered: Vec<Packet>,
@@ -65,20 +65,20 @@ impl<P> std::fmt::Debug for Testbed<P> {
     }
 }
 
-/// The client's first address.
+/// First address of the client.
 #[must_use]
 pub fn client_address() -> SocketAddr {
     ([192, 0, 2, 1], 40_000).into()
 }
 
-/// The server's address.
+/// Address of the server.
 #[must_use]
 pub fn server_address() -> SocketAddr {
     ([192, 0, 2, 2], 9_000).into()
 }
 
 impl<P: Path> Testbed<P> {
-    /// A client and a server which accepts connections; nothing has been sent yet.
+    /// Makes a client and an accepting server; nothing has been sent yet.
     #[must_use]
     pub fn with_path(seed: u64, accept: impl Into<Accept>, path: P) -> Self {
         let (up, down) = (Pattern(seed.wrapping_mul(2)), Pattern(seed.wrapping_mul(2).wrapping_add(1)));
@@ -95,15 +95,15 @@ impl<P: Path> Testbed<P> {
         }
     }
 
-    /// The client opens a connection.
+    /// Opens a connection from the client.
     ///
     /// # Errors
-    /// If the configuration is invalid.
+    /// Fails if the configuration is invalid.
     pub fn connect(&mut self, config: Config) -> Result<()> {
         Ok(self.client.connect(self.now, self.server.host.address, config)?)
     }
 
-    /// Moves to the next thing that happens; `false` if that is after `limit`, or nothing. Panics if time stands still.
+    /// Advances to the next event; returns false if it is after `limit`, or there is none. Panics if time does not advance.
     pub fn step(&mut self, limit: Time) -> bool {
         self.transmit(true);
         self.transmit(false);
@@ -117,16 +117,16 @@ impl<P: Path> Testbed<P> {
         true
     }
 
-    /// Runs until `until`, whatever happens.
+    /// Runs until the time `until`.
     pub fn run_until(&mut self, until: Time) {
         while self.step(until) {}
         self.now = self.now.max(until);
     }
 
-    /// Runs until both nodes have read one stream to its end, and checks that.
+    /// Runs until both nodes have read one stream to its end, and checks it.
     ///
     /// # Errors
-    /// If they have not by `limit`, or a byte was wrong.
+    /// Fails if they have not by `limit`, or a byte was wrong.
     pub fn finish(&mut self, limit: Time) -> Result<()> {
         while self.client.read_to_end != 1 || self.server.read_to_end != 1 {
             ensure!(self.step(limit), "not done at {limit}: {}", self.describe());
@@ -138,7 +138,7 @@ impl<P: Path> Testbed<P> {
         Ok(())
     }
 
-    /// A line about where both nodes are.
+    /// Describes the state of both nodes in one line.
     #[must_use]
     pub fn describe(&self) -> String {
         let node = |node: &Node| {
@@ -153,7 +153,7 @@ impl<P: Path> Testbed<P> {
         format!("client {}; server {}", node(&self.client), node(&self.server))
     }
 
-    /// A hash of everything that both nodes have sent, with times and destinations.
+    /// Hash of all sent datagrams of both nodes, with times and destinations.
     #[must_use]
     pub fn trace(&self) -> u64 {
         self.trace
@@ -164,7 +164,7 @@ impl<P: Path> Testbed<P> {
         nodes.into_iter().chain([self.path.next_time()]).flatten().min()
     }
 
-    /// Lets one node send what it may at this moment, as fast as its interface takes it.
+    /// Sends the permitted datagrams of one node at this time, as fast as its interface accepts them.
     fn transmit(&mut self, from_client: bool) {
         let now = self.now;
         loop {
@@ -222,8 +222,8 @@ impl<P: Path> Testbed<P> {
 }
 
 impl Testbed<DelayLine> {
-    /// A server and no connection yet, 5 ms apart. What an attacker draws from a node is limited by the protocol alone, so
-    /// the applications are eager.
+    /// Makes a testbed with a server and without a connection, 5 ms apart. The traffic that an attacker draws should be limited only by the
+    /// protocol, so the applications are eager.
     #[must_use]
     pub fn new(seed: u64, accept: impl Into<Accept>) -> Self {
         let mut testbed = Self::with_path(seed, accept, DelayLine::new(DELAY));
@@ -232,17 +232,17 @@ impl Testbed<DelayLine> {
         testbed
     }
 
-    /// Puts a datagram on its way, to arrive after `delay`.
+    /// Puts a datagram on the path, to arrive after `delay`.
     pub fn put(&mut self, packet: Packet, delay: Duration) {
         self.path.put(self.now + delay, packet);
     }
 }
 
 impl Testbed<Links> {
-    /// A client which connects to a server over emulated links, and what their applications do. Each serves one connection.
+    /// Makes a client connected to a server over emulated links, with the jobs of their applications. Each serves one connection.
     ///
     /// # Errors
-    /// If a configuration is invalid.
+    /// Fails if a configuration is invalid.
     pub fn over(seed: u64, links: LinksConfig, client: (Config, Job), server: (Config, Job)) -> Result<Self> {
         let overhead_bytes = client.0.overhead_bytes;
         let path = Links::new(seed, links, client_address(), server_address(), overhead_bytes)?;
@@ -254,19 +254,19 @@ impl Testbed<Links> {
         Ok(testbed)
     }
 
-    /// Makes the server a caller too: both SYNs cross.
+    /// Opens a connection from the server as well, so that both SYNs cross.
     ///
     /// # Errors
-    /// If the configuration is invalid.
+    /// Fails if the configuration is invalid.
     pub fn open_simultaneously(&mut self, seed: u64, config: Config) -> Result<()> {
         self.server.host = Host::new(server_address(), None, seed32(seed, 3));
         Ok(self.server.connect(self.now, client_address(), config)?)
     }
 
-    /// Runs until the connections of both nodes are over, or `limit` is reached.
+    /// Runs until the connections of both nodes have ended, or `limit` is reached.
     ///
     /// # Errors
-    /// If a byte is wrong, a connection ended with an error, or the time is up.
+    /// Fails if a byte is wrong, a connection ended with an error, or the time is over.
     pub fn run(&mut self, limit: Time) -> Result<Outcome> {
         while !self.is_done() {
             ensure!(self.step(limit), "not done at {limit}: {}; links {:?}", self.describe(), self.path.stats());

@@ -1,22 +1,22 @@
-//! Credentials and trust of two ends.
+//! Keys and trust of two ends.
 
 use dfcp_proto::{Config, Credentials, PeerKey, PreSharedKey, Security, StaticKey};
 
-/// The ways to protect a modern connection.
+/// Protection of a modern connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// No protection.
+    /// No encryption.
     Unsealed,
-    /// Keys which nobody has seen before: three messages.
+    /// Unknown keys: three messages.
     FirstContact,
-    /// The server's key is known: two messages.
+    /// Known key of the server: two messages.
     Pinned,
-    /// Both have the same key: two messages.
+    /// Pre-shared key: two messages.
     PreShared,
 }
 
 impl Trust {
-    /// All.
+    /// All kinds of protection.
     pub const ALL: [Self; 4] = [Self::Unsealed, Self::FirstContact, Self::Pinned, Self::PreShared];
 
     /// Security settings of client and server.
@@ -34,7 +34,7 @@ impl Trust {
     }
 }
 
-/// A sealed end which trusts everybody.
+/// Configuration of an encrypted end that trusts everyone.
 #[must_use]
 pub fn sealed() -> Config {
     Config::sealed(PeerKey::Any)

@@ -1,4 +1,4 @@
-//! The kit's own checks: each fails for a fault that it should detect.
+//! Tests of the testkit: each check fails for the fault that it should detect.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
@@ -12,9 +12,9 @@ use dfcp_testkit::{
 use dfcp_time::Time;
 use dfcp_wire::Flags;
 
-/// Unsealed ends 5 ms apart which send each other this many bytes.
+/// Unencrypted ends, 5 ms apart, that send each other this many bytes.
 fn testbed(seed: u64, bytes: u64) -> Testbed<DelayLine> {
-    // The delay line has no limit of its own.
+    // The delay line has no rate limit.
     let config = || Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps: 100_000_000 });
     let mut testbed = Testbed::new(seed, config());
     (testbed.client.job, testbed.server.job) = (Job::send(bytes), Job::send(bytes));
@@ -128,7 +128,7 @@ fn an_application_reads_no_faster_than_its_job_says() {
     assert_eq!((pair.client.read, pair.server.read), (20_000, 20_000));
 }
 
-/// A late copy of a SYN finds a server whose connection is over: it begins an attempt, which nobody serves.
+/// A late copy of a SYN reaches a server whose connection has ended: it starts an attempt that is not served.
 #[test]
 fn a_single_node_serves_nothing_after_its_connection() {
     let mut pair = pair(1, 0.0, Job::send(1_000));

@@ -1,4 +1,4 @@
-//! The modern code: kernels, repair symbols, blocks with losses.
+//! Cases of the modern code: kernels, repair symbols, blocks with losses.
 
 use std::hint::black_box;
 
@@ -8,7 +8,7 @@ use dfcp_fountain::random_linear::{BlockShape, Decoder, Encoder};
 
 use super::{Case, counted, random_bytes};
 
-/// A sealed connection's symbol: 1420 bytes of data and a secret.
+/// Symbol of an encrypted connection: 1420 bytes of data and a secret.
 const SYMBOL_BYTES: usize = 1_424;
 
 pub(super) const CASES: &[Case] = &[
@@ -83,7 +83,7 @@ fn encoder(k: usize) -> Result<Encoder<Vec<u8>>> {
     Ok(Encoder::new(Kernel::detect(), shape, random_bytes(k as u64, shape.length_bytes()))?)
 }
 
-/// `together` repair symbols of one block at a time.
+/// Makes `together` repair symbols of one block at a time.
 fn repair(k: usize, together: usize, repetitions: u64) -> Result<()> {
     let encoder = encoder(k)?;
     let mut out = vec![0; together * SYMBOL_BYTES];
@@ -100,8 +100,8 @@ fn repair(k: usize, together: usize, repetitions: u64) -> Result<()> {
     })
 }
 
-/// Blocks each of which has lost `lost` source symbols, not always the same ones, and gets repair symbols until it is
-/// complete. One decoder serves all, as in a connection.
+/// Decodes blocks, each without `lost` (varying) source symbols and with repair symbols until it is complete. A single decoder is reused,
+/// as in a connection.
 fn decode(k: usize, lost: usize, repetitions: u64) -> Result<()> {
     let encoder = encoder(k)?;
     let repairs_max = lost + 8;
@@ -113,7 +113,7 @@ fn decode(k: usize, lost: usize, repetitions: u64) -> Result<()> {
     let mut decoder = Decoder::new(Kernel::detect(), shape);
     let mut one = |repetition: u64, memory: Vec<u8>| {
         decoder.restart(shape, memory);
-        // The lost ones are spread evenly, from another one on in each block.
+        // Lost symbols are spread evenly, with another first one in each block.
         let is_lost = |esi: usize| esi < k && ((esi + repetition as usize) * lost) % k < lost;
         for (esi, symbol) in symbols.chunks_exact(SYMBOL_BYTES).enumerate().filter(|(esi, _)| !is_lost(*esi)) {
             decoder.push(esi as u32, symbol)?;
@@ -123,7 +123,7 @@ fn decode(k: usize, lost: usize, repetitions: u64) -> Result<()> {
         }
         decoder.take_block().context("the block is not complete")
     };
-    // The first one allocates; the others find that done, as in a connection.
+    // The first block allocates memory, which later ones reuse, as in a connection.
     let mut memory = one(0, Vec::new())?;
     counted(|| {
         for repetition in 1..=repetitions {

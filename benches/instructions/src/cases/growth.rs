@@ -1,4 +1,5 @@
-//! A datagram where its sender has filled before what it can: sessions of a victim with a peer that says by hand what costs most.
+//! Cases of a datagram whose sender has filled the receiver's tables: sessions of a victim with a peer that sends hand-made datagrams of
+//! the most expensive kinds.
 
 mod peer;
 
@@ -13,32 +14,32 @@ use dfcp_wire::{BlockInfo, Features, Fragment};
 use self::peer::Scene;
 use super::{Case, counted};
 
-/// Numbers of things (streams, blocks, ..) that exist before the count begins, as far as limits permit.
+/// Numbers of items (streams, blocks, …) that exist before the count starts, as far as limits permit.
 pub(crate) const FILLED: [u32; 3] = [0, 1_000, 100_000];
 
-/// Datagrams that are counted.
+/// Number of counted datagrams.
 const DATAGRAMS: u64 = 2_000;
-/// The victim's work, as [`Scene`] names it: the peer's own does not count.
+/// Work of the victim, by functions of [`Scene`]: the peer's work is not counted.
 const PARTS: &[(&str, &str)] = &[("taken in", "Scene::take_in"), ("served", "Scene::serve")];
-/// As many streams of one kind as a session can permit.
+/// Most streams of one kind per session.
 const STREAMS_MAX: u32 = dfcp_proto::limits::STREAMS_MAX;
-/// Blocks that a window may have.
+/// Most blocks per window.
 const BLOCKS_MAX: u32 = 16_384;
-/// Blocks of one run of a report's list.
+/// Most blocks in one run of a report.
 const RUN_MAX: usize = 256;
 const REPORT: Segment = Segment::Report(ReportHeader { receive_queue_kib: 0 });
 const MS: Duration = Duration::from_millis(1);
 
-/// A kind of thing that a peer fills, and the cost of a datagram with 0, 10³ and 10⁵ of them.
+/// A kind of item that a peer creates, with the cost of a datagram at 0, 10³ and 10⁵ items.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
-    /// The kind.
+    /// Name of the kind.
     pub(crate) what: &'static str,
-    /// The most that limits permit, if it is less than what is asked for.
+    /// Limit of the number of items, if it is below the requested one.
     pub(crate) limit: u32,
-    /// Instructions that each thing under way may add, where the specification permits it and something else bounds the whole.
+    /// Permitted additional instructions per existing item, if the specification permits them and another limit bounds the total.
     pub(crate) per_item: f64,
-    /// One for each of [`FILLED`].
+    /// Cases, one for each of [`FILLED`].
     pub(crate) cases: [Case; 3],
 }
 
@@ -46,7 +47,7 @@ const fn case(name: &'static str, what: &'static str, run: fn(u64) -> Result<()>
     Case { name, unit: "datagram", what, repetitions: DATAGRAMS, parts: PARTS, run }
 }
 
-/// The cases of one function of how much is filled.
+/// Makes the cases of one function for the three numbers of items.
 macro_rules! kind {
     ($name:literal, $what:literal, $limit:expr, $per_item:expr, $run:ident) => {
         Kind {
@@ -67,7 +68,7 @@ pub(crate) const KINDS: &[Kind] = &[
     kind!("growth-streams", "open streams, each with a byte that is not read", STREAMS_MAX, 0.0, streams),
     kind!("growth-stops", "open streams which the application has asked to end", STREAMS_MAX, 0.0, stops),
     kind!("growth-ends", "streams, of which one opens and ends beside the others", STREAMS_MAX, 0.0, ends),
-    // Blocks under way are visited, and the time for that is bounded ([report-15]): 30 ns each, at up to five instructions per nanosecond.
+    // Blocks in progress are visited in bounded time ([report-15]): 30 ns each, at up to five instructions per nanosecond.
     kind!(
         "growth-reports",
         "open blocks which the peer never has, in reports on all of them",
@@ -90,8 +91,8 @@ fn config() -> Config {
 
 // ---- messages ----
 
-/// The datagram at this place: a message of 20 bytes, one symbol of a message of two, a repair symbol over two messages of which none comes, and
-/// the first of these again.
+/// Datagram number `at`: a message of 20 bytes, one symbol of a message of two, a repair symbol over two messages that never arrive, or the
+/// first of these again.
 fn message(at: u32) -> (Message, usize) {
     let one = |k, length_bytes| Coverage::One(MessageInfo { k, length_bytes });
     let of = |id, esi, coverage| {
@@ -141,7 +142,7 @@ fn byte(scene: &mut Scene, stream: StreamId, block_id: u32, end_of_stream: bool)
     scene.say(&Segment::Data(Data { stream, block_id, esi: 0, block, fragment: Fragment::WHOLE }), &[7])
 }
 
-/// Counts bytes on one stream, each of which is read at once.
+/// Counts bytes on one stream, each read at once.
 fn bytes_of_one(scene: &mut Scene, count: u64) -> Result<()> {
     let stream = theirs(StreamKind::OneWay, 0)?;
     counted(|| {
@@ -177,7 +178,7 @@ fn ends(filled: u32, count: u64) -> Result<()> {
     let (mut scene, _) = with_streams(filled)?;
     scene.settle(filled);
     counted(|| {
-        // Bidirectional ones stand before all the others in the order of ids.
+        // Bidirectional streams precede all others in the order of ids.
         for index in 1..count as u32 / 2 {
             let stream = theirs(StreamKind::Bidirectional, index)?;
             byte(&mut scene, stream, 0, true)?;
@@ -209,7 +210,7 @@ fn report(scene: &mut Scene, blocks: u32) -> Result<()> {
     scene.say(&REPORT, &payload[..length])
 }
 
-/// A session in which as many blocks of a byte are under way.
+/// Session with this number of one-byte blocks in progress.
 fn with_blocks(config: Config, features: Features, blocks: u32) -> Result<Scene> {
     let mut scene = Scene::open(Config { window_blocks: Some(BLOCKS_MAX), ..config }, features, 0)?;
     report(&mut scene, 0)?;
@@ -226,7 +227,7 @@ fn reports(filled: u32, count: u64) -> Result<()> {
     let mut scene = with_blocks(config(), Features::NONE, blocks)?;
     counted(|| {
         for _ in 0..count {
-            // So much later that each has time to be read ([report-15]).
+            // The interval leaves time to read each block ([report-15]).
             scene.now += MS * 10;
             scene.serve();
             report(&mut scene, blocks)?;

@@ -1,4 +1,4 @@
-//! One datagram's life: two endpoints, a bulk stream at 10 Gbit/s over a path of 1 ms there and back, reports included.
+//! Cases of one datagram's life: two endpoints, a bulk stream at 10 Gbit/s over a path with a one-way delay of 1 ms, reports included.
 
 use anyhow::Result;
 use dfcp_proto::{Policy, Rate};
@@ -6,14 +6,14 @@ use dfcp_protocol_tests::{Flow, FlowConfig};
 
 use super::{Case, counted};
 
-/// Datagrams before those which are counted: the loss estimate, and what is allocated once, have settled.
+/// Datagrams before the counted ones, until the loss estimate and allocations have settled.
 const WARM_UP_DATAGRAMS: u64 = 4_000;
 const DATAGRAMS: u64 = 3_000;
-/// Runs of which a case with losses is the mean: which symbols are lost decides how often a block is solved twice, and one run of
-/// eight costs half as much again as the others.
+/// Number of runs averaged for a case with losses: the lost symbols decide how often a block is solved twice, and one run of eight costs
+/// half as much again as the others.
 const SEEDS: u64 = 8;
 
-/// As [`Flow`] names them.
+/// Parts of a flow, by functions of [`Flow`].
 const PARTS: &[(&str, &str)] = &[("sender", "Flow::sending_end"), ("receiver", "Flow::receiving_end")];
 
 const fn case(name: &'static str, what: &'static str, run: fn(u64) -> Result<()>) -> Case {

@@ -1,4 +1,4 @@
-//! A message's life: two endpoints, messages of one symbol at 26 Mbit/s over 25 ms each way, reports included.
+//! Cases of a message's life: two endpoints, messages of one symbol at 26 Mbit/s with a one-way delay of 25 ms, reports included.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use dfcp_protocol_tests::messages::{Losses, MessagesConfig, run};
 
 use super::{Case, counted};
 
-/// Messages which are counted, and with them the handshake, which is a hundredth of it.
+/// Number of counted messages; the handshake is counted as well, a hundredth of the total.
 const MESSAGES: u64 = 4_000;
 
 const fn case(name: &'static str, what: &'static str, run: fn(u64) -> Result<()>) -> Case {

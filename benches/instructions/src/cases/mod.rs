@@ -1,4 +1,4 @@
-//! The cases that are counted. Every case is determined by constants: no clock, no randomness but of fixed seeds.
+//! Counted cases. Every case is determined by constants: no clock, and random numbers only from fixed seeds.
 
 mod code;
 pub(crate) mod growth;
@@ -9,47 +9,47 @@ mod segments;
 
 use anyhow::{Context, Result};
 
-/// A thing which is done over and over.
+/// A repeated operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    /// Unit of one repetition, as `block`.
+    /// Unit of one repetition, such as `block`.
     pub(crate) unit: &'static str,
     /// Description, as a phrase.
     pub(crate) what: &'static str,
     /// Number of repetitions.
     pub(crate) repetitions: u64,
-    /// Parts which are counted by themselves: what they are called, and a function which does nothing else.
+    /// Parts with separate counts: name, and a function that contains only that part.
     pub(crate) parts: &'static [(&'static str, &'static str)],
-    /// Makes ready, and does this number of repetitions in [`counted`].
+    /// Prepares the case, and runs this number of repetitions in [`counted`].
     pub(crate) run: fn(u64) -> Result<()>,
 }
 
-/// Name of the function inside of which instructions count.
+/// Name of the function within which instructions are counted.
 pub(crate) const COUNTED: &str = "cases::counted";
 
-/// Does what is counted. Never inlined, as callgrind knows it by its name.
+/// Runs the counted work. Never inlined, because callgrind finds it by name.
 #[inline(never)]
 fn counted<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     std::hint::black_box(work())
 }
 
-/// All cases, in the order in which they are printed.
+/// All cases, in printing order.
 pub(crate) fn all() -> Vec<Case> {
     [code::CASES, seals::CASES, segments::CASES, life::CASES, messages::CASES].concat()
 }
 
-/// The case of this name.
+/// Finds the case with this name.
 ///
 /// # Errors
-/// If there is none.
+/// Fails if there is none.
 pub(crate) fn find(name: &str) -> Result<Case> {
     let growing = growth::KINDS.iter().flat_map(|kind| kind.cases);
     let found = all().into_iter().chain(growing).find(|case| case.name == name);
     found.with_context(|| format!("there is no case `{name}`: `instructions list` prints them"))
 }
 
-/// Bytes which look random and are always the same: successive outputs of xorshift.
+/// Deterministic pseudo-random bytes: successive outputs of xorshift.
 fn random_bytes(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {

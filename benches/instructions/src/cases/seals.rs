@@ -1,4 +1,4 @@
-//! Sealing and opening of one full datagram.
+//! Cases of sealing and opening one full datagram.
 
 use std::hint::black_box;
 
@@ -10,7 +10,7 @@ use dfcp_secure::{
 
 use super::{Case, counted, random_bytes};
 
-/// A header, and a symbol of 1420 bytes with its secret.
+/// Bytes of a header.
 const HEADER_BYTES: usize = 24;
 const PAYLOAD_BYTES: usize = 1_424;
 
@@ -44,7 +44,7 @@ fn keys() -> Result<(SealKeys, OpenKeys)> {
     Ok((into(initiator.finish()?).0, into(responder).1))
 }
 
-/// A header, a payload, and room for the tag.
+/// A datagram: header, and payload with space for the tag.
 type Datagram = ([u8; HEADER_BYTES], Vec<u8>);
 
 fn datagram() -> Datagram {

@@ -1,4 +1,4 @@
-//! Segments and reports to and from bytes.
+//! Cases of encoding and decoding segments and reports.
 
 use std::hint::black_box;
 
@@ -13,7 +13,7 @@ use super::{Case, counted, random_bytes};
 
 const REPETITIONS: u64 = 2_000;
 const PAYLOAD_BYTES: usize = 1_420;
-/// A report's list of blocks from a path with losses.
+/// List of blocks in a report from a path with losses.
 const RUNS: [Run; 12] = [
     Run::Open { missing: 3 },
     Run::Complete(1),
@@ -54,7 +54,7 @@ fn envelope(number: u64, sealed: bool) -> Envelope {
     Envelope { address: Address::Connection(0x1234_5678), number: number as u32, seal }
 }
 
-/// Writes a data segment of this payload without seal; returns the datagram's length.
+/// Encodes an unencrypted data segment with this payload; returns the datagram's length.
 fn write_segment(number: u64, payload: &[u8], out: &mut DatagramBuffer) -> Result<usize> {
     let mut draft = black_box(data(number)).begin(&black_box(envelope(number, false)), out);
     draft.payload(payload.len())?.copy_from_slice(payload);

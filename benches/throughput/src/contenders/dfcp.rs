@@ -1,4 +1,4 @@
-//! DFCP, by the library that users import.
+//! DFCP, through its public library.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -19,7 +19,7 @@ pub(crate) struct Server {
     key: Option<PublicKey>,
 }
 
-/// The opening side: one endpoint, from whose socket all connections go.
+/// Opening side: one endpoint whose socket is used by all connections.
 #[derive(Debug)]
 pub(crate) struct Client {
     endpoint: Endpoint,
@@ -36,7 +36,7 @@ fn at_rate(config: Config, rate_bps: Option<u64>) -> Config {
 }
 
 impl Server {
-    /// Listens on a port of the system's choice. Must be called within a runtime.
+    /// Listens on a port chosen by the system. Must be called within a runtime.
     pub(crate) fn bind(ip: IpAddr, sealed: bool) -> anyhow::Result<Self> {
         let (config, key) = if sealed {
             let key = dfcp::generate_key().context("the system gives no random bytes for a key")?;
@@ -75,7 +75,7 @@ impl Listen for Server {
 }
 
 impl Client {
-    /// `server` without a key is one without seals. Must be called within a runtime.
+    /// Makes a client; without a key in `server` it does not encrypt. Must be called within a runtime.
     pub(crate) fn new(
         ip: IpAddr,
         server: &Ready,

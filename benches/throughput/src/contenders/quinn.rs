@@ -20,7 +20,7 @@ use super::{COUNTERS_MAX, Dial, Duplex, Listen, udp_socket};
 use crate::limits;
 use crate::protocol::Ready;
 
-/// The name that the certificate is for.
+/// Name in the certificate.
 const NAME: &str = "localhost";
 
 /// The accepting side.
@@ -30,7 +30,7 @@ pub(crate) struct Server {
     certificate: CertificateDer<'static>,
 }
 
-/// The opening side: one endpoint, from whose socket all connections go.
+/// Opening side: one endpoint whose socket is used by all connections.
 #[derive(Debug)]
 pub(crate) struct Client {
     endpoint: Endpoint,
@@ -48,11 +48,11 @@ pub(crate) struct Stream {
 /// Settings of quinn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
-    /// Nothing: its defaults (CUBIC, MTU discovery, GSO, windows for 100 ms at 100 Mbit/s), rustls's choice of a cipher
-    /// (AES-256-GCM), and the system's socket buffers.
+    /// Defaults: CUBIC, MTU discovery, GSO, windows for 100 ms at 100 Mbit/s, rustls's choice of a cipher (AES-256-GCM), and the system's
+    /// socket buffers.
     Default,
-    /// Windows which are never the limit, of which this number of bytes may be unacknowledged; the cipher which DFCP and the
-    /// blaster use too, and nothing else; socket buffers as DFCP's.
+    /// Windows that never limit, with this number of bytes unacknowledged; only the cipher that DFCP and bare UDP use as well; socket
+    /// buffers as DFCP's.
     Tuned { send_buffer_bytes: u32 },
 }
 
@@ -89,7 +89,7 @@ impl Setting {
 }
 
 impl Server {
-    /// Listens on a port of the system's choice, with a certificate made for this run. Must be called within a runtime.
+    /// Listens on a port chosen by the system, with a certificate made for this run. Must be called within a runtime.
     pub(crate) fn bind(ip: IpAddr, setting: Setting) -> anyhow::Result<Self> {
         let made =
             rcgen::generate_simple_self_signed([NAME.to_owned()]).context("cannot make a certificate for QUIC")?;
@@ -125,7 +125,7 @@ impl Listen for Server {
 }
 
 impl Client {
-    /// Trusts the server's certificate. Must be called within a runtime.
+    /// Makes a client that trusts the server's certificate. Must be called within a runtime.
     pub(crate) fn new(ip: IpAddr, server: &Ready, setting: Setting) -> anyhow::Result<Self> {
         let certificate = server.bytes.clone().context("the QUIC server named no certificate")?;
         let mut roots = rustls::RootCertStore::empty();

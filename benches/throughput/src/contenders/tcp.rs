@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use super::{COUNTERS_MAX, Dial, Duplex, Listen};
 use crate::protocol::Ready;
 
-/// Connections which may wait to be accepted.
+/// Most connections waiting to be accepted.
 const BACKLOG: u32 = 1_024;
 
 /// The accepting side.
@@ -24,7 +24,7 @@ pub(crate) struct Client {
 }
 
 impl Server {
-    /// Listens on a port of the system's choice.
+    /// Listens on a port chosen by the system.
     pub(crate) fn bind(ip: IpAddr) -> anyhow::Result<Self> {
         let open = || {
             let socket = TcpSocket::new_v4()?;
@@ -45,7 +45,7 @@ impl Listen for Server {
 
     async fn accept(&self) -> anyhow::Result<TcpStream> {
         let (stream, _) = self.0.accept().await.context("cannot accept over TCP")?;
-        // Small messages are answered at once; for bulk it makes no difference here.
+        // Small messages are answered at once; bulk data is unaffected here.
         stream.set_nodelay(true)?;
         Ok(stream)
     }
@@ -79,7 +79,7 @@ impl Duplex for TcpStream {
     }
 
     fn close(self) {
-        // A reset: thousands of connections in TIME_WAIT would use up the ports. If it is refused, there are those.
+        // A reset: thousands of connections in TIME_WAIT would use up the ports. If the option is refused, they stay in TIME_WAIT.
         let _ = socket2::SockRef::from(&self).set_linger(Some(Duration::ZERO));
     }
 }

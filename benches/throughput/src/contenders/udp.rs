@@ -1,7 +1,7 @@
-//! Bare UDP in runs which the kernel splits (GSO) and joins (GRO): what a transport on this machine can hope for.
+//! Bare UDP in runs of datagrams that the kernel splits (GSO) and joins (GRO): the upper bound for a transport on this machine.
 //!
-//! Each datagram is a sequence number (8 bytes), payload, and for `udp-aes` an AEAD tag; the number is also the nonce.
-//! There is no feedback: the sender sends what its socket takes, and goodput is what arrives.
+//! Each datagram is a sequence number (8 bytes), payload, and for `udp-aes` an AEAD tag; the number is also the nonce. There is no
+//! feedback: the sender sends as fast as its socket accepts, and goodput is the rate of arrivals.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -23,16 +23,16 @@ const SEQUENCE_BYTES: usize = 8;
 const TAG_BYTES: usize = 16;
 const KEY_BYTES: usize = 16;
 
-/// Bytes which one receive call can bring in one buffer.
+/// Most bytes received by one call in one buffer.
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// Counters of a sender.
 pub(crate) const SENDER_COUNTERS: &[&str] = &["datagrams_sent", "send_calls"];
 
-/// Counters of a receiver; `loss_runs` are gaps in the sequence, each of one datagram or more.
+/// Counters of a receiver; `loss_runs` counts gaps in the sequence, each of one datagram or more.
 pub(crate) const RECEIVER_COUNTERS: &[&str] = &["datagrams_received", "receive_calls", "lost", "loss_runs", "forged"];
 
-/// One end of a blaster.
+/// An end of a bare UDP flow.
 #[derive(Debug)]
 pub(crate) struct Blaster {
     socket: UdpSocket,
@@ -40,7 +40,7 @@ pub(crate) struct Blaster {
     key: Option<LessSafeKey>,
 }
 
-/// Losses, by gaps in the sequence numbers.
+/// Losses, computed from gaps in the sequence numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Gaps {
     next: Option<u64>,
@@ -49,7 +49,7 @@ struct Gaps {
 }
 
 impl Gaps {
-    /// A datagram of this number is there. Nothing is reordered between two namespaces; what is late counts as lost.
+    /// Counts a datagram with this number. Two namespaces do not reorder; a late datagram counts as lost.
     fn see(&mut self, sequence: u64) {
         if let Some(next) = self.next
             && sequence > next
@@ -62,7 +62,7 @@ impl Gaps {
 }
 
 impl Blaster {
-    /// A receiver on a port of the system's choice, and what its sender must know.
+    /// Makes a receiver on a port chosen by the system, with the data for its sender.
     pub(crate) fn receiver(ip: IpAddr, sealed: bool) -> anyhow::Result<(Self, Ready)> {
         let secret = if sealed { Some(secret()?) } else { None };
         let blaster = Self::bind(ip, secret.as_deref())?;
@@ -70,7 +70,7 @@ impl Blaster {
         Ok((blaster, ready))
     }
 
-    /// A sender to that receiver.
+    /// Makes a sender to that receiver.
     pub(crate) fn sender(ip: IpAddr, server: &Ready) -> anyhow::Result<Self> {
         Self::bind(ip, server.bytes.as_deref())
     }
@@ -87,10 +87,10 @@ impl Blaster {
         DATAGRAM_BYTES - SEQUENCE_BYTES - if self.key.is_some() { TAG_BYTES } else { 0 }
     }
 
-    /// Sends until the process ends, at the most this number of bits of datagrams per second.
+    /// Sends until the process ends, at most this number of bits of datagrams per second.
     ///
     /// # Errors
-    /// The socket fails.
+    /// Fails if the socket fails.
     pub(crate) fn send(&self, server: SocketAddr, rate_bps: Option<u64>, meter: &Meter) -> anyhow::Result<()> {
         let mut buffer = vec![0x5a; RUN_DATAGRAMS_MAX * DATAGRAM_BYTES];
         let (mut sequence, mut calls) = (0_u64, 0);
@@ -117,7 +117,7 @@ impl Blaster {
     /// Receives until the process ends.
     ///
     /// # Errors
-    /// The socket fails.
+    /// Fails if the socket fails.
     pub(crate) fn receive(&self, meter: &Meter) -> anyhow::Result<()> {
         let mut bytes = vec![0; BATCH_SIZE * BUFFER_BYTES];
         let mut meta = [RecvMeta::default(); BATCH_SIZE];
@@ -148,7 +148,7 @@ impl Blaster {
         }
     }
 
-    /// Numbers a datagram, and seals its payload in place.
+    /// Writes the number of a datagram, and encrypts its payload in place.
     fn seal(&self, datagram: &mut [u8], sequence: u64) -> anyhow::Result<()> {
         let (number, rest) = datagram.split_at_mut(SEQUENCE_BYTES);
         number.copy_from_slice(&sequence.to_be_bytes());
@@ -159,7 +159,7 @@ impl Blaster {
         Ok(())
     }
 
-    /// The number of a datagram of ours; `None` of anything else.
+    /// Number of a genuine datagram; `None` for any other.
     fn open(&self, datagram: &mut [u8]) -> Option<u64> {
         if datagram.len() != DATAGRAM_BYTES {
             return None;
@@ -172,7 +172,7 @@ impl Blaster {
         Some(sequence)
     }
 
-    /// Does it as soon as the socket lets it be done.
+    /// Runs `what` as soon as the socket is ready for it.
     fn when<T>(&self, ready: PollFlags, mut what: impl FnMut() -> io::Result<T>) -> anyhow::Result<T> {
         loop {
             match what() {
@@ -181,7 +181,7 @@ impl Blaster {
                     poll(&mut [PollFd::new(self.socket.as_fd(), ready)], timeout)
                         .context("cannot wait for a socket")?;
                 }
-                // The receiver is gone, or going: whoever measures will say so.
+                // The receiver has ended or is ending; the parent process reports it.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 result => return result.context("the blaster's socket failed"),
             }

@@ -1,4 +1,4 @@
-//! Both ends of flows which carry as much as they can.
+//! Both ends of flows at full speed.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::limits;
 use crate::meter::Meter;
 use crate::protocol::{Job, Message, Role, Window};
 
-/// Bytes which all flows of an end read or write at a time, together: a slow flow tells its counters often enough too.
+/// Most bytes read or written at a time by all flows of an end together, so that slow flows update their counters often enough.
 const CHUNKS_BYTES_MAX: usize = 16 << 20;
 
 /// Accepts `flows` flows, reads them, and measures.
@@ -57,7 +57,7 @@ pub(super) async fn send<D: Dial>(
     measure(&meter, lead_in, seconds, writing).await
 }
 
-/// Opens `connections` connections, a few at a time. Each returned one has carried one byte to the server.
+/// Opens `connections` connections, a few at a time. Each has carried one byte to the server when it is returned.
 pub(super) async fn open<D: Dial>(dialer: Arc<D>, connections: usize) -> anyhow::Result<Vec<D::Stream>> {
     let mut opened = Vec::with_capacity(connections);
     let mut opening = JoinSet::new();
@@ -91,13 +91,13 @@ async fn next<T: 'static>(tasks: &mut JoinSet<anyhow::Result<T>>) -> anyhow::Res
     }
 }
 
-/// Waits for a flow to end, which it should not while it is measured.
+/// Waits for a flow to end, which is an error during the measurement.
 async fn ended(flows: &mut JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {
     next(flows).await?;
     Ok(())
 }
 
-/// Measures as long as the work goes on.
+/// Measures while the work continues.
 async fn measure(
     meter: &Meter,
     lead_in: f64,
@@ -113,7 +113,7 @@ async fn measure(
     }
 }
 
-/// Bytes which one flow reads or writes at a time, at the most.
+/// Most bytes that one flow reads or writes at a time.
 fn chunk_bytes(flows: usize) -> usize {
     limits::CHUNK_BYTES.min(CHUNKS_BYTES_MAX / flows.max(1))
 }
@@ -138,7 +138,7 @@ async fn write(mut stream: impl Duplex, flow: usize, meter: &Meter, chunk: &[u8]
     }
 }
 
-/// One end of a blaster, in a thread of its own.
+/// Runs one end of bare UDP in a thread of its own.
 pub(super) async fn blast(
     job: &Job,
     role: Role,

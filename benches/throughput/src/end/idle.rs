@@ -1,4 +1,4 @@
-//! Many connections which do nothing, and the memory that they take.
+//! Many idle connections, and their memory.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::limits::{OPENING_MAX, SETTLE};
 use crate::meter::resident_bytes;
 use crate::protocol::{Memory, Order, Report};
 
-/// The server's end: one connection, which does not count, and then `connections` more, each of which has echoed a byte.
-/// Measures on order, and keeps them open.
+/// Server's end: one connection that does not count, then `connections` more, each of which has echoed a byte. Measures on order, and keeps
+/// them open.
 pub(super) async fn hold<L: Listen>(
     listener: L,
     connections: usize,
@@ -46,7 +46,7 @@ async fn answer<L: Listen>(incoming: L::Incoming) -> anyhow::Result<L::Stream> {
     Ok(stream)
 }
 
-/// The client's end: opens them, waits until nothing is on its way, and measures its own memory.
+/// Client's end: opens the connections, waits until no data is in flight, and measures its own memory.
 pub(super) async fn open<D: Dial>(dialer: D, connections: usize) -> anyhow::Result<()> {
     let dialer = Arc::new(dialer);
     let mut held = vec![open_one(Arc::clone(&dialer)).await?];
@@ -76,7 +76,7 @@ async fn open_one<D: Dial>(dialer: Arc<D>) -> anyhow::Result<D::Stream> {
     Ok(stream)
 }
 
-/// Holds on to something until the process ends.
+/// Keeps a value until the process ends.
 fn keep<T: Send + 'static>(what: T) {
     tokio::spawn(async move {
         let _kept = what;

@@ -1,4 +1,4 @@
-//! Ping-pong: the client's end, and for bare UDP the server's too.
+//! Ping-pong: the client's end, and for bare UDP also the server's.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -13,10 +13,10 @@ use crate::contenders::{Dial, udp_socket};
 use crate::limits::{ANSWER_MAX, LATENCY_NS_MAX, MESSAGE_BYTES, WARM_UP_MESSAGES};
 use crate::protocol::{Job, Latency, Message, Ready};
 
-/// Classes of a printed histogram for each power of ten.
+/// Classes of a printed histogram per power of ten.
 const CLASSES_PER_DECADE: f64 = 5.0;
 
-/// Sends a message after the other, each when the one before has come back.
+/// Sends one message after the other, each after the previous one has returned.
 pub(super) async fn ping<D: Dial>(dialer: &D, messages: u64, seconds: f64) -> anyhow::Result<Latency> {
     let mut stream = dialer.dial().await?;
     let mut measured = Measured::new(messages, seconds)?;
@@ -34,7 +34,7 @@ pub(super) async fn ping<D: Dial>(dialer: &D, messages: u64, seconds: f64) -> an
     measured.latency()
 }
 
-/// As [`ping`], with one bare datagram for a message.
+/// [`ping`] with a bare datagram per message.
 pub(super) fn ping_datagrams(job: &Job, messages: u64, seconds: f64) -> anyhow::Result<Latency> {
     let socket = datagram_socket(job)?;
     socket.connect(server(job)?.address)?;

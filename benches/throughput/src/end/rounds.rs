@@ -1,4 +1,4 @@
-//! Connections which are opened, carry one byte each way, and are closed; and the server which echoes.
+//! Connections that are opened, carry one byte in each direction, and are closed; and the echo server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use crate::contenders::{Dial, Duplex, Listen};
 use crate::limits::MESSAGE_BYTES;
 use crate::protocol::Rounds;
 
-/// Sends back what comes, on every connection, until the process ends.
+/// Echoes all data, on every connection, until the process ends.
 pub(super) async fn echo<L: Listen>(listener: L) -> anyhow::Result<()> {
     loop {
         let incoming = listener.accept().await?;
         tokio::spawn(async move {
-            // A client which closes without a word ends its connection in an error: that is its end of the work.
+            // A connection that the client closes abruptly ends with an error here, as intended.
             if let Ok(stream) = L::establish(incoming).await {
                 let _ = echo_stream(stream).await;
             }
@@ -68,7 +68,7 @@ async fn open_once<D: Dial>(dialer: &D) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One byte there and back.
+/// Sends one byte and waits for its echo.
 pub(super) async fn exchange_byte(stream: &mut impl Duplex) -> std::io::Result<()> {
     stream.write_all(&[0]).await?;
     stream.flush().await?;

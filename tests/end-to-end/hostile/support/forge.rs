@@ -1,14 +1,14 @@
-//! Datagrams which nobody vouches for: noise, damaged copies, and segments with an id that was guessed or overheard.
+//! Datagrams without authentication: noise, damaged copies, and segments with a guessed or observed id.
 
 use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::{Flags, Profile};
 use rand::{Rng, RngExt};
 use rand_pcg::Pcg64Mcg;
 
-/// The longest datagram which is sent: longer than any that is taken.
+/// Longest datagram sent: longer than any accepted one.
 pub const LENGTH_MAX: usize = 2_000;
 
-/// The flags which a forger tries.
+/// Flags used by a forger.
 pub const FLAGS: [Flags; 8] = [
     Flags::RST,
     Flags::FIN,
@@ -20,7 +20,7 @@ pub const FLAGS: [Flags; 8] = [
     Flags::SEC,
 ];
 
-/// Random bytes of random length; half of them with the start of a modern header, so that they are looked at.
+/// Random bytes of random length; half of them start like a modern header, so that they are parsed.
 pub fn noise(random: &mut Pcg64Mcg) -> Vec<u8> {
     let length = match random.random_range(0..4) {
         0 => random.random_range(0..64),
@@ -37,7 +37,7 @@ pub fn noise(random: &mut Pcg64Mcg) -> Vec<u8> {
     bytes
 }
 
-/// A genuine datagram with a few bytes changed, cut, repeated or appended; sometimes with a CRC that fits again.
+/// A genuine datagram with a few bytes changed, cut, repeated or appended; sometimes with a corrected CRC.
 pub fn mutated(random: &mut Pcg64Mcg, genuine: &[u8]) -> Vec<u8> {
     let mut bytes = genuine.to_vec();
     match random.random_range(0..6) {
@@ -68,12 +68,12 @@ pub fn mutated(random: &mut Pcg64Mcg, genuine: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Lets the last four bytes be the CRC of those before, as unsealed modern segments have it, or the checksum fit.
+/// Corrects the CRC in the last four bytes (unencrypted modern segments), or the checksum.
 pub fn fit_crc(bytes: &mut [u8]) {
     raw::renew(bytes);
 }
 
-/// An unsealed segment, or one with SEC and a tag of random bytes, to the connection `id`.
+/// An unencrypted segment, or one with SEC and a random tag, for the connection `id`.
 pub fn spoofed(random: &mut Pcg64Mcg, id: u32, flags: Flags) -> Vec<u8> {
     let mut head = Header {
         block_id: random.random_range(0..4_000),

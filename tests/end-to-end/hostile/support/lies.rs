@@ -1,4 +1,4 @@
-//! Receivers which lie to draw traffic: what each lie makes a sender send in a minute (`spec/protocol.md` §11.1).
+//! Receivers that lie to draw traffic: the bytes that each lie makes a sender send in a minute (`spec/protocol.md` §11.1).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,44 +24,44 @@ use crate::world::{World, stranger};
 /// Duration of each lie.
 const LIE: Duration = Duration::from_secs(60);
 
-/// The round trip of what the sender remembers of the path, that of the handshake here.
+/// Round-trip time in the sender's remembered path, equal to that of the handshake here.
 const HINT_RTT: Duration = Duration::from_millis(5);
 
 /// Interval of a liar's reports.
 const REPORT_INTERVAL_MS: u64 = 90;
 
-/// Bytes which follow each source symbol's data: the secret that proves decoding.
+/// Bytes after each source symbol's data: the secret that proves decoding.
 const SECRET_BYTES: usize = 4;
 
-/// IP bytes of a sealed data datagram besides its symbol.
+/// IP bytes of an encrypted data datagram in addition to its symbol.
 const DATA_OVERHEAD_BYTES: u64 = 28 + 24 + 16;
 
-/// The longest blocks of a bulk stream, and after how many datagrams of data an estimate of the loss has come to rest.
+/// Symbols of the longest blocks of a bulk stream, and number of data datagrams after which the loss estimate is stable.
 const LONG_BLOCK_SYMBOLS: u16 = 256;
 const LOSS_SETTLED_DATAGRAMS: u32 = 8_192;
 
-/// S1 of an ACK which asks for the way back, and of its answer ([path-2]).
+/// S1 of an ACK with a challenge, and of its answer ([path-2]).
 const CHALLENGE: u32 = 3;
 const RESPONSE: u32 = 4;
 
-/// The address from which some reports come while the data go elsewhere.
+/// Port from which some reports arrive while the data is sent to another.
 const ELSEWHERE: u16 = 99;
 
-/// Interval of a liar's moves.
+/// Interval of a liar's address changes.
 const MOVE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Bytes outside a bound on data: handshake, challenges and keep-alives, and the two data datagrams by which it may be passed
-/// ([credit-6]).
+/// Bytes not included in a limit on data: handshake, challenges and keep-alives, and the two data datagrams by which the limit may be
+/// exceeded ([credit-6]).
 const BESIDES_BYTES: u64 = 8_000;
 
-/// A lie.
+/// Behaviour of a lying receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// The third handshake message is held back for 9 s, and silence follows.
+    /// The third handshake message is delayed by 9 s; then the peer is silent.
     HeldBack,
-    /// Every 90 ms a report that 70 % were lost, and no block is ever decoded.
+    /// Reports of 70 % loss every 90 ms, without any decoded block.
     Lossy,
-    /// The lossy lie from another source address than the one to which the data go.
+    /// The lossy lie from another source address than the destination of the data.
     LossyFromElsewhere,
     /// The lossy lie, with every report 700 ms late.
     LossyAndLate,
@@ -71,24 +71,24 @@ pub enum Lie {
     LossyAtLineRate,
     /// The lossy lie to a sender with an automatic rate.
     LossyAtAutomaticRate,
-    /// The lossy lie to a sender with an automatic rate and a least rate.
+    /// The lossy lie to a sender with an automatic rate and a minimum rate.
     LossyAtLeastRate,
-    /// Silence, from a peer to which an earlier connection with an automatic rate has found a hundred times as much.
+    /// Silence of a peer for which an earlier connection with an automatic rate has found a hundred times the rate.
     SilentAtRememberedRate,
-    /// Honest on a path that loses three quarters, until blocks are as long as they get; from then on none is decoded.
+    /// Honest on a path with three quarters lost, until blocks have their maximum length; after that none is decoded.
     LongBlocks,
-    /// Every 90 ms a report of a guessed low number; what arrives is ignored.
+    /// A report of a guessed low number every 90 ms; arriving data is ignored.
     Blind,
     /// The blind lie from another source address.
     BlindFromElsewhere,
     /// One block decoded and proven every 2 s, and nothing else.
     OneBlock,
-    /// An honest receiver whose reports all come 9 s late.
+    /// An honest receiver whose reports are all 9 s late.
     NineSecondsLate,
 }
 
 impl Lie {
-    /// All of them.
+    /// All lies.
     pub const ALL: [Self; 14] = [
         Self::HeldBack,
         Self::Lossy,
@@ -106,7 +106,7 @@ impl Lie {
         Self::NineSecondsLate,
     ];
 
-    /// The share of the data which the liar says have arrived.
+    /// Share of the data that the liar reports as received.
     fn arrived(self) -> f64 {
         match self {
             Self::LongBlocks => 0.25,
@@ -114,16 +114,16 @@ impl Lie {
         }
     }
 
-    /// The highest loss which the sender can estimate.
+    /// Highest loss that the sender can estimate.
     fn loss_max(self) -> f64 {
         match self {
-            // Control datagrams to an address where nobody hears, and data to the address before, are lost besides.
+            // Control datagrams to a silent address, and data to the previous address, are also lost.
             Self::LossyFromElsewhere | Self::LossyAndMoving => 1.0,
             _ => 1.0 - self.arrived(),
         }
     }
 
-    /// The sender's rate, given what is asked for, and the cap which the liar declares.
+    /// Sender's rate for the requested one, and the rate cap advertised by the liar.
     fn rates(self, rate_bps: u64) -> (Rate, u64) {
         match self {
             Self::LossyAtLineRate => (Rate::Line, u64::MAX),
@@ -157,22 +157,22 @@ impl fmt::Display for Lie {
     }
 }
 
-/// Traffic that a lie drew.
+/// Traffic drawn by a lie.
 #[derive(Clone, Debug, Serialize)]
 pub struct Drawn {
-    /// The lie's name.
+    /// Name of the lie.
     pub lie: String,
-    /// The rate by which the sender counts.
+    /// Rate of the sender for the credit.
     pub rate_bps: u64,
-    /// IP bytes which the sender sent.
+    /// IP bytes sent by the sender.
     pub drawn_bytes: u64,
-    /// IP bytes of the source symbols of the blocks which were proven.
+    /// IP bytes of the source symbols in proven blocks.
     pub proven_bytes: u64,
-    /// IP bytes which a block may take before anything is proven, the largest that was the oldest one: 4K/(1 − p) symbols.
+    /// Greatest IP bytes permitted for the oldest block before any proof: 4K/(1 − p) symbols.
     pub floor_bytes: u64,
-    /// IP bytes besides data: what went to an address that was only asked to answer, and what is always allowed for.
+    /// IP bytes besides data: those sent to an address that was only challenged, and the fixed allowance.
     pub besides_bytes: u64,
-    /// Error that ended the connection, if one did.
+    /// Error that ended the connection, if any.
     pub error: Option<String>,
 }
 
@@ -183,13 +183,13 @@ impl Drawn {
         self.drawn_bytes.saturating_sub(self.proven_bytes * 9 / 2)
     }
 
-    /// Traffic beyond the proven, in seconds of the rate.
+    /// Bytes beyond the proven ones, in seconds of the rate.
     #[must_use]
     pub fn beyond_s(&self) -> f64 {
         self.beyond_bytes() as f64 * 8.0 / self.rate_bps as f64
     }
 
-    /// The exceeded bound, as a sentence; `None` if all hold.
+    /// Exceeded limit, as a sentence; `None` if all are met.
     #[must_use]
     pub fn breach(&self) -> Option<String> {
         let most = (self.rate_bps / 8 * 6).max(self.floor_bytes) + self.besides_bytes;
@@ -198,10 +198,10 @@ impl Drawn {
     }
 }
 
-/// Tells `lie` for a minute to a sender which has no end of data for this rate, or until too much has been drawn.
+/// Runs `lie` for a minute against a sender with unlimited data at this rate, or until too much traffic was drawn.
 ///
 /// # Errors
-/// If a message cannot be made, or the sender does not follow a liar who moves.
+/// Fails if a message cannot be made, or the sender does not follow a moving liar.
 pub fn tell(lie: Lie, rate_bps: u64) -> Result<Drawn> {
     let (rate, rate_max_bps) = lie.rates(rate_bps);
     let rate_bps = match rate {
@@ -209,7 +209,7 @@ pub fn tell(lie: Lie, rate_bps: u64) -> Result<Drawn> {
         Rate::Auto { min_bps, .. } => CREDIT_AUTO_RATE_BPS.max(min_bps.unwrap_or_default()),
         Rate::Fixed { .. } => rate_bps,
     };
-    // A remembered rate far above any that the peer can have earned.
+    // A remembered rate far above any rate that the peer can have earned.
     let hint = PathHint { rate_bps: 10_000_000_000, rtt: HINT_RTT };
     let config = Config::sealed(PeerKey::Any).with_rate(rate).with_path_hint(Some(hint));
     if lie == Lie::NineSecondsLate {
@@ -237,7 +237,7 @@ pub fn tell(lie: Lie, rate_bps: u64) -> Result<Drawn> {
     Ok(liar.drawn(&talk))
 }
 
-/// A block as a liar sees it.
+/// A block as seen by a liar.
 #[derive(Debug, Default)]
 struct Seen {
     info: Option<BlockInfo>,
@@ -247,7 +247,7 @@ struct Seen {
     symbol_bytes: u64,
 }
 
-/// A liar's knowledge and claims.
+/// State of a liar.
 #[derive(Debug)]
 struct Liar {
     lie: Lie,
@@ -284,7 +284,7 @@ impl Liar {
         }
     }
 
-    /// The traffic drawn so far.
+    /// Traffic drawn so far.
     fn drawn(&self, talk: &Talk) -> Drawn {
         Drawn {
             lie: self.lie.to_string(),
@@ -297,7 +297,7 @@ impl Liar {
         }
     }
 
-    /// Notes what came; answers a challenge.
+    /// Processes received datagrams, and answers challenges.
     fn hear(&mut self, talk: &mut Talk, opened: &Opened) -> Vec<Vec<u8>> {
         let header = &opened.header;
         match header.flags.without(Flags::SEC) {
@@ -335,7 +335,7 @@ impl Liar {
         }
     }
 
-    /// Reports come from a new address from now and then on.
+    /// Changes the source address of reports periodically.
     fn keep_moving(&mut self, talk: &mut Talk) -> Result<()> {
         let moved_at = *self.moved_at.get_or_insert(talk.world.now);
         if talk.world.now.since(moved_at) < MOVE_INTERVAL {
@@ -354,7 +354,7 @@ impl Liar {
             Lie::OneBlock if self.proven_at.is_none_or(|at| talk.world.now.since(at) >= Duration::from_secs(2)) => {
                 self.prove_oldest(talk.world.now, 1.0);
             }
-            // Each block which has what it needs, were the claim true.
+            // Each block with enough symbols, if the claim were true.
             Lie::LongBlocks if !self.has_settled_at_long_blocks(talk) => {
                 while self.prove_oldest(talk.world.now, self.lie.arrived()) {}
             }
@@ -375,7 +375,7 @@ impl Liar {
         Ok(())
     }
 
-    /// Consistent: what served and what was in vain add up to what arrived, and every open block lacks something.
+    /// Consistent report: useful and useless symbols add up to those that arrived, and every open block lacks some.
     fn lossy(&mut self, talk: &mut Talk, arrived: f64) -> Result<Vec<u8>> {
         let data = talk.seen - talk.control;
         let received = talk.control + (f64::from(data) * arrived) as u32;
@@ -394,7 +394,7 @@ impl Liar {
         let report = Report {
             datagrams_received: talk.control + served + dependent,
             wasted: Wasted { dependent, ..before },
-            // It never says how many bytes were read, so they are lent again.
+            // The report never states how many bytes were read, so they are credited again.
             memory_kib: (32 << 10) + (self.proven_bytes >> 10) as u32,
             arrival_rate_bps: 1_000_000,
             ..boundless_report(talk.highest)
@@ -404,7 +404,7 @@ impl Liar {
         talk.puppet.report(&state, &report, &runs)
     }
 
-    /// A number which was surely sent, were none left out: over a minute fewer than two seconds of the rate make.
+    /// Report of a number that was surely sent, if none was skipped: below the number of datagrams in two seconds of the rate.
     fn blind(&mut self, talk: &mut Talk) -> Result<Vec<u8>> {
         self.blind_highest += (self.rate_bps / 5_000_000).max(1) as u32;
         let report = Report {
@@ -437,7 +437,7 @@ impl Liar {
     }
 }
 
-/// A real receiver. Somebody holds back what it reports.
+/// A real receiver, whose reports are delayed on the path.
 fn late_but_honest(lie: Lie, rate_bps: u64, config: Config) -> Result<Drawn> {
     let mut world = World::new(1, config.clone());
     (world.client.job.send_bytes, world.server.job.send_bytes) = (0, u64::MAX);
@@ -461,7 +461,7 @@ fn late_but_honest(lie: Lie, rate_bps: u64, config: Config) -> Result<Drawn> {
     }
     let stats = world.server.connection().context("the connection has ended")?.stats();
     let sum = |sent: &BTreeMap<_, u64>| sent.values().sum::<u64>();
-    // Full symbols of 1420 bytes; the stream has no other ones yet.
+    // Full symbols of 1420 bytes; the stream has no others yet.
     let symbols = stats.stream_bytes_acknowledged.div_ceil(1_420);
     Ok(Drawn {
         lie: lie.to_string(),

@@ -1,4 +1,4 @@
-//! Costs of messages with deadlines that a peer with keys can cause: memory, computing time and traffic (`spec/protocol.md` §3.2).
+//! Costs that an authenticated peer can cause with messages: memory, computing time and traffic (`spec/protocol.md` §3.2).
 
 use std::fmt;
 use std::time::Duration;
@@ -18,64 +18,64 @@ use crate::live::memory_kib;
 use crate::puppet::{MODEST, Puppet, first_contact};
 use crate::world::stranger;
 
-/// Bytes of the payload of a message's symbol, its secret included.
+/// Payload bytes of a message's symbol, including its secret.
 const SYMBOL_BYTES: usize = 1_200;
 
-/// Interval of the attacker's datagrams: 100 000 in a second.
+/// Interval of the attacker's datagrams: 100 000 per second.
 const PAUSE: Duration = Duration::from_micros(10);
 
-/// Victim's own messages.
+/// Bytes of the victim's own messages.
 const OWN_BYTES: usize = 1_316;
 const OWN_EVERY: Duration = Duration::from_micros(400);
 const OWN_WITHIN: Duration = Duration::from_millis(100);
 const OWN_RATE_BPS: u64 = 50_000_000;
 
-/// A victim's memory of 16 384 messages, the places of those that wait for its application, and what else it allocates, KiB.
+/// Memory of the victim for 16 384 messages, for the places of those waiting for its application, and for its other allocations, KiB.
 const REMEMBERED_KIB: u64 = 2_048;
 /// Bytes for the id of a message.
 const ID_BYTES: u64 = 9;
 
-/// An attack by messages or reports.
+/// An attack with messages or reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
-    /// For comparison: whole messages of one datagram each.
+    /// For comparison: complete messages of one datagram each.
     Honest,
-    /// Whole messages that nobody reads.
+    /// Complete messages that the application never reads.
     Unread,
-    /// One symbol of each of many messages of 256 KiB.
+    /// A single symbol of each of many messages of 256 KiB.
     Unfinished,
-    /// Repair symbols over groups of which no message ever comes.
+    /// Repair symbols over groups whose messages never arrive.
     Groups,
-    /// Messages without a byte that are worth something for 71 minutes, as known neighbours of others.
+    /// Empty messages with a deadline of 71 minutes, as known neighbours of others.
     Known,
-    /// Known neighbours with as many bytes as a group's message may have.
+    /// Known neighbours with the greatest size of a group's message.
     KnownLong,
-    /// One symbol of each of many messages of two bytes.
+    /// A single symbol of each of many messages of two bytes.
     UnfinishedSmall,
-    /// Repair symbols over two messages each, which never come.
+    /// Repair symbols over two messages each, which never arrive.
     GroupsSmall,
-    /// Numbers far ahead, and with them ids: each makes room for all that are remembered.
+    /// Numbers far ahead, and ids with them: each makes room for all remembered ones.
     Leaps,
-    /// One datagram again and again.
+    /// One datagram, repeated.
     Replayed,
-    /// Messages of ids which were over long ago.
+    /// Messages with ids that expired long ago.
     Old,
-    /// A lifetime of a microsecond, by a clock that runs backwards. (None at all is refused unread.)
+    /// A lifetime of one microsecond, by a clock that runs backwards. (A lifetime of zero is refused unread.)
     NoLifetime,
     /// A lifetime of years, and an age of as much.
     Years,
-    /// Ids far ahead of what can have been sent.
+    /// Ids far ahead of any that can have been sent.
     FarAhead,
-    /// A receiver which claims all of the victim's messages.
+    /// A receiver that claims all of the victim's messages.
     ClaimsAll,
-    /// A receiver which says that nothing comes.
+    /// A receiver that reports that no data arrives.
     ClaimsNone,
-    /// A receiver which says nothing.
+    /// A receiver that sends nothing.
     Silent,
 }
 
 impl Attack {
-    /// All of them.
+    /// All attacks.
     pub const ALL: [Self; 17] = [
         Self::Honest,
         Self::Unread,
@@ -128,31 +128,31 @@ impl fmt::Display for Attack {
 /// Costs to the victim.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Cost {
-    /// The attack's name.
+    /// Name of the attack.
     pub attack: String,
-    /// Datagrams of the attacker's, or the victim's own messages if that is what it sends.
+    /// Datagrams of the attacker, or the victim's own messages if the victim sends.
     pub units: u64,
-    /// Datagrams which the victim dropped unread.
+    /// Datagrams that the victim dropped unread.
     pub dropped: u64,
-    /// Memory which was allocated beyond that of the open session, at the most, KiB.
+    /// Peak of memory beyond that of the open session, KiB.
     pub memory_kib: u64,
-    /// Part of it that was not charged to the endpoint's memory, at the most.
+    /// Peak of memory that was not charged to the endpoint's limit, KiB.
     pub uncharged_kib: u64,
-    /// The victim's computing time for each unit, µs.
+    /// Computing time of the victim per unit, µs.
     pub cpu_us: f64,
-    /// IP bytes which the victim sent.
+    /// IP bytes sent by the victim.
     pub drawn_bytes: u64,
-    /// Bytes of the messages which the victim's own application wanted to send.
+    /// Bytes of the messages offered by the victim's own application.
     pub own_bytes: u64,
-    /// Messages of the attacker's which the victim's application got.
+    /// Messages of the attacker delivered to the victim's application.
     pub delivered: u64,
-    /// Error that ended the session, if one did.
+    /// Error that ended the session, if any.
     pub error: Option<String>,
     #[serde(skip)]
     most: Most,
 }
 
-/// Bounds of the costs.
+/// Limits of the costs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Most {
     memory_kib: u64,
@@ -162,7 +162,7 @@ struct Most {
 }
 
 impl Cost {
-    /// The exceeded bound, as a sentence; `None` if all hold.
+    /// Exceeded limit, as a sentence; `None` if all are met.
     #[must_use]
     pub fn breach(&self) -> Option<String> {
         let Most { memory_kib, uncharged_kib, drawn_bytes, delivered } = self.most;
@@ -189,7 +189,7 @@ struct Scene {
     cost: Cost,
     memory_before_kib: u64,
     charged_before_bytes: u64,
-    /// Ids of messages that the attacker has begun. What is known of them is charged since the session's beginning, with its reserve.
+    /// Number of message ids used by the attacker. Their state has been charged since the start of the session, with its reserve.
     ids: u64,
     cpu: Duration,
 }
@@ -220,7 +220,7 @@ impl Scene {
         })
     }
 
-    /// Lets the victim work, and counts what it takes.
+    /// Runs the victim, and measures its time.
     fn timed<T>(&mut self, work: impl FnOnce(&mut Host, Time) -> T) -> T {
         let cpu = || {
             let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -230,7 +230,7 @@ impl Scene {
         let result = work(&mut self.victim, self.now);
         self.cpu += cpu().saturating_sub(before);
         let taken_kib = memory_kib().saturating_sub(self.memory_before_kib);
-        // A session that has ended has given its reserve back, too.
+        // An ended session has released its reserve, too.
         let charged = self.victim.endpoint.stats().memory_bytes.saturating_sub(self.charged_before_bytes);
         self.cost.memory_kib = self.cost.memory_kib.max(taken_kib);
         let reserved = ID_BYTES * self.ids.next_power_of_two().min(MESSAGE_IDS_MAX as u64);
@@ -260,7 +260,7 @@ impl Scene {
         }
     }
 
-    /// Lets the victim's application take what there is.
+    /// Lets the victim's application read all available messages.
     fn read(&mut self) {
         let count = self.timed(|victim, _| {
             let mut messages = victim.connection_mut()?.messages()?;
@@ -277,15 +277,15 @@ impl Scene {
     }
 }
 
-/// Attacks with this number of datagrams, or for as long as they take.
+/// Attacks with this number of datagrams, or for the time that they take.
 ///
 /// # Errors
-/// If a message cannot be made.
+/// Fails if a message cannot be made.
 pub fn attack(attack: Attack, datagrams: u64) -> Result<Cost> {
     if attack.is_on_sender() { on_sender(attack, datagrams) } else { on_receiver(attack, datagrams) }
 }
 
-/// The attacker's message for its datagram of this number.
+/// Message of the attacker for datagram `number`.
 fn message(attack: Attack, number: u64, now: Time) -> Message {
     let one = |k, length_bytes| Coverage::One(MessageInfo { k, length_bytes });
     let whole = SYMBOL_BYTES as u32 - 4;
@@ -311,14 +311,14 @@ fn message(attack: Attack, number: u64, now: Time) -> Message {
         Attack::UnfinishedSmall => Message { coverage: one(2, 2), lifetime_us: Message::LIFETIME_UNLIMITED, ..honest },
         Attack::GroupsSmall => {
             let coverage = Coverage::Several(MessageGroup { count: 2, source_symbols: 2 });
-            // The same symbol twice: two would be enough.
+            // The same symbol twice: two different ones would suffice.
             Message { id: (number as u32 & !1).saturating_sub(2), esi: 5, coverage, ..honest }
         }
         Attack::Old => Message { id: (number % 4) as u32, ..honest },
         Attack::NoLifetime => {
             Message { clock_us: u32::MAX.wrapping_sub((number as u32).wrapping_mul(100)), lifetime_us: 1, ..honest }
         }
-        // The longest there are, besides the unlimited ones.
+        // The longest ones, except unlimited ones.
         Attack::Years => {
             Message { age_us: Message::LIFETIME_UNLIMITED - 2, lifetime_us: Message::LIFETIME_UNLIMITED - 1, ..honest }
         }
@@ -327,7 +327,7 @@ fn message(attack: Attack, number: u64, now: Time) -> Message {
     }
 }
 
-/// Bytes of the payload which the segment says that it has.
+/// Payload bytes that the segment claims.
 fn payload_bytes(segment: &Segment) -> usize {
     match segment {
         Segment::Message(Message { coverage: Coverage::One(MessageInfo { k, length_bytes }), .. }) => {
@@ -339,7 +339,7 @@ fn payload_bytes(segment: &Segment) -> usize {
 
 fn on_receiver(attack: Attack, datagrams: u64) -> Result<Cost> {
     let mut scene = Scene::open(attack)?;
-    // A replayed datagram is sealed only once.
+    // A replayed datagram is encrypted only once.
     let mut replayed = None;
     for count in 0..datagrams {
         if attack == Attack::Leaps {
@@ -371,7 +371,7 @@ fn on_receiver(attack: Attack, datagrams: u64) -> Result<Cost> {
     let delivered = match attack {
         Attack::Honest | Attack::Years | Attack::Known | Attack::KnownLong | Attack::Leaps => datagrams,
         Attack::Replayed => 1,
-        // The first, with which no other delay can be compared, and one after each minute, by which a clock must have been set.
+        // The first one, without another delay to compare, and one after each minute, when the clock could have been adjusted.
         Attack::NoLifetime => 1 + datagrams / 600_000,
         Attack::Old => 4,
         _ => 0,
@@ -379,13 +379,13 @@ fn on_receiver(attack: Attack, datagrams: u64) -> Result<Cost> {
     Ok(scene.finish(Most {
         memory_kib: kib(MESSAGES_HELD_BYTES_MAX) + kib(MESSAGES_UNREAD_BYTES_MAX) + REMEMBERED_KIB,
         uncharged_kib: CONNECTION_BYTES_MAX >> 10,
-        // Reports alone, of which none is longer than a datagram: 1000 a second and some.
+        // Only reports of at most one datagram: 1000 per second and a few more.
         drawn_bytes: 1_500 * (1_100 * (datagrams / 100_000 + 1)),
         delivered,
     }))
 }
 
-/// The victim sends messages as long as the attacker would need for its datagrams.
+/// The victim sends messages for the time that the attacker would need for its datagrams.
 fn on_sender(attack: Attack, datagrams: u64) -> Result<Cost> {
     let mut scene = Scene::open(attack)?;
     let end = scene.now + PAUSE * u32::try_from(datagrams)?;
@@ -398,7 +398,7 @@ fn on_sender(attack: Attack, datagrams: u64) -> Result<Cost> {
             let deadline = Deadline::within(OWN_WITHIN);
             scene.timed(|victim, now| {
                 let messages = victim.connection_mut().and_then(|connection| connection.messages());
-                // A message without room is dropped, as an application would do.
+                // A message without room is dropped, as by an application.
                 let _sent = messages.map(|mut messages| messages.send(now, &[1; OWN_BYTES], deadline));
             });
         }
@@ -412,13 +412,13 @@ fn on_sender(attack: Attack, datagrams: u64) -> Result<Cost> {
         scene.now += Duration::from_micros(50);
     }
     let seconds = PAUSE.as_secs_f64() * datagrams as f64;
-    // Traffic without proofs is bounded as for data (§11.1): six seconds of the rate, and one sending of each message in any case.
+    // Traffic without proofs is limited as for data (§11.1): six seconds of the rate, and one transmission of each message in any case.
     let credit = (OWN_RATE_BPS / 8) as f64 * 6.0_f64.min(seconds);
-    // Messages that the application hands over are its own choice, and not charged.
+    // Messages handed over by the application are its own choice, and not charged.
     Ok(scene.finish(Most { memory_kib: 16 << 10, uncharged_kib: 16 << 10, drawn_bytes: credit as u64, delivered: 0 }))
 }
 
-/// A report that all messages are complete, or that nothing has come.
+/// A report that all messages are complete, or that no data has arrived.
 fn report(scene: &mut Scene, attack: Attack, highest: u32) -> Result<Vec<u8>> {
     let has_all = attack == Attack::ClaimsAll;
     let begun = scene.victim.connection().map_or(0, |connection| connection.stats().messages_sent.begun) as u32;

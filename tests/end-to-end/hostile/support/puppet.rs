@@ -1,4 +1,4 @@
-//! A peer which holds keys and says what it is told to: who attacks as an authenticated peer needs no more than this.
+//! A hand-driven peer with genuine keys, sufficient for all attacks by an authenticated peer.
 
 use anyhow::{Context, Result, bail, ensure};
 use dfcp_proto::{Cipher, Pattern, PublicKey, StaticKey};
@@ -11,10 +11,10 @@ use dfcp_wire::{
     DATAGRAM_BYTES_MAX, Features, Finished, Flags, HEADER_BYTES, StreamLimits, SymbolSize, Unverified, VERSION,
 };
 
-/// The code id of the random linear fountain.
+/// Code id of the random linear fountain.
 const CODE_RANDOM_LINEAR: u8 = 1;
 
-/// An offer which no honest peer would find odd.
+/// Parameters that an honest peer could offer.
 pub const MODEST: Offer = Offer {
     window_blocks: 4096,
     receive_memory_bytes: 32 << 20,
@@ -23,16 +23,16 @@ pub const MODEST: Offer = Offer {
     streams: StreamLimits { bidirectional: 0, one_way: 0 },
 };
 
-/// An initiator which is driven by hand.
+/// A hand-driven initiator.
 #[derive(Debug)]
 pub struct Puppet {
-    /// The id which the victim puts into its segments.
+    /// Id that the victim writes into its segments.
     pub id: u32,
-    /// The id which the victim wants to see, once its SYNACK has been read.
+    /// Id that the victim expects, known after its SYNACK.
     pub peer_id: u32,
-    /// The victim's offer.
+    /// Parameters offered by the victim.
     pub peer_offer: Option<Offer>,
-    /// The number of the next datagram.
+    /// Number of the next datagram.
     pub next_number: u64,
     features: Features,
     noise: Option<Initiator>,
@@ -41,22 +41,22 @@ pub struct Puppet {
     keys: Option<(SealKeys, OpenKeys)>,
 }
 
-/// A datagram of the victim's, opened.
+/// A decrypted datagram of the victim.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// Its header, SEC included.
+    /// Header, including SEC.
     pub header: Header,
-    /// Its payload in the clear.
+    /// Plaintext payload.
     pub payload: Vec<u8>,
 }
 
-/// Keys with which a stranger opens a connection to a server which it has never seen.
+/// Keys of a client that connects to a server for the first time.
 #[must_use]
 pub fn first_contact(seed: u8) -> InitiatorKeys {
     InitiatorKeys::FirstContact { own: StaticKey::from_seed(&[seed; 32]), expected: None }
 }
 
-/// Keys with which a stranger opens a connection to the server with this key.
+/// Keys of an unknown client that connects to the server with this key.
 #[must_use]
 pub fn pinned(seed: u8, responder: PublicKey) -> InitiatorKeys {
     InitiatorKeys::Pinned { own: StaticKey::from_seed(&[seed; 32]), responder }
@@ -75,26 +75,26 @@ fn datagram(segment: Segment, id: u32, payload: &[u8]) -> Result<Vec<u8>> {
 }
 
 impl Puppet {
-    /// A puppet with the connection id `id`, which offers `offer`.
+    /// Makes a puppet with the connection id `id`, which offers `offer`.
     ///
     /// # Errors
-    /// Only if the cryptography fails.
+    /// Fails only if the cryptography fails.
     pub fn new(id: u32, keys: InitiatorKeys, seed: [u8; 32], offer: &Offer) -> Result<Self> {
         Self::with_extra(id, keys, seed, offer, 0)
     }
 
-    /// A puppet with this number of bytes more in the first message: a parameter without a meaning.
+    /// Makes a puppet with this number of additional bytes in the first message, as an unknown parameter.
     ///
     /// # Errors
-    /// Only if the cryptography fails.
+    /// Fails only if the cryptography fails.
     pub fn with_extra(id: u32, keys: InitiatorKeys, seed: [u8; 32], offer: &Offer, extra_bytes: usize) -> Result<Self> {
         Self::with(id, keys, seed, (offer, Features::NONE, extra_bytes))
     }
 
-    /// A puppet that offers `features`.
+    /// Makes a puppet that offers `features`.
     ///
     /// # Errors
-    /// Only if the cryptography fails.
+    /// Fails only if the cryptography fails.
     pub fn with_features(
         id: u32,
         keys: InitiatorKeys,
@@ -125,10 +125,10 @@ impl Puppet {
         Ok(Self { id, peer_id: 0, peer_offer: None, next_number: 0, features, noise, pattern, first, keys: None })
     }
 
-    /// A SYN, with a cookie if one was asked for; `padding_bytes` of padding (an honest one has 256 bytes in all).
+    /// Makes a SYN, with a cookie if one was requested, and `padding_bytes` of padding (an honest SYN has 256 bytes in total).
     ///
     /// # Errors
-    /// If it does not fit into a datagram.
+    /// Fails if it does not fit into a datagram.
     pub fn syn(&self, cookie: Option<&[u8]>, padding_bytes: usize) -> Result<Vec<u8>> {
         let payload = Payload {
             connection_id: Some(self.id),
@@ -142,14 +142,14 @@ impl Puppet {
         datagram(Segment::Syn(Syn { options: Some(syn_options(self.features)) }), 0, &bytes[..length])
     }
 
-    /// Changes the end of the first message, so that nobody can read it: another number makes another message.
+    /// Changes the end of the first message, so that it is unreadable and different for each number.
     pub fn spoil_first(&mut self, number: u32) {
         if let Some(end) = self.first.last_chunk_mut() {
             *end = number.to_be_bytes();
         }
     }
 
-    /// The cookie which a SYNACK asks for, if it does.
+    /// Cookie in a SYNACK, if there is one.
     #[must_use]
     pub fn cookie(answer: &[u8]) -> Option<Vec<u8>> {
         let payload = Payload::decode(raw::read(answer)?.payload).ok()?;
@@ -159,7 +159,7 @@ impl Puppet {
     /// Reads the SYNACK; returns the third message's datagram if the pattern has one.
     ///
     /// # Errors
-    /// If it is no answer to this puppet.
+    /// Fails if it is not an answer to this puppet.
     pub fn take_answer(&mut self, answer: &[u8]) -> Result<Option<Vec<u8>>> {
         let Unverified::Clear(header) = Unverified::read(answer)? else { bail!("the answer is not in the clear") };
         let received = header.verify(answer)?;
@@ -184,10 +184,10 @@ impl Puppet {
         Ok(third)
     }
 
-    /// The datagram of a third message, which need not be a genuine one.
+    /// Makes the datagram of a third message, possibly a forged one.
     ///
     /// # Errors
-    /// If it does not fit into a datagram.
+    /// Fails if it does not fit into a datagram.
     pub fn third(&self, message: &[u8]) -> Result<Vec<u8>> {
         let payload = Payload { noise: Some((Pattern::FirstContact.id(), message)), ..Payload::default() };
         let mut bytes = [0; 1500];
@@ -195,10 +195,10 @@ impl Puppet {
         datagram(Segment::Ack(Ack::Noise), self.peer_id, &bytes[..length])
     }
 
-    /// Seals a segment: `say` fills in what the header says beyond flags, id and number.
+    /// Encrypts a segment: `say` sets header fields other than flags, id and number.
     ///
     /// # Errors
-    /// Before the handshake is done, or if it does not fit.
+    /// Fails before the end of the handshake, or if the segment does not fit.
     pub fn seal(&mut self, flags: Flags, say: impl FnOnce(&mut Header), payload: &[u8]) -> Result<Vec<u8>> {
         let mut head = Header::modern(flags | Flags::SEC, self.peer_id);
         say(&mut head);
@@ -213,10 +213,10 @@ impl Puppet {
         Ok(out)
     }
 
-    /// Seals a segment of the library's.
+    /// Encrypts a segment of the library.
     ///
     /// # Errors
-    /// Before the handshake is done, or if it does not fit.
+    /// Fails before the end of the handshake, or if the segment does not fit.
     pub fn seal_segment(&mut self, segment: &Segment, payload: &[u8]) -> Result<Vec<u8>> {
         let number = self.next_number;
         let envelope = Envelope {
@@ -235,7 +235,7 @@ impl Puppet {
         Ok(out[..length].to_vec())
     }
 
-    /// Opens what the victim has sealed; `None` for anything else.
+    /// Decrypts a datagram of the victim; `None` for any other.
     pub fn open(&mut self, datagram: &[u8]) -> Option<Opened> {
         let raw::Raw { header, payload: sealed, .. } = raw::read(datagram)?;
         let head = datagram.strip_suffix(sealed)?;
@@ -246,10 +246,10 @@ impl Puppet {
         Some(Opened { header, payload })
     }
 
-    /// A sealed report with one record, which says this of a stream, and `runs` of its blocks.
+    /// Makes an encrypted report with one stream record `state` and the `runs` of its blocks.
     ///
     /// # Errors
-    /// As [`seal`](Self::seal).
+    /// Fails like [`seal`](Self::seal).
     pub fn report(&mut self, state: &StreamState, report: &Report, runs: &[Run]) -> Result<Vec<u8>> {
         let mut payload = [0; 1400];
         let mut writer = ReportWriter::new(&mut payload, report)?;
@@ -263,13 +263,13 @@ impl Puppet {
     }
 }
 
-/// Stream 0, of which all blocks before `next_needed` are decoded and read.
+/// State of stream 0 with all blocks before `next_needed` decoded and read.
 #[must_use]
 pub fn decoded(next_needed: u32) -> StreamState {
     StreamState { next_needed, blocks_read: next_needed, ..StreamState::default() }
 }
 
-/// A report of somebody who has received every datagram up to `highest` and has room for more than there is.
+/// Report of a receiver that has all datagrams up to `highest` and unlimited memory.
 #[must_use]
 pub fn boundless_report(highest: u32) -> Report {
     Report {

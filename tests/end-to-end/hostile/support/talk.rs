@@ -1,4 +1,4 @@
-//! A server which sends without end, and a peer driven by hand.
+//! Conversation of a server with unlimited data and a hand-driven peer.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,42 +17,42 @@ use crate::world::{World, stranger};
 /// Headers of IPv4 and UDP, bytes.
 const HEADERS_BYTES: u64 = 28;
 
-/// One conversation in virtual time.
+/// A conversation in virtual time.
 #[derive(Debug)]
 pub struct Talk {
-    /// The world, whose server is the victim.
+    /// World whose server is the victim.
     pub world: World,
-    /// Its peer.
+    /// Peer of the victim.
     pub puppet: Puppet,
     /// The peer's address.
     pub from: SocketAddr,
-    /// The highest datagram number that the puppet has seen.
+    /// Highest datagram number received by the puppet.
     pub highest: u32,
-    /// One past the highest block that it has seen.
+    /// Highest block id received by the puppet, plus one.
     pub blocks: u32,
-    /// Datagrams which it has seen.
+    /// Number of datagrams received by the puppet.
     pub seen: u32,
-    /// Those of them which were not data.
+    /// Number of these datagrams without data.
     pub control: u32,
-    /// The block id of the server's FIN.
+    /// Block id of the server's FIN.
     pub end: Option<u32>,
 }
 
 impl Talk {
-    /// The handshake is done except for the third message, which is under way.
+    /// Starts a talk; the handshake is done, except that the third message is still in flight.
     ///
     /// # Errors
-    /// If the server does not answer.
+    /// Fails if the server does not answer.
     pub fn new(seed: u64, config: Config, offer: &Offer) -> Result<Self> {
         let (mut talk, third) = Self::unproven(seed, config, offer)?;
         talk.say(third);
         Ok(talk)
     }
 
-    /// A talk whose third handshake message is still to be sent.
+    /// Starts a talk whose third handshake message is not sent yet.
     ///
     /// # Errors
-    /// If the server does not answer.
+    /// Fails if the server does not answer.
     pub fn unproven(seed: u64, config: Config, offer: &Offer) -> Result<(Self, Vec<u8>)> {
         let mut world = World::new(seed, config);
         world.server.job.send_bytes = u64::MAX;
@@ -74,7 +74,7 @@ impl Talk {
         self.world.put(Packet { from, to: server_address(), bytes }, Duration::from_millis(5));
     }
 
-    /// Runs until `until`; `react` hears each datagram of the server's and gives the puppet's answers.
+    /// Runs until `until`; `react` receives each datagram of the server and returns the puppet's answers.
     pub fn run(&mut self, until: Time, mut react: impl FnMut(&mut Self, &Opened) -> Vec<Vec<u8>>) {
         while self.world.step(until) {
             for packet in std::mem::take(&mut self.world.elsewhere) {
@@ -105,13 +105,13 @@ impl Talk {
         }
     }
 
-    /// Runs for so long.
+    /// Runs for `ms` milliseconds.
     pub fn run_for(&mut self, ms: u64, react: impl FnMut(&mut Self, &Opened) -> Vec<Vec<u8>>) {
         let until = self.world.now + Duration::from_millis(ms);
         self.run(until, react);
     }
 
-    /// Bytes of IP packets which the server has sent, to whatever address.
+    /// Bytes of IP packets sent by the server, to any address.
     #[must_use]
     pub fn drawn_bytes(&self) -> u64 {
         let server = &self.world.server;
@@ -119,13 +119,13 @@ impl Talk {
         sum(&server.sent_bytes) + HEADERS_BYTES * sum(&server.sent_datagrams)
     }
 
-    /// Bits of IP packets which the server has sent to the puppet.
+    /// Bits of IP packets sent by the server to the puppet.
     #[must_use]
     pub fn sent_bits(&self) -> u64 {
         self.sent_bytes_to(self.from) * 8
     }
 
-    /// Bytes of IP packets which the server has sent to this address.
+    /// Bytes of IP packets sent by the server to this address.
     #[must_use]
     pub fn sent_bytes_to(&self, to: SocketAddr) -> u64 {
         let datagrams = self.world.server.sent_datagrams.get(&to).copied().unwrap_or_default();
@@ -133,16 +133,16 @@ impl Talk {
         bytes + HEADERS_BYTES * datagrams
     }
 
-    /// The error that ended the connection, if one did.
+    /// Error that ended the connection, if any.
     #[must_use]
     pub fn error(&self) -> Option<ConnectionError> {
         self.world.server.ended.first().cloned().flatten()
     }
 
-    /// A report which nothing contradicts, and in which nothing is complete: all data were lost.
+    /// Makes a consistent report without complete blocks: all data was lost.
     ///
     /// # Errors
-    /// As [`Puppet::seal`].
+    /// Fails like [`Puppet::seal`].
     pub fn nothing_yet(&mut self, change: impl FnOnce(&mut Report)) -> Result<Vec<u8>> {
         let mut report = Report {
             datagrams_received: self.control,
@@ -156,7 +156,7 @@ impl Talk {
     }
 }
 
-/// Hears and says nothing.
+/// Reaction that sends nothing.
 pub fn silent(_: &mut Talk, _: &Opened) -> Vec<Vec<u8>> {
     Vec::new()
 }

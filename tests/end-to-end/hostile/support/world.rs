@@ -1,13 +1,13 @@
-//! Two endpoints in virtual time, and addresses of those who attack them.
+//! Two endpoints in virtual time, and addresses of attackers.
 
 use std::net::SocketAddr;
 
 use dfcp_testkit::{DelayLine, Testbed};
 
-/// A client, a server, 5 ms between them, and room for an attacker's datagrams.
+/// A client and a server with a delay of 5 ms between them, and space for an attacker's datagrams.
 pub type World = Testbed<DelayLine>;
 
-/// An address of an attacker's, or of an attacker's victim.
+/// Address of an attacker, or of an attacker's victim.
 #[must_use]
 pub fn stranger(number: u16) -> SocketAddr {
     let [high, low] = number.to_be_bytes();

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use super::{Disk, ROOT};
 use crate::node::{Ino, Node};
 
-/// The state to read: as programs see it, or as a power cut leaves it.
+/// State to read: as seen by programs, or as left by a power cut.
 #[derive(Clone, Copy)]
 enum View {
     Volatile,
@@ -14,7 +14,7 @@ enum View {
 }
 
 impl Disk {
-    /// The content of a file as programs see it.
+    /// Content of a file as seen by programs.
     pub fn read(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         Some(self.find(path.as_ref(), View::Volatile)?.file()?.content.read(0, u64::MAX))
     }
@@ -24,12 +24,12 @@ impl Disk {
         Some(self.find(path.as_ref(), View::Durable)?.file()?.durable.read(0, u64::MAX))
     }
 
-    /// The permission bits of a file or directory as programs see them.
+    /// Permission bits of a file or directory as seen by programs.
     pub fn mode(&self, path: impl AsRef<Path>) -> Option<u32> {
         Some(self.find(path.as_ref(), View::Volatile)?.attributes.mode)
     }
 
-    /// Paths of all files, links and directories as programs see them, sorted.
+    /// Paths of all files, links and directories as seen by programs, sorted.
     pub fn paths(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         self.collect(ROOT, Path::new(""), &mut found);
@@ -45,7 +45,7 @@ impl Disk {
     /// Writes a file, creates missing directories, and makes everything durable: for the initial state of a test.
     ///
     /// # Panics
-    /// `path` has a component that is a file or not a plain name, or the disk is full.
+    /// Panics if `path` has a component that is a file or not a plain name, or the disk is full.
     pub fn put(&mut self, path: impl AsRef<Path>, content: &[u8]) {
         let names: Vec<OsString> = path
             .as_ref()

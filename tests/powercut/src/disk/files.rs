@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::Disk;
 use crate::node::{File, Ino, Kind};
 
-/// Attributes to set; none leaves one as it is.
+/// Attributes to set; `None` leaves one unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) mode: Option<u32>,
@@ -23,7 +23,7 @@ impl Disk {
         self.node(ino)?.file().ok_or(Errno::INVAL)
     }
 
-    /// A file whose content is to be modified: updates the time of modification.
+    /// File for a modification of its content, with updated time of modification.
     fn changed_file(&mut self, ino: Ino) -> Result<&mut File, Errno> {
         let now = self.now;
         let node = self.changed_node(ino)?;
@@ -65,7 +65,7 @@ impl Disk {
         self.node(ino)?.attributes.extended.get(name).map(Vec::as_slice).ok_or(Errno::NODATA)
     }
 
-    /// Sets an extended attribute. `is_there` demands that it exists (true), or that it does not (false).
+    /// Sets an extended attribute. `is_there` requires that it exists (true), or that it does not (false).
     pub(crate) fn set_extended(
         &mut self,
         ino: Ino,
@@ -91,7 +91,7 @@ impl Disk {
         self.changed_node(ino)?.attributes.extended.remove(name).map(|_value| ()).ok_or(Errno::NODATA)
     }
 
-    /// Makes a node durable, except for its name, which belongs to its directory.
+    /// Makes a node durable, except its name, which belongs to its directory.
     pub(crate) fn flush(&mut self, ino: Ino, attributes: bool) -> Result<(), Errno> {
         self.nodes.get_mut(&ino).ok_or(Errno::STALE)?.flush(attributes);
         Ok(())

@@ -70,7 +70,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Renames atomically. An existing target is replaced, or without `replace` an error.
+    /// Renames atomically. An existing target is replaced, or is an error without `replace`.
     pub(crate) fn rename(
         &mut self,
         (parent, name): (Ino, &OsStr),

@@ -1,4 +1,4 @@
-//! Power cuts: which unflushed changes survive.
+//! Power cuts, and the unflushed changes that survive them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -10,14 +10,14 @@ use super::{Disk, ROOT};
 use crate::content::Fate;
 use crate::node::{Directory, Ino, Kind, Node};
 
-/// A power cut, and which unflushed changes it loses.
+/// A power cut, and the unflushed changes that it loses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loss {
     /// Seed of all random choices.
     pub seed: u64,
-    /// Changes of names. The changes of one directory survive as a prefix, oldest first.
+    /// Fate of name changes. The changes of one directory survive as a prefix, oldest first.
     pub names: Fate,
-    /// Contents of files, and attributes of files and directories.
+    /// Fate of file contents, and of attributes of files and directories.
     pub contents: Fate,
 }
 
@@ -32,13 +32,13 @@ impl Loss {
 }
 
 impl Disk {
-    /// The state after a power cut: the durable part, and what `seed` draws of the rest. The same seed gives the same state.
+    /// State after a power cut: the durable part, and a part of the rest drawn from `seed`. The same seed gives the same state.
     #[must_use]
     pub fn after_power_cut(&self, seed: u64) -> Self {
         self.after_loss(Loss::drawn(seed))
     }
 
-    /// As [`Disk::after_power_cut`], with chosen fates.
+    /// [`Disk::after_power_cut`] with given fates.
     #[must_use]
     pub fn after_loss(&self, loss: Loss) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(loss.seed.wrapping_add(1));

@@ -1,4 +1,4 @@
-//! States that a power cut can leave.
+//! Tests of the states after a power cut.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn file(disk: &mut Disk, parent: Ino, named: &str, content: &[u8]) -> Ino {
     ino
 }
 
-/// The contents that `path` has after power cuts with many seeds.
+/// Contents of `path` after power cuts with many seeds.
 fn outcomes(disk: &Disk, path: &str) -> BTreeSet<Option<Vec<u8>>> {
     (0..200).map(|seed| disk.after_power_cut(seed).read(path)).collect()
 }

@@ -1,4 +1,4 @@
-//! The table of messages with deadlines: what comes in time, and for how many datagrams.
+//! Table of messages with deadlines: share in time, and datagrams needed.
 
 #![expect(clippy::print_stdout, reason = "it prints a table")]
 
@@ -10,34 +10,34 @@ use dfcp_proto::{Deadline, Policy, Rate};
 use dfcp_protocol_tests::messages::{Losses, MessagesConfig, run};
 use dfcp_sim::messages::{Bound, Least};
 
-/// Prints what comes of messages with deadlines over a path of 100 Mbit/s and 25 ms one way, on a virtual clock.
+/// Prints the results of messages with deadlines over a path of 100 Mbit/s and a one-way delay of 25 ms, on a virtual clock.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Messages of each cell.
+    /// Messages per cell.
     #[arg(long, default_value_t = 20_000)]
     count: u64,
     /// Deadlines beyond the one-way delay, ms.
     #[arg(long, value_delimiter = ',', default_value = "10,60,130")]
     beyond_ms: Vec<u64>,
-    /// Microseconds from one message to the next.
+    /// Interval of messages, µs.
     #[arg(long, value_delimiter = ',', default_value = "4000,400")]
     every_us: Vec<u64>,
     /// Losses: shares in percent, or `bursts`.
     #[arg(long, value_delimiter = ',', default_value = "1,5,20,bursts")]
     losses: Vec<String>,
-    /// Reports are lost, too.
+    /// Lose reports, too.
     #[arg(long)]
     both_ways: bool,
-    /// Beside a stream, at an automatic rate.
+    /// Send beside a stream, at an automatic rate.
     #[arg(long)]
     auto: bool,
-    /// With no stream, at an automatic rate.
+    /// Send without a stream, at an automatic rate.
     #[arg(long, conflicts_with = "auto")]
     alone: bool,
-    /// Time in which nothing comes out of the data's path once a second, ms.
+    /// Length of stalls, in which the data's path delivers nothing, once per second, ms.
     #[arg(long, default_value_t = 0)]
     stall_ms: u64,
-    /// The first seed.
+    /// First seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -93,7 +93,7 @@ fn cell(args: &Args, every_us: u64, name: &str, beyond_ms: u64) -> Result<()> {
         lost_max: 0.001,
     };
     let (missed, overhead) = (outcome.missed(), outcome.overhead());
-    // Two standard errors; in bursts a whole burst is one piece of evidence.
+    // Two standard errors; with bursts, a whole burst counts as one sample.
     let alike = if matches!(losses, Losses::Bursts { .. }) { 5.0 } else { 1.0 };
     let missed_max = 0.001 + 2.0 * (0.001 * alike / args.count as f64).sqrt();
     let (bound, most, verdict) = match bound.least() {

@@ -9,26 +9,26 @@ use anyhow::{Result, bail};
 use clap::Parser;
 use dfcp_protocol_tests::random::Scenario;
 
-/// Thousands of random paths, jobs and configurations; every byte is checked and every run must end.
+/// Runs thousands of random paths, jobs and configurations; every byte is checked and every run must end.
 #[derive(Parser)]
 #[command(after_help = "Example: seeds --count 5000\nReplay of one: seeds --first 1234 --count 1 --verbose")]
 struct Args {
-    /// The first seed.
+    /// First seed.
     #[arg(long, default_value_t = 0)]
     first: u64,
-    /// Seeds to run.
+    /// Number of seeds.
     #[arg(long, default_value_t = 1000)]
     count: u64,
-    /// The longest stream, bytes.
+    /// Longest stream, bytes.
     #[arg(long, default_value_t = 1_000_000)]
     bytes_max: u64,
-    /// Scenarios run at the same time.
+    /// Number of concurrent scenarios.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Prints every scenario and its outcome.
+    /// Print every scenario and its outcome.
     #[arg(long)]
     verbose: bool,
-    /// Prints every datagram as well.
+    /// Print every datagram as well.
     #[arg(long)]
     datagrams: bool,
 }

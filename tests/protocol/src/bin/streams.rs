@@ -1,5 +1,5 @@
-//! Processor time of opening, using and ending a stream, both ends together, the emulated path included:
-//! `cargo run --release -p dfcp-protocol-tests --bin streams`.
+//! CPU time of opening, using and ending a stream, both ends together, including the emulated path: `cargo run --release -p
+//! dfcp-protocol-tests --bin streams`.
 
 #![forbid(unsafe_code)]
 
@@ -16,18 +16,18 @@ use dfcp_time::Time;
 /// Opens streams in an open session, all at once, writes a little to each, and waits until the peer has read all.
 #[derive(Parser)]
 struct Args {
-    /// Streams to open.
+    /// Number of streams.
     #[arg(long, default_value_t = 1000)]
     count: u32,
-    /// Bytes written to each.
+    /// Bytes written to each stream.
     #[arg(long, default_value_t = 100)]
     bytes: usize,
-    /// Repetitions of the whole.
+    /// Number of repetitions.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
 }
 
-/// The longest that all of it may take in virtual time.
+/// Time limit in virtual time.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn main() -> Result<()> {
@@ -46,7 +46,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The CPU time that it took, and the time that passed for the session.
+/// Measures the CPU time, and the time elapsed for the session.
 fn measure(seed: u64, args: &Args) -> Result<(Duration, Duration)> {
     let streams = StreamLimits { bidirectional: 0, one_way: args.count };
     let config = Config { rate: Rate::Fixed { rate_bps: 1_000_000_000 }, streams, ..sealed() };
@@ -71,7 +71,7 @@ fn measure(seed: u64, args: &Args) -> Result<(Duration, Duration)> {
     Ok((process_cpu()?.saturating_sub(begun), testbed.now - began_at))
 }
 
-/// CPU time which this program has used: other programs on the machine add nothing to it.
+/// CPU time used by this program, independent of other programs.
 #[cfg(unix)]
 fn process_cpu() -> Result<Duration> {
     Ok(Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime))?)
@@ -101,7 +101,7 @@ fn count_proven(client: &mut Connection) -> u32 {
     events.filter(|event| matches!(event, StreamEvent::Finished(_))).count() as u32
 }
 
-/// Reads what there is; how many streams were read to their end.
+/// Reads all available data; returns the number of streams read to their end.
 fn read_all(now: Time, server: &mut Connection, unread: &mut BTreeSet<StreamId>) -> u32 {
     let (mut ended, mut buffer) = (0, [0; 4096]);
     let mut streams = server.streams();

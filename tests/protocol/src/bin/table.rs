@@ -10,11 +10,11 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use dfcp_protocol_tests::table::{Cell, Row};
 
-/// Goodput of the modern profile over emulated paths, as a share of what the path can carry.
+/// Measures the goodput of the modern profile over emulated paths, as a share of the path's capacity.
 #[derive(Parser)]
 #[command(after_help = "Example: table --rate-mbit 100 --rtt-ms 1,50 --loss-percent 0,10,50")]
 struct Args {
-    /// Loss of either direction, per cent.
+    /// Loss in each direction, per cent.
     #[arg(long, value_delimiter = ',', default_values_t = [0.0, 0.1, 1.0, 5.0, 10.0, 20.0, 50.0])]
     loss_percent: Vec<f64>,
     /// Round-trip times, milliseconds.
@@ -26,16 +26,16 @@ struct Args {
     /// Seed of losses and contents.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Shorter warm-up and measurement.
+    /// Shorten warm-up and measurement.
     #[arg(long)]
     quick: bool,
-    /// Measure connections without seals.
+    /// Measure unencrypted connections.
     #[arg(long)]
     unsealed: bool,
-    /// One JSON object per cell instead of a table.
+    /// Print one JSON object per cell instead of a table.
     #[arg(long)]
     json: bool,
-    /// Cells run at the same time.
+    /// Number of concurrent cells.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
 }

@@ -1,5 +1,5 @@
-//! Streams of one session which are written and read at once. As the [`Flow`](super::Flow) around them, they allocate nothing once they
-//! are open.
+//! Streams of one session that are written and read concurrently. Like the [`Flow`](super::Flow) around them, they allocate nothing once
+//! they are open.
 
 use anyhow::{Context, Result, ensure};
 use dfcp_proto::{Connection, Read, StreamEvent, StreamId, StreamKind};
@@ -12,11 +12,11 @@ struct Lane {
     written: u64,
     read: u64,
     is_writable: bool,
-    /// Its first datagram has arrived.
+    /// True once the first datagram has arrived.
     is_accepted: bool,
 }
 
-/// All of them.
+/// All streams.
 #[derive(Debug, Default)]
 pub(super) struct Lanes(Vec<Lane>);
 
@@ -24,7 +24,7 @@ impl Lanes {
     /// Opens `count` streams in an open session.
     ///
     /// # Errors
-    /// If there is no credit for that many.
+    /// Fails if there is not enough credit.
     pub(super) fn open(sender: &mut Connection, count: u32) -> Result<Self> {
         let mut streams = sender.streams();
         let lane = |id| Lane { id, written: 0, read: 0, is_writable: true, is_accepted: false };
@@ -39,7 +39,7 @@ impl Lanes {
         self.0.iter_mut().find(|lane| lane.id == id)
     }
 
-    /// Writes to each stream what it takes: `content`, again and again.
+    /// Writes `content`, repeatedly, to each stream as long as it accepts data.
     pub(super) fn write(&mut self, now: Time, sender: &mut Connection, content: &[u8]) {
         let mut streams = sender.streams();
         while let Some(event) = streams.poll_event() {
@@ -59,10 +59,10 @@ impl Lanes {
         }
     }
 
-    /// Reads from each stream what there is, and checks it. `buffer` is where it is read to.
+    /// Reads and checks all available data of each stream, using `buffer`.
     ///
     /// # Errors
-    /// If a byte is wrong, or a stream or the session has ended.
+    /// Fails if a byte is wrong, or a stream or the session has ended.
     pub(super) fn read(
         &mut self,
         now: Time,

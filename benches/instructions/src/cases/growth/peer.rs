@@ -1,4 +1,4 @@
-//! A victim in virtual time, and a peer without seals that writes its datagrams by hand.
+//! A victim in virtual time, and an unencrypted peer that sends hand-made datagrams.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -11,7 +11,7 @@ use dfcp_wire::segment::{Ack, Address, Segment, Syn, SynOptions};
 use dfcp_wire::{Features, Ports, StreamLimits, SymbolSize, VERSION};
 
 const PORTS: Ports = Ports { source: 4_000, destination: 9_000 };
-/// The connection id that the peer chooses.
+/// Connection id chosen by the peer.
 const ID: u32 = 77;
 const CODE_RANDOM_LINEAR: u8 = 1;
 
@@ -26,7 +26,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Opens a session with a victim of this configuration, in which the first datagram has the number `first`.
+    /// Opens a session with a victim of this configuration; the first datagram has the number `first`.
     pub(super) fn open(config: Config, features: Features, first: u32) -> Result<Self> {
         let accept = Accept { memory_bytes_max: Some(1 << 30), ..config.into() };
         let mut scene = Self {
@@ -67,20 +67,20 @@ impl Scene {
         Ok(draft.finish())
     }
 
-    /// A datagram of the peer's arrives.
+    /// Delivers a datagram of the peer.
     pub(super) fn say(&mut self, segment: &Segment, payload: &[u8]) -> Result<()> {
         let length = self.encode(segment, Address::Connection(self.id), payload)?;
         self.take_in(length);
         Ok(())
     }
 
-    /// The victim takes a datagram in.
+    /// Processes a datagram at the victim.
     #[inline(never)] // as it is counted by its name
     fn take_in(&mut self, length: usize) {
         self.victim.receive(self.now, address(), &mut self.buffer[..length]);
     }
 
-    /// The victim serves its timers, sends, and lets its application read messages.
+    /// Handles the victim's timers, sends its datagrams, and lets its application read messages.
     #[inline(never)] // as it is counted by its name
     pub(super) fn serve(&mut self) {
         self.victim.handle_timeout(self.now);
@@ -92,7 +92,7 @@ impl Scene {
         std::hint::black_box(self.victim.next_timeout(self.now));
     }
 
-    /// Exchanges datagrams until nothing about `things` things is left to tell.
+    /// Exchanges datagrams until all reports about `things` items have been sent.
     pub(super) fn settle(&mut self, things: u32) {
         for _ in 0..things / 8 + 10 {
             self.now += super::MS * 2;

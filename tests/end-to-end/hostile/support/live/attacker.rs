@@ -1,4 +1,4 @@
-//! The attacks on a live server: what is sent, from where, and how fast.
+//! Attacks on a live server: datagrams, source addresses and rate.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -14,43 +14,43 @@ use super::Size;
 use crate::forge::{FLAGS, LENGTH_MAX, mutated, noise, spoofed};
 use crate::puppet::{MODEST, Puppet, first_contact, pinned};
 
-/// Sockets which the attacker has open at a time, each with an address of its own.
+/// Sockets of the attacker open at a time, each with its own address.
 const SOCKETS: usize = 64;
 
-/// Datagrams after which one of them gets another address.
+/// Datagrams after which one socket gets another address.
 const DATAGRAMS_PER_ADDRESS: u64 = 64;
 
-/// Datagrams after which forgers of proofs begin new handshakes.
+/// Datagrams after which forgers of proofs start new handshakes.
 const DATAGRAMS_PER_HALF_OPEN: u64 = 250_000;
 
-/// Datagrams between two looks at the clock and at the server's memory.
+/// Datagrams between two checks of the clock and of the server's memory.
 const BATCH: u64 = 256;
 
 /// An attack on a live server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
-    /// None at all, for as long as another would take: what the others are compared with.
+    /// No attack, for the duration of another one: the reference for comparison.
     Nothing,
-    /// Random bytes, and genuine datagrams with changes.
+    /// Random bytes, and modified genuine datagrams.
     Mutations,
-    /// SYNs which nobody means, from ever new addresses.
+    /// SYNs without intent to connect, from ever new addresses.
     SynFlood,
-    /// Handshakes which are begun, cookie and all, and never ended.
+    /// Handshakes that are started, with cookie, and never completed.
     SlowLoris,
-    /// First messages to the server's key which it cannot read, each another one and with its cookie.
+    /// First messages to the server's key that it cannot read, each different and with its cookie.
     UnreadableFirst,
-    /// Third messages and first datagrams which prove nothing, for connections which are half open.
+    /// Third messages and first datagrams with wrong proofs, for half-open connections.
     ForgedProofs,
-    /// RST, FIN, ACK, feedback and data, half of them with ids that were overheard.
+    /// RST, FIN, ACK, feedback and data, half of them with observed ids.
     Spoofed,
-    /// A recorded session, again and again.
+    /// A recorded session, repeated.
     Replay,
-    /// Genuine datagrams cut at every length, and longer than any may be.
+    /// Genuine datagrams truncated to every length, or longer than permitted.
     Lengths,
 }
 
 impl Attack {
-    /// All.
+    /// All attacks.
     pub const ALL: [Self; 9] = [
         Self::Nothing,
         Self::Mutations,
@@ -63,7 +63,7 @@ impl Attack {
         Self::Lengths,
     ];
 
-    /// Its name in tables.
+    /// Name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -79,8 +79,8 @@ impl Attack {
         }
     }
 
-    /// True if the attack can take all places for half-open connections, because its addresses are genuine. Then
-    /// new connections wait or fail, while open ones go on.
+    /// True if the attack can take all places for half-open connections, because its addresses are genuine. New connections then wait or
+    /// fail, while open ones continue.
     pub(super) fn may_deny_entry(self) -> bool {
         matches!(self, Self::SlowLoris)
     }
@@ -90,7 +90,7 @@ impl Attack {
     }
 }
 
-/// An attacker's traffic.
+/// Traffic of the attacker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     pub(super) datagrams: u64,
@@ -104,19 +104,19 @@ struct Attacker<'a> {
     server: SocketAddr,
     random: Pcg64Mcg,
     captured: &'a [Vec<u8>],
-    /// Ids of connections to the server that were overheard.
+    /// Observed ids of connections to the server.
     ids: Vec<u32>,
     puppet: Puppet,
-    /// One per socket, whose half-open connections get forged proofs.
+    /// Puppets, one per socket, whose half-open connections get forged proofs.
     puppets: Vec<Puppet>,
-    /// The ids which the server has given those.
+    /// Ids that the server has assigned to these connections.
     half_open: Vec<u32>,
     renew_at: u64,
     sockets: Vec<UdpSocket>,
     sent: Sent,
 }
 
-/// Sends the attack's datagrams; calls `look` again and again.
+/// Sends the attack's datagrams, and calls `look` repeatedly.
 pub(super) fn attack(
     attack: Attack,
     size: Size,
@@ -196,7 +196,7 @@ impl Attacker<'_> {
     }
 
     fn send(&mut self, place: usize, datagram: &[u8]) {
-        // A datagram that the system refuses is lost, as on any path.
+        // A datagram refused by the system is lost, as on any path.
         let _lost = self.sockets[place].send_to(datagram, self.server);
         self.sent.datagrams += 1;
         self.sent.bytes += datagram.len() as u64;
@@ -252,7 +252,7 @@ impl Attacker<'_> {
         })
     }
 
-    /// The next handshake has this id. Its message follows from the id, so that the cookie for one is good for the other.
+    /// Sets the id of the next handshake. Its message is derived from the id, so that the cookie of one is valid for the other.
     fn begin_with(&mut self, id: u32) {
         self.puppet.id = id;
         if self.attack == Attack::UnreadableFirst {
@@ -260,7 +260,7 @@ impl Attacker<'_> {
         }
     }
 
-    /// Begins a handshake from each socket.
+    /// Starts a handshake from each socket.
     fn renew(&mut self) -> Result<()> {
         self.renew_at = self.sent.datagrams + DATAGRAMS_PER_HALF_OPEN;
         self.half_open.clear();
@@ -275,7 +275,7 @@ impl Attacker<'_> {
         Ok(())
     }
 
-    /// Takes what the server answers: cookies go back with the SYN, SYNACKs tell the half-open connection's id.
+    /// Reads the server's answers: cookies are sent back with the SYN, and SYNACKs contain the half-open connection's id.
     fn listen(&mut self, place: usize) -> Result<()> {
         let mut buffer = [0; 2_048];
         while let Ok((length, _)) = self.sockets[place].recv_from(&mut buffer) {

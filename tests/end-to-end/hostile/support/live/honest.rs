@@ -1,4 +1,4 @@
-//! Honest transfers: each sends its bytes, gets them back and compares the hashes.
+//! Honest transfers: each sends its bytes, receives them back and compares the hashes.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,23 +14,23 @@ use tokio::task::JoinHandle;
 use super::relay::Relay;
 use super::{Size, config, local};
 
-/// Longest transfer; only against hanging.
+/// Time limit of a transfer, only against hanging.
 const TRANSFER_MAX: Duration = Duration::from_secs(120);
 
 /// Results of the honest transfers.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Connected.
+    /// Connections that opened.
     pub started: u64,
-    /// Every byte came back, equal.
+    /// Transfers whose bytes all returned unchanged.
     pub finished: u64,
-    /// Attempts that were not even connected.
+    /// Attempts that failed to connect.
     pub connects_failed: u64,
-    /// Errors of unfinished transfers; the first few.
+    /// Errors of unfinished transfers; only the first few.
     pub errors: Vec<String>,
 }
 
-/// Transfers one after the other, several at a time, until told to stop.
+/// Successive transfers, several at a time, until stopped.
 #[derive(Debug)]
 pub struct Honest {
     tally: Arc<Mutex<Tally>>,
@@ -38,12 +38,12 @@ pub struct Honest {
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Sends back what it gets, on every connection.
+/// Echoes all data on every connection.
 pub async fn echo_server(listener: Listener) {
     while let Ok(stream) = listener.accept().await {
         tokio::spawn(async move {
             let (mut reader, mut writer) = stream.into_split();
-            // A client which goes away in mid-transfer knows it itself.
+            // A client that ends during the transfer reports it itself.
             if tokio::io::copy(&mut reader, &mut writer).await.is_ok() {
                 let _gone = writer.shutdown().await;
             }
@@ -51,10 +51,10 @@ pub async fn echo_server(listener: Listener) {
     }
 }
 
-/// Sends `bytes` of a seed's pattern to an echo server and compares what comes back.
+/// Sends `bytes` of a seed's pattern to an echo server and compares the returned bytes.
 ///
 /// # Errors
-/// If the connection fails, or a byte differs.
+/// Fails if the connection fails, or a byte differs.
 pub async fn echo_through(stream: Stream, seed: u64, bytes: u64) -> Result<()> {
     let (mut reader, mut writer) = stream.into_split();
     let writing = tokio::spawn(async move {
@@ -85,12 +85,12 @@ pub async fn echo_through(stream: Stream, seed: u64, bytes: u64) -> Result<()> {
 }
 
 impl Honest {
-    /// Starts them, through `relay`.
+    /// Starts the transfers, through `relay`.
     pub(super) fn start(relay: &Relay, size: Size) -> Result<Self> {
         let (tally, stop) = (Arc::new(Mutex::new(Tally::default())), Arc::new(AtomicBool::new(false)));
         let tasks = (0..size.transfers)
             .map(|worker| {
-                // A socket each, for all of a worker's connections: those in TIME_WAIT would else keep theirs.
+                // One socket for all connections of a worker: connections in TIME_WAIT would otherwise keep theirs.
                 let endpoint = Endpoint::bind(local(), None).context("a client's socket")?;
                 let (tally, stop, address) = (Arc::clone(&tally), Arc::clone(&stop), relay.address());
                 Ok(tokio::spawn(work(tally, stop, endpoint, address, worker, size)))
@@ -99,13 +99,13 @@ impl Honest {
         Ok(Self { tally, stop, tasks: Mutex::new(tasks) })
     }
 
-    /// The results so far.
+    /// Results so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         lock(&self.tally).clone()
     }
 
-    /// Waits until this number have finished.
+    /// Waits until this number of transfers have finished.
     pub(super) async fn wait_for(&self, finished: u64) -> Result<()> {
         while self.tally().finished < finished {
             let errors = self.tally().errors;
@@ -115,7 +115,7 @@ impl Honest {
         Ok(())
     }
 
-    /// Lets those which are under way come to their end.
+    /// Waits for the end of running transfers.
     pub(super) async fn stop(&self) -> Result<Tally> {
         self.stop.store(true, Ordering::Relaxed);
         let tasks = std::mem::take(&mut *lock(&self.tasks));

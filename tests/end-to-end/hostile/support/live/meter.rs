@@ -1,4 +1,4 @@
-//! The process's memory, log lines and panics.
+//! Memory, log lines and panics of the process.
 
 use std::alloc::System;
 use std::sync::OnceLock;
@@ -10,31 +10,31 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// Counts, since resident memory is also what the system's allocator keeps of what was freed, which depends on the
-/// number of processors.
+/// Allocator that counts bytes: resident memory also includes freed memory kept by the system's allocator, which depends on the number of
+/// processors.
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Memory which this process has allocated, KiB.
+/// Memory allocated by this process, KiB.
 #[must_use]
 pub fn memory_kib() -> u64 {
     ALLOCATOR.allocated() as u64 >> 10
 }
 
-/// Panics of any thread or task since [`Logs::install`].
+/// Number of panics of any thread or task since [`Logs::install`].
 #[must_use]
 pub fn panics() -> u64 {
     PANICS.load(Ordering::Relaxed)
 }
 
-/// Counts what the libraries log.
+/// Counter of log lines of the libraries.
 #[derive(Debug, Default)]
 pub struct Logs {
     shown: AtomicU64,
 }
 
 impl Logs {
-    /// Counts from now on, in the whole process; panics too.
+    /// Starts counting in the whole process, also panics.
     pub fn install() -> &'static Self {
         static LOGS: OnceLock<Logs> = OnceLock::new();
         let logs = LOGS.get_or_init(|| {
@@ -49,7 +49,7 @@ impl Logs {
         logs
     }
 
-    /// Lines of level info and above, which people see unless they ask for more.
+    /// Lines of level info and above, shown by default.
     #[must_use]
     pub fn shown(&self) -> u64 {
         self.shown.load(Ordering::Relaxed)

@@ -1,5 +1,4 @@
-//! A real listener on loopback: honest transfers go on while somebody attacks it, and what the process needs is
-//! measured.
+//! A real listener on loopback with honest transfers during an attack, and measurements of the process.
 
 mod attacker;
 mod honest;
@@ -19,19 +18,17 @@ pub use attacker::Attack;
 pub use honest::{Honest, Tally, echo_server, echo_through};
 pub use meter::{Logs, memory_kib, panics};
 
-/// Memory which may be allocated beyond what was before the attack. A connection may hold 1 MiB to send, three times
-/// 1 MiB received and 4 MiB of datagrams which wait; there are four of them, both ends here: 64 MiB. A half-open
-/// connection counts for nothing beside that.
+/// Greatest allocation beyond the memory before the attack. A connection may hold 1 MiB to send, three times 1 MiB received and 4 MiB of
+/// waiting datagrams; with four connections and both ends in this process that is 64 MiB. Half-open connections are negligible beside that.
 pub const GROWTH_KIB_MAX: u64 = 64 << 10;
 
-/// Permitted growth for each end of each honest connection, which waits in TIME_WAIT for a while: the library's bound
-/// for a connection.
+/// Permitted growth per end of each honest connection, which stays in TIME_WAIT for a while: the library's limit per connection.
 pub const GROWTH_KIB_PER_END: u64 = 80;
 
-/// Log lines of a level which is shown by default that a whole attack may cause.
+/// Most log lines of a level shown by default that a whole attack may cause.
 pub const LOG_LINES_MAX: u64 = 10;
 
-/// Longest run; only against hanging.
+/// Time limit of a run, only against hanging.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Size of a run.
@@ -56,45 +53,45 @@ pub struct Row {
     pub attack: &'static str,
     /// Datagrams sent by the attacker.
     pub datagrams: u64,
-    /// Their bytes.
+    /// Bytes of these datagrams.
     pub attack_bytes: u64,
-    /// Addresses which they came from.
+    /// Source addresses of the datagrams.
     pub addresses: u64,
-    /// Datagrams which came back to the attacker's addresses, as far as he looked.
+    /// Datagrams that the attacker received, as far as he read.
     pub answers: u64,
     /// Duration of the attack.
     pub seconds: f64,
-    /// Memory allocated before, MiB.
+    /// Allocated memory before the attack, MiB.
     pub memory_before_mib: f64,
-    /// Its peak during the attack, MiB.
+    /// Peak of allocated memory during the attack, MiB.
     pub memory_peak_mib: f64,
-    /// The most half-open connections.
+    /// Greatest number of half-open connections.
     pub half_open_max: usize,
-    /// The most bytes of one of these.
+    /// Greatest size of a half-open connection, bytes.
     pub half_open_bytes_each_max: usize,
-    /// Cookies asked for.
+    /// Cookies requested by the server.
     pub cookies_sent: u64,
-    /// First messages which the server computed on.
+    /// First messages that the server processed with the curve.
     pub first_messages_computed: u64,
-    /// Honest transfers which were connected during the attack.
+    /// Honest transfers that connected during the attack.
     pub transfers_started: u64,
-    /// Of these, transfers that ended with every byte back and equal.
+    /// Transfers among these whose bytes all returned unchanged.
     pub transfers_finished: u64,
-    /// Honest connections which were opened while the attack lasted.
+    /// Honest connections opened during the attack.
     pub opened_meanwhile: u64,
-    /// Honest attempts to connect which failed.
+    /// Failed honest attempts to connect.
     pub connects_failed: u64,
     /// Log lines of level info and above.
     pub log_lines: u64,
     /// Panics anywhere in the process.
     pub panics: u64,
-    /// The seed.
+    /// Seed of the attack.
     pub seed: u64,
-    /// Failed expectations; empty if all is well.
+    /// Failed expectations; empty for a success.
     pub wrong: Vec<String>,
 }
 
-/// Largest values while the attack lasts.
+/// Peak values during the attack.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Peak {
     memory_kib: u64,
@@ -121,16 +118,16 @@ pub fn config() -> Config {
         .with_time_wait(Duration::from_secs(1))
 }
 
-/// An address of this machine, and a port which the system chooses.
+/// An address of this machine, with a port chosen by the system.
 #[must_use]
 pub fn local() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()
 }
 
-/// Runs one attack against a server of its own.
+/// Runs one attack against a new server.
 ///
 /// # Errors
-/// If the machine lacks something: sockets, or threads. What the attack achieved is in the row.
+/// Fails if the machine lacks sockets or threads. The effect of the attack is in the row.
 pub fn run(attack: Attack, size: Size, logs: &'static Logs) -> Result<Row> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let row = runtime.block_on(async {
@@ -147,7 +144,7 @@ async fn attack_one(attack: Attack, size: Size, logs: &'static Logs) -> Result<R
     let server = tokio::spawn(echo_server(listener));
     let relay = relay::Relay::start(address).await?;
     let honest = Arc::new(Honest::start(&relay, size)?);
-    // In full swing, and something to copy from.
+    // At full speed, and with datagrams to copy.
     honest.wait_for(size.transfers).await?;
     let (log_lines, panics_before) = (logs.shown(), panics());
     let before = honest.tally();
@@ -216,8 +213,8 @@ impl Row {
         wrong(lines > LOG_LINES_MAX, format!("{lines} log lines"));
     }
 
-    /// First messages which a server may compute on: two for each honest connection that is tried, and those which cannot be
-    /// read, which are bounded by the server's clock, on which no less time passed than on ours.
+    /// Greatest permitted number of processed first messages: two per honest attempt, plus the unreadable ones that the server's limit
+    /// permits for the elapsed time, which is no shorter by the server's clock than by ours.
     fn computed_max(&self, attack: Attack) -> u64 {
         if attack != Attack::UnreadableFirst {
             return u64::MAX;

@@ -1,4 +1,4 @@
-//! A relay on loopback which keeps copies, and can change its outward address in mid-transfer as a NAT does.
+//! A relay on loopback that keeps copies, and can change its outward address during a transfer like a NAT.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -11,14 +11,14 @@ use tokio::task::JoinHandle;
 
 use super::local;
 
-/// The first datagrams of a session, among which is its handshake, and the latest.
+/// Number of first datagrams of a session (including its handshake) that are kept, and of latest ones.
 const FIRST_MAX: usize = 256;
 const LATEST_MAX: usize = 1_024;
 
-/// Clients which are told apart.
+/// Most distinguished clients.
 const CLIENTS_MAX: usize = 1_024;
 
-/// Copies of what went by, both ways.
+/// Copies of forwarded datagrams in both directions.
 #[derive(Debug, Default)]
 struct Copies {
     first: Vec<Vec<u8>>,
@@ -37,7 +37,7 @@ impl Copies {
     }
 }
 
-/// A relay between clients and a server. Each client has an outward socket of its own.
+/// A relay between clients and a server. Each client has its own outward socket.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
@@ -65,10 +65,10 @@ impl Drop for Outward {
 }
 
 impl Relay {
-    /// Starts one in front of `server`.
+    /// Starts a relay in front of `server`.
     ///
     /// # Errors
-    /// If no socket can be had.
+    /// Fails if no socket is available.
     pub async fn start(server: SocketAddr) -> Result<Self> {
         let inward = Arc::new(UdpSocket::bind(local()).await?);
         let address = inward.local_addr()?;
@@ -78,16 +78,16 @@ impl Relay {
         Ok(Self { address, copies, orders, task })
     }
 
-    /// The address that clients call.
+    /// Address for clients.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Gives every client another outward address; what comes to the old ones is lost.
+    /// Gives every client another outward address; datagrams to the old ones are lost.
     ///
     /// # Errors
-    /// If the relay has ended.
+    /// Fails if the relay has ended.
     pub async fn rebind(&self) -> Result<()> {
         Ok(self.orders.send(()).await?)
     }
@@ -116,7 +116,7 @@ async fn outward(
     let reader = tokio::spawn(async move {
         let mut buffer = [0; 2_048];
         loop {
-            // A server which is gone shows as an error here, and the relay goes on.
+            // A server that has ended causes an error here, and the relay continues.
             if let Ok(length) = from.recv(&mut buffer).await {
                 keep(&copies, &buffer[..length]);
                 let _lost_like_any_other = to.send_to(&buffer[..length], client).await;
