@@ -48,6 +48,9 @@ impl SpareBlocks {
     /// An empty vector which is kept and has room for `bytes`, and for little more: a connection is charged for a block,
     /// and must not get a larger one. The latest may still be in the processor's caches.
     pub(crate) fn take(&self, bytes: usize) -> Option<Vec<u8>> {
+        if bytes + bytes / 8 < KEPT_BYTES_MIN {
+            return None;
+        }
         let mut kept = self.lock();
         let fits = |block: &Vec<u8>| (bytes..=bytes + bytes / 8).contains(&block.capacity());
         let place = kept.blocks.iter().rposition(fits)?;

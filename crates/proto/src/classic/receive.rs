@@ -46,7 +46,7 @@ impl ClassicConnection {
 
     fn take_open_segment(&mut self, now: Time, segment: &Segment, payload: &[u8]) -> Result<(), Dropped> {
         if matches!(segment, Segment::Data { .. }) {
-            self.counters.bytes_received += (SEGMENT_BYTES - self.config.codec.carried_bytes(SEGMENT_BYTES)) as u64;
+            self.counters.bytes_received += (SEGMENT_BYTES - self.receiver.payload_bytes()) as u64;
         }
         self.open_if_proven(now, segment)?;
         self.last_heard = now;

@@ -90,6 +90,8 @@ pub(crate) struct ClassicReceiver {
     redundancy_bytes: u32,
     decoding: bool,
     codec: &'static dyn Codec,
+    /// Bytes of a data segment's payload.
+    payload_bytes: usize,
     window_blocks: u32,
     queues: VecDeque<RecvQueue>,
     /// The block of `queues[0]`: the oldest not wholly read.
@@ -116,6 +118,7 @@ impl ClassicReceiver {
             redundancy_bytes: config.classic.redundancy_bytes,
             decoding: config.classic.decoding,
             codec: config.codec,
+            payload_bytes: config.codec.carried_bytes(SEGMENT_BYTES),
             window_blocks: config.blocks_in_window(),
             queues: VecDeque::new(),
             first_id: 0,
@@ -190,8 +193,8 @@ impl ClassicReceiver {
     }
 
     /// Bytes of a data segment's payload.
-    fn payload_bytes(&self) -> usize {
-        self.codec.carried_bytes(SEGMENT_BYTES)
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.payload_bytes
     }
 
     /// Associates an empty recv_queue with the block if it has none.

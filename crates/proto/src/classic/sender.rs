@@ -323,13 +323,10 @@ impl ClassicSender {
             out.copy_from_slice(offline.segment(segment.index).1);
             return true;
         }
-        let index = (segment.block_id - self.first_id) as usize;
-        let Some(encoder) = self.queues.get(index).and_then(|queue| queue.encoder.as_ref()) else {
-            // A codec which carries no bytes needs no encoder.
-            return out.is_empty();
-        };
         let graph = self.graphs.get(segment.state);
-        encoder.write_segment(&graph, out).is_ok()
+        let index = (segment.block_id - self.first_id) as usize;
+        let encoder = self.queues.get(index).and_then(|queue| queue.encoder.as_ref());
+        encoder.is_some_and(|encoder| encoder.write_segment(&graph, out).is_ok())
     }
 
     pub(crate) fn on_sent(&mut self, now: Time, segment: ClassicSegment) {

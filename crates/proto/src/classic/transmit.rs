@@ -141,7 +141,8 @@ impl ClassicConnection {
         let data = Segment::Data { block_id, state: state.words(), block_length };
         let payload_bytes = self.config.codec.carried_bytes(SEGMENT_BYTES);
         let mut draft = data.begin(self.ports.outgoing(), out);
-        if !self.sender.write_segment(segment, draft.payload_up_to(payload_bytes)) {
+        let payload = draft.payload_up_to(payload_bytes);
+        if !payload.is_empty() && !self.sender.write_segment(segment, payload) {
             return None;
         }
         let length = draft.finish();
