@@ -1,13 +1,11 @@
-//! Handles of the application on a connection.
+//! Handles of the application on a connection: what they count, and what happens when they go.
 
 use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use dfcp_proto::{Priority, State, StreamId, StreamKind, StreamStats};
-use tokio::io::ReadBuf;
+use dfcp_proto::{Priority, State, StreamId, StreamKind};
 
-use crate::connection::{Half, SendEndWatch, Shared};
+use crate::connection::Shared;
 use crate::limits;
 
 /// Shared part of the handles of one stream; that of the first stream is a session's, too. When the last one of a connection goes, so
@@ -15,7 +13,7 @@ use crate::limits;
 #[derive(Debug)]
 pub(crate) struct StreamHandle {
     pub(crate) shared: Arc<Shared>,
-    id: StreamId,
+    pub(super) id: StreamId,
 }
 
 impl StreamHandle {
@@ -30,55 +28,8 @@ impl StreamHandle {
         Self::new(Arc::clone(&self.shared), StreamId::FIRST)
     }
 
-    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.shared.poll_read(self.id, cx, out)
-    }
-
-    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        self.shared.poll_write(self.id, cx, data)
-    }
-
-    pub(crate) fn flush(&self) -> io::Result<()> {
-        self.shared.flush(self.id)
-    }
-
-    pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.shared.poll_shutdown(self.id, cx)
-    }
-
-    pub(crate) fn finish(&self) -> io::Result<()> {
-        self.shared.finish(self.id)
-    }
-
-    pub(crate) fn send_end(&self) -> SendEndWatch {
-        self.shared.send_end(self.id)
-    }
-
-    pub(crate) fn stream_stats(&self) -> StreamStats {
-        self.shared.stream_stats(self.id)
-    }
-
     pub(crate) fn id(&self) -> StreamId {
         self.id
-    }
-
-    /// The first stream ends with its connection, and has no code.
-    pub(crate) fn reset(&self, code: u32) {
-        if self.id == StreamId::FIRST { self.shared.abort() } else { self.shared.reset(self.id, code) }
-    }
-
-    /// Of the first stream it has no effect.
-    pub(crate) fn stop_sending(&self, code: u32) {
-        if self.id != StreamId::FIRST {
-            self.shared.stop_sending(self.id, code);
-        }
-    }
-
-    /// Nobody writes to it, or nobody reads it any more. Of the first stream it has no effect: its halves end together.
-    pub(crate) fn drop_half(&self, half: Half) {
-        if self.id != StreamId::FIRST {
-            self.shared.drop_half(self.id, half);
-        }
     }
 
     pub(crate) fn set_priority(&self, priority: Priority) {

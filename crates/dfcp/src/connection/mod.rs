@@ -15,6 +15,5 @@ mod wakers;
 
 pub(crate) use handle::StreamHandle;
 pub(crate) use held_streams::Half;
-pub(crate) use send_ends::SendEndWatch;
-pub(crate) use serve::{Next, Waiters};
+pub(crate) use serve::Next;
 pub(crate) use shared::{Local, Path, Shared};

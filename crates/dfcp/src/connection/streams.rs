@@ -1,4 +1,4 @@
-//! Operations of a stream's handles on its connection.
+//! Operations of a stream's handles on it.
 
 use std::io;
 use std::task::{Context, Poll, Waker};
@@ -8,9 +8,10 @@ use dfcp_time::Time;
 use tokio::io::ReadBuf;
 
 use crate::connection::ended::Ended;
+use crate::connection::handle::StreamHandle;
 use crate::connection::held_streams::{Half, Held, RecvState, SendState, tell};
 use crate::connection::send_ends::{SendEnd, SendEndWatch};
-use crate::connection::shared::{Inner, Shared};
+use crate::connection::shared::Inner;
 use crate::connection::story::StreamNews;
 use crate::connection::wakers::register;
 use crate::error::{StreamError, connection_error};
@@ -33,27 +34,27 @@ impl Inner {
 }
 
 /// Operations of the handles of a stream.
-impl Shared {
-    pub(super) fn poll_read(&self, id: StreamId, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+impl StreamHandle {
+    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if out.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        let mut inner = self.lock();
-        let now = inner.tick(self.clock.now());
+        let mut inner = self.shared.lock();
+        let now = inner.tick(self.shared.clock.now());
         let is_forgotten = inner.forgotten;
-        let Some((held, mut streams)) = inner.stream(id) else { return Poll::Ready(Err(aborted())) };
+        let Some((held, mut streams)) = inner.stream(self.id) else { return Poll::Ready(Err(aborted())) };
         if let Some(end) = held.read_end() {
             return Poll::Ready(end);
         }
         let count_max = out.remaining().min(limits::STREAM_BYTES_PER_LOCK);
-        let result = match streams.read(now, id, out.initialize_unfilled_to(count_max)) {
+        let result = match streams.read(now, self.id, out.initialize_unfilled_to(count_max)) {
             Ok(Read::Bytes(count)) => {
                 out.advance(count);
                 Ok(())
             }
             Ok(Read::End) => {
                 held.receives = RecvState::End;
-                inner.tell_stream(id, StreamNews::ReadToEnd);
+                inner.tell_stream(self.id, StreamNews::ReadToEnd);
                 Ok(())
             }
             Ok(Read::Blocked) if is_forgotten => Err(aborted()),
@@ -63,65 +64,65 @@ impl Shared {
             }
             Err(dfcp_proto::StreamError::Reset(code)) => {
                 held.receives = RecvState::Reset(code);
-                inner.tell_stream(id, StreamNews::ResetByPeer(code));
+                inner.tell_stream(self.id, StreamNews::ResetByPeer(code));
                 Err(StreamError::Reset { code }.into())
             }
             Err(dfcp_proto::StreamError::Connection(error)) => Err(connection_error(error)),
             Err(_) => Err(StreamError::EndedHere.into()),
         };
-        self.wake_driver_if_due(&mut inner, now);
+        self.shared.wake_driver_if_due(&mut inner, now);
         Poll::Ready(result)
     }
 
-    pub(super) fn poll_write(&self, id: StreamId, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let data = data.get(..limits::STREAM_BYTES_PER_LOCK).unwrap_or(data);
-        let mut inner = self.lock();
-        let now = inner.tick(self.clock.now());
+        let mut inner = self.shared.lock();
+        let now = inner.tick(self.shared.clock.now());
         let is_forgotten = inner.forgotten;
-        let Some((held, mut streams)) = inner.stream(id) else { return Poll::Ready(Err(aborted())) };
+        let Some((held, mut streams)) = inner.stream(self.id) else { return Poll::Ready(Err(aborted())) };
         if let Some(error) = held.send_error() {
             return Poll::Ready(Err(error));
         }
-        match streams.write(now, id, data) {
+        match streams.write(now, self.id, data) {
             Ok(0) if !data.is_empty() && is_forgotten => Poll::Ready(Err(aborted())),
             Ok(0) if !data.is_empty() => {
                 register(&mut held.writer, cx);
                 Poll::Pending
             }
             Ok(count) => {
-                self.wake_driver_if_due(&mut inner, now);
+                self.shared.wake_driver_if_due(&mut inner, now);
                 Poll::Ready(Ok(count))
             }
             Err(dfcp_proto::StreamError::Connection(error)) => Poll::Ready(Err(connection_error(error))),
             // Why, is among the events, which the driver may not have taken yet.
             Err(_) => {
                 let wakers = inner.drain_events();
-                let why = inner.stream(id).and_then(|(held, _)| held.send_error());
+                let why = inner.stream(self.id).and_then(|(held, _)| held.send_error());
                 drop(inner);
-                self.wake(wakers);
+                self.shared.wake(wakers);
                 Poll::Ready(Err(why.unwrap_or_else(|| StreamError::EndedHere.into())))
             }
         }
     }
 
-    pub(super) fn flush(&self, id: StreamId) -> io::Result<()> {
-        let mut inner = self.lock();
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        let mut inner = self.shared.lock();
         inner.check_alive()?;
-        let now = inner.tick(self.clock.now());
-        if let Some((_, mut streams)) = inner.stream(id) {
-            streams.flush(id);
+        let now = inner.tick(self.shared.clock.now());
+        if let Some((_, mut streams)) = inner.stream(self.id) {
+            streams.flush(self.id);
         }
-        self.wake_driver_if_due(&mut inner, now);
+        self.shared.wake_driver_if_due(&mut inner, now);
         Ok(())
     }
 
     /// Ends what we send of it once, and waits until the peer has all of it.
-    pub(super) fn poll_shutdown(&self, id: StreamId, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut inner = self.lock();
-        let now = inner.tick(self.clock.now());
+    pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut inner = self.shared.lock();
+        let now = inner.tick(self.shared.clock.now());
         let alive = inner.check_alive();
         let is_forgotten = inner.forgotten;
-        let Some((held, _)) = inner.stream(id) else { return Poll::Ready(Err(aborted())) };
+        let Some((held, _)) = inner.stream(self.id) else { return Poll::Ready(Err(aborted())) };
         match held.sends {
             SendState::Finished => return Poll::Ready(Ok(())),
             SendState::Open | SendState::ShutDown => alive?,
@@ -131,20 +132,20 @@ impl Shared {
             return Poll::Ready(Err(aborted()));
         }
         register(&mut held.writer, cx);
-        self.begin_finishing(&mut inner, now, id);
+        self.begin_finishing(&mut inner, now);
         Poll::Pending
     }
 
     /// Ends what we send of it once, and waits for nothing. That the peer wants no more is no error: it may have read all that it needs.
-    pub(super) fn finish(&self, id: StreamId) -> io::Result<()> {
-        let mut inner = self.lock();
-        let now = inner.tick(self.clock.now());
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        let mut inner = self.shared.lock();
+        let now = inner.tick(self.shared.clock.now());
         let alive = inner.check_alive();
-        let Some((held, _)) = inner.stream(id) else { return Err(aborted()) };
+        let Some((held, _)) = inner.stream(self.id) else { return Err(aborted()) };
         match held.sends {
             SendState::Open | SendState::ShutDown => {
                 alive?;
-                self.begin_finishing(&mut inner, now, id);
+                self.begin_finishing(&mut inner, now);
             }
             SendState::Finished | SendState::Stopped(_) => {}
             SendState::Reset => return Err(StreamError::EndedHere.into()),
@@ -152,61 +153,72 @@ impl Shared {
         Ok(())
     }
 
-    fn begin_finishing(&self, inner: &mut Inner, now: Time, id: StreamId) {
-        if inner.streams.finish(now, &mut inner.connection, id) {
-            self.wake_driver(inner);
+    fn begin_finishing(&self, inner: &mut Inner, now: Time) {
+        if inner.streams.finish(now, &mut inner.connection, self.id) {
+            self.shared.wake_driver(inner);
         }
     }
 
     /// Waits for the end of what we send of it.
-    pub(super) fn send_end(&self, id: StreamId) -> SendEndWatch {
-        let mut inner = self.lock();
+    pub(crate) fn send_end(&self) -> SendEndWatch {
+        let mut inner = self.shared.lock();
         let lost = match &inner.closed {
             Some(Ended::By(error)) => Some(error.clone()),
             None | Some(Ended::InOrder) => inner.forgotten.then_some(ConnectionError::Aborted),
         };
-        match (inner.streams.get(id).map(|held| held.sends), lost) {
+        match (inner.streams.get(self.id).map(|held| held.sends), lost) {
             (Some(SendState::Finished), _) => SendEndWatch::ended(SendEnd::Delivered),
             (Some(SendState::Stopped(code)), _) => SendEndWatch::ended(SendEnd::Stopped(code)),
             (Some(SendState::Reset), _) => SendEndWatch::ended(SendEnd::Reset),
             (_, Some(error)) => SendEndWatch::ended(SendEnd::Lost(error)),
-            (Some(SendState::Open | SendState::ShutDown), None) => inner.streams.send_ends.watch(id),
+            (Some(SendState::Open | SendState::ShutDown), None) => inner.streams.send_ends.watch(self.id),
             (None, None) => SendEndWatch::ended(SendEnd::Lost(ConnectionError::Aborted)),
         }
     }
 
     /// Its counts, also after it has ended.
-    pub(super) fn stream_stats(&self, id: StreamId) -> StreamStats {
-        let mut inner = self.lock();
+    pub(crate) fn stream_stats(&self) -> StreamStats {
+        let mut inner = self.shared.lock();
         // A direction which is gone may be among the events.
         let wakers = inner.drain_events();
-        let stats = inner.stream(id).map(|(held, streams)| held.gone.and(streams.stats(id)));
+        let stats = inner.stream(self.id).map(|(held, streams)| held.gone.and(streams.stats(self.id)));
         drop(inner);
-        self.wake(wakers);
+        self.shared.wake(wakers);
         stats.unwrap_or_default()
     }
 
-    /// Nobody has one half of a stream any more.
-    pub(super) fn drop_half(&self, id: StreamId, half: Half) {
-        let mut inner = self.lock();
-        let now = inner.tick(self.clock.now());
+    /// Nobody writes to it, or nobody reads it any more. Of the first stream it has no effect: its halves end together.
+    pub(crate) fn drop_half(&self, half: Half) {
+        if self.id == StreamId::FIRST {
+            return;
+        }
+        let mut inner = self.shared.lock();
+        let now = inner.tick(self.shared.clock.now());
         {
             let inner = &mut *inner;
-            inner.streams.let_go_of_half(now, &mut inner.connection, &mut inner.story, (id, half));
+            inner.streams.let_go_of_half(now, &mut inner.connection, &mut inner.story, (self.id, half));
         }
-        self.wake_driver_if_due(&mut inner, now);
+        self.shared.wake_driver_if_due(&mut inner, now);
     }
 
-    pub(super) fn reset(&self, id: StreamId, code: u32) {
-        self.end_half(id, StreamNews::ResetHere(code), |held, streams, now| {
-            streams.reset(now, id, code);
+    /// The first stream ends with its connection, and has no code.
+    pub(crate) fn reset(&self, code: u32) {
+        if self.id == StreamId::FIRST {
+            return self.shared.abort();
+        }
+        self.end_half(StreamNews::ResetHere(code), |held, streams, now| {
+            streams.reset(now, self.id, code);
             held.end_sending(SendState::Reset)
         });
     }
 
-    pub(super) fn stop_sending(&self, id: StreamId, code: u32) {
-        self.end_half(id, StreamNews::StoppedHere(code), |held, streams, now| {
-            streams.stop_sending(now, id, code);
+    /// Of the first stream it has no effect.
+    pub(crate) fn stop_sending(&self, code: u32) {
+        if self.id == StreamId::FIRST {
+            return;
+        }
+        self.end_half(StreamNews::StoppedHere(code), |held, streams, now| {
+            streams.stop_sending(now, self.id, code);
             if held.receives == RecvState::Open {
                 held.receives = RecvState::Stopped;
             }
@@ -214,25 +226,20 @@ impl Shared {
         });
     }
 
-    fn end_half(
-        &self,
-        id: StreamId,
-        news: StreamNews,
-        end: impl FnOnce(&mut Held, &mut Streams<'_>, Time) -> Option<Waker>,
-    ) {
-        let mut inner = self.lock();
-        let now = inner.tick(self.clock.now());
-        let Some((held, mut streams)) = inner.stream(id) else { return };
+    fn end_half(&self, news: StreamNews, end: impl FnOnce(&mut Held, &mut Streams<'_>, Time) -> Option<Waker>) {
+        let mut inner = self.shared.lock();
+        let now = inner.tick(self.shared.clock.now());
+        let Some((held, mut streams)) = inner.stream(self.id) else { return };
         let before = (held.sends, held.receives);
         let waker = end(held, &mut streams, now);
         let (is_news, is_reset) = (before != (held.sends, held.receives), held.sends == SendState::Reset);
         if is_reset {
-            inner.streams.send_ends.end(id, SendEnd::Reset);
+            inner.streams.send_ends.end(self.id, SendEnd::Reset);
         }
         if is_news {
-            inner.tell_stream(id, news);
+            inner.tell_stream(self.id, news);
         }
-        self.wake_driver(&mut inner);
+        self.shared.wake_driver(&mut inner);
         drop(inner);
         if let Some(waker) = waker {
             waker.wake();
