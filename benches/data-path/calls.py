@@ -25,6 +25,7 @@ import argparse
 import collections
 import functools
 import itertools
+import os
 import pathlib
 import re
 import shutil
@@ -128,7 +129,9 @@ def build(checkout):
     (directory / "src/main.rs").write_text(PROGRAM.format(bytes=BYTES))
     shutil.copy(checkout / "Cargo.lock", directory)
     command = ["cargo", "build", "--quiet", "--manifest-path", directory / "Cargo.toml", "--target-dir", directory]
-    subprocess.run(command, check=True)
+    # Settings of the caller's for the profile would take precedence over the program's.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CARGO_PROFILE_")}
+    subprocess.run(command, check=True, env=environment)
     return directory / "debug/way"
 
 

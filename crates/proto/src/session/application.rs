@@ -101,7 +101,7 @@ impl Session {
         let path = paths.active();
         let mut stats = self.common.counters.stats();
         stats.path_changes = paths.changes();
-        stats.segments_forged = link.keys.as_ref().map_or(0, |keys| keys.forged());
+        stats.segments_forged = link.keys.as_ref().map_or(0, |keys| keys.open.forged());
         (stats.ecn_received, stats.ecn_reported) = (link.marks.received(), link.marks.reported());
         stats.datagrams_missing = link.arrivals.missing();
         let counters = streams.send.counters();

@@ -45,7 +45,7 @@ impl Open {
             // A dropped segment, not a duplicate symbol: nobody vouches for its flags ([state-4]).
             return Err(Dropped::Duplicate.into());
         }
-        let length = keys.open(number, head, sealed).map_err(|error| unopened(&error))?;
+        let length = keys.open.open(number, head, sealed).map_err(|error| unopened(&error))?;
         let Received { segment, payload, .. } = header.opened(head, sealed.get(..length).unwrap_or_default())?;
         if !is_permitted(&segment, common.features) {
             return Err(Dropped::Unexpected.into());

@@ -441,6 +441,9 @@ impl SendStream {
         let index = symbol.block_id.wrapping_sub(self.first_id) as usize;
         let block = self.blocks.get(index).ok_or(CodeError)?;
         match &block.rows {
+            Rows::Coded(encoder) if symbol.esi < block.k() => {
+                encoder.write_symbol(symbol.esi, out).map_err(|_| CodeError)
+            }
             Rows::Coded(encoder) => self.repairs.write(encoder, symbol, block.target, out),
             Rows::Elided => Ok(()),
             Rows::Acknowledged => Err(CodeError),
