@@ -176,7 +176,7 @@ impl RecvStream {
         if !data.fragment.is_whole() {
             return self.push_part(common, data, payload);
         }
-        self.push_whole(common, data, payload)
+        self.collect(common, data, payload)
     }
 
     /// Takes in a part of a symbol.
@@ -204,17 +204,11 @@ impl RecvStream {
                 Ok(false)
             }
             Added::Inconsistent => Err(inconsistent),
-            Added::Whole(symbol) => self.push_whole(common, &Data { fragment: Fragment::WHOLE, ..*data }, &symbol),
+            Added::Whole(symbol) => self.collect(common, &Data { fragment: Fragment::WHOLE, ..*data }, &symbol),
         }
     }
 
-    fn push_whole(&mut self, common: &mut RecvCommon, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
-        let before = self.shared_bytes(common);
-        let result = self.collect(common, data, payload);
-        common.memory.on_change(before, self.shared_bytes(common));
-        result
-    }
-
+    /// Takes in a whole symbol.
     fn collect(&mut self, common: &mut RecvCommon, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
         let Data { block_id, block: info, esi, .. } = *data;
         let index = self.open(common, block_id, info, payload.len())?;
@@ -275,7 +269,9 @@ impl RecvStream {
         while self.slots.len() <= index {
             self.slots.push_back(Slot::Empty);
         }
+        let before = self.shared_bytes(common);
         self.held_bytes += bytes;
+        common.memory.on_change(before, self.shared_bytes(common));
         self.slots[index] = Slot::Open(common.codec.decoder(common.kernel, coded, &common.spare), layout);
         Ok(index)
     }

@@ -17,8 +17,7 @@ pub(crate) mod repair_targets;
 pub(crate) mod repairs;
 pub(crate) mod shared;
 pub(crate) mod symbol;
-pub(crate) mod write_allowance;
-mod write_turns;
+pub(crate) mod write_turns;
 mod writing;
 
 use std::collections::VecDeque;
@@ -442,6 +441,7 @@ impl SendStream {
         let index = symbol.block_id.wrapping_sub(self.first_id) as usize;
         let block = self.blocks.get(index).ok_or(CodeError)?;
         match &block.encoder {
+            Some(encoder) if symbol.esi < block.k() => encoder.write_symbol(symbol.esi, out).map_err(|_| CodeError),
             Some(encoder) => self.repairs.write(encoder, symbol, block.target, out),
             // By a codec which carries no bytes there are none to write.
             None if out.is_empty() => Ok(()),
