@@ -20,9 +20,9 @@ use crate::error::ConfigError;
 use crate::key_log::KeyLog;
 use crate::limits;
 use crate::observe::Observer;
+use crate::proof::{SYMBOL_SIZE_MIN, symbol_size_max};
 pub use crate::schedule::Schedule;
 use crate::security::{Credentials, PeerKey, Security};
-use crate::symbol_size::{SYMBOL_SIZE_MIN, symbol_size_max};
 
 /// The rate at which a sender may send.
 ///

@@ -36,7 +36,6 @@ mod spare;
 mod state;
 mod stats;
 mod stream;
-mod symbol_size;
 
 #[cfg(feature = "classic")]
 pub use classic::inctokens;
@@ -75,7 +74,7 @@ pub use stats::{
     BreakerState, EcnStats, RateControlStats, RatePhase, ReceivedMessages, ReceivedSymbols, SentMessages, SentSymbols,
     Stats, StreamStats, WastedSymbols,
 };
-pub use stream::send::write_allowance::WriteAllowance;
+pub use stream::send::write_turns::WriteAllowance;
 
 #[cfg(test)]
 mod limits_tests;

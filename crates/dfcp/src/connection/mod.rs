@@ -1,6 +1,5 @@
 //! One connection of an endpoint: what its handles and the endpoint's thread share.
 
-mod ended;
 mod handle;
 mod held_streams;
 mod messages;
@@ -9,8 +8,6 @@ mod serve;
 mod session;
 mod shared;
 mod story;
-mod streams;
-mod usage;
 mod wakers;
 
 pub(crate) use handle::StreamHandle;

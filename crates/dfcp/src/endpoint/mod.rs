@@ -445,7 +445,7 @@ impl EndpointShared {
 
     /// A connection is over.
     fn forget(&self, connection: &Arc<Shared>) {
-        let (hint, words, stats) = (connection.path_hint(), connection.last_words(), connection.stats());
+        let (hint, words, stats) = connection.read(|it| (it.path_hint(), it.last_words(), it.stats()));
         let mut table = self.table();
         let slot = table.connections.get_mut(connection.handle.index());
         // Its handle may be another's by now, if it had been forgotten before.

@@ -6,7 +6,7 @@ use crate::path::receiver_flow_control::QUEUE_UNIT_BYTES;
 use crate::session::{Phase, Session};
 use crate::shared::memory::MemoryReservation;
 use crate::spare::SpareBlocks;
-use crate::stream::send::write_allowance::WriteAllowance;
+use crate::stream::send::write_turns::WriteAllowance;
 
 /// The data that a connection has to send: its driver lets those with one peer take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

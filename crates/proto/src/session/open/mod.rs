@@ -8,7 +8,6 @@ mod own_ticket;
 mod reading;
 mod receive;
 mod session_query;
-mod spending;
 mod transmit;
 
 use dfcp_secure::OpenError;

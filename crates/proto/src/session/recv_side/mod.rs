@@ -2,8 +2,6 @@
 
 mod ends;
 mod half;
-mod memory;
-mod named;
 mod naming;
 mod stops;
 mod untold;
@@ -23,12 +21,15 @@ use crate::session::recv_side::ends::{Ended, Ends};
 use crate::session::recv_side::half::Half;
 use crate::session::recv_side::naming::Naming;
 use crate::session::recv_side::untold::Untold;
+use crate::shared::memory::MemoryReservation;
 use crate::shared::room::Room;
 use crate::shared::{PushError, Read, Role};
 use crate::spare::SpareBlocks;
 use crate::stats::{ReceivedSymbols, StreamStats};
+use crate::stream::recv::memory::ReceiveMemory;
 use crate::stream::recv::slot::one_symbol_bytes;
 use crate::stream::recv::{RecvCommon, RecvStream};
+use crate::stream::send::shared::KIB_BYTES;
 use crate::stream::table::StreamTable;
 
 /// An event of a stream that is received.
@@ -111,6 +112,21 @@ impl RecvSide {
             told_memory_bytes: config.offer().receive_memory_bytes,
             own_news: OwnNews::None,
         }
+    }
+
+    /// From now on, `reservation` pays for blocks and streams.
+    pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
+        self.common.memory.charge_to(reservation);
+    }
+
+    /// The account that pays for what is held.
+    pub(crate) fn memory(&mut self) -> &mut ReceiveMemory {
+        &mut self.common.memory
+    }
+
+    /// Memory that the peer's blocks may take in all, beyond one symbol of each stream, in KiB.
+    pub(crate) fn memory_kib(&self) -> u32 {
+        u32::try_from(self.common.memory.told_bytes() / KIB_BYTES).unwrap_or(u32::MAX)
     }
 
     /// Memory of blocks comes from there.

@@ -13,7 +13,7 @@ use crate::path::rate::RateBounds;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::stream::send::plan;
 use crate::stream::send::symbol::Reason;
-use crate::stream::send::write_allowance::WriteAllowance;
+use crate::stream::send::write_turns::WriteAllowance;
 
 const NOW: Time = Time::from_s(1);
 

@@ -17,8 +17,7 @@ pub(crate) mod repair_targets;
 pub(crate) mod repairs;
 pub(crate) mod shared;
 pub(crate) mod symbol;
-pub(crate) mod write_allowance;
-mod write_turns;
+pub(crate) mod write_turns;
 mod writing;
 
 use std::collections::VecDeque;

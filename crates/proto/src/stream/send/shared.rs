@@ -15,7 +15,7 @@ use crate::stream::send::counters::SendCounters;
 use crate::stream::send::parts;
 use crate::stream::send::proofs::Secrets;
 use crate::stream::send::repair_targets::RepairTargets;
-use crate::stream::send::write_allowance::WriteAllowance;
+use crate::stream::send::write_turns::WriteAllowance;
 use crate::stream::send::write_turns::WriteTurns;
 use crate::stream::window::GrowingWindow;
 

@@ -8,7 +8,7 @@ use crate::config::{SendBuffering, Traffic};
 use crate::limits;
 use crate::path::flight::Flight;
 use crate::stream::send::plan;
-use crate::stream::send::write_allowance::WriteAllowance;
+use crate::stream::send::write_turns::WriteAllowance;
 
 impl SendStream {
     /// Takes as much of `data` as there is room for; returns how much.
