@@ -107,7 +107,7 @@ impl Session {
         let counters = streams.send.counters();
         stats.sent = counters.sent;
         stats.wasted = streams.send.wasted();
-        stats.loss = path.loss().estimate();
+        stats.loss = path.flight().loss().estimate();
         stats.queue = path.flight().queue_delay();
         stats.stream_bytes_acknowledged = counters.acknowledged_bytes;
         stats.blocks_acknowledged = counters.acknowledged_blocks;

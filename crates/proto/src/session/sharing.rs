@@ -66,6 +66,6 @@ impl Session {
     /// Tells how many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
     /// queue in front of it (`spec/protocol.md` \[plan-7\]). At first 1.
     pub fn set_queue_sharers(&mut self, sharers: usize) {
-        self.common.paths.active_mut().set_queue_sharers(sharers);
+        self.common.paths.active_mut().flight_mut().set_queue_sharers(sharers);
     }
 }

@@ -36,7 +36,7 @@ impl Messages {
         let symbol = messages.send.next(now, &view);
         // Once, as it passes through all that is in flight, of streams too, and a peer decides how much that is.
         if messages.are_in_flight && !messages.send.is_under_way() {
-            path.forget_messages();
+            path.flight_mut().forget_messages();
             messages.are_in_flight = false;
         }
         let Some(symbol) = symbol else { return Ok(None) };

@@ -88,7 +88,7 @@ impl Open {
                 self.query.on_sent(now, || common.path().rtt().smoothed());
             }
             if remote != common.paths.active().remote() {
-                common.paths.active_mut().on_sent_elsewhere(common.link.numbers.end());
+                common.paths.active_mut().flight_mut().on_sent_elsewhere(common.link.numbers.end());
             }
             (self.write_control(now, common, &control, out)?, None)
         } else if let Some(length) = self.size_probe(now, common, out)? {

@@ -81,7 +81,7 @@ impl<'a> Ready<'a> {
             // A symbol counts when its last part leaves.
             Some(begun) if !part.fragment.is_whole() => {
                 if !begun.on_sent() {
-                    return path.on_part_sent(now);
+                    return path.flight_mut().on_part_sent(now);
                 }
                 let whole = begun.whole;
                 *parts = None;
@@ -89,7 +89,7 @@ impl<'a> Ready<'a> {
             }
             Some(_) | None => part,
         };
-        stream.on_sent(now, symbol, path.loss().high(), shared);
+        stream.on_sent(now, symbol, path.flight().loss().high(), shared);
         let what = Carried::Symbol { stream: symbol.stream, block_id: symbol.block_id };
         path.on_symbol_sent(Sent::new(number, now, what), symbol.reason == Reason::Probe);
         if stream.wakes_writer(path.flight(), shared) {
