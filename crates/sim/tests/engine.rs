@@ -1,4 +1,4 @@
-//! The engine as a whole: what happens is the same on every machine, and nothing in it is impossible.
+//! Tests of the engine: events are equal on every machine, and physically possible.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ struct Scenario {
     name: &'static str,
     carrier: Carrier,
     flows: u64,
-    /// Rate of each modern flow; a transport that paces itself does not need it.
+    /// Rate of each modern flow; unused by transports that pace themselves.
     sender_bps: u64,
     bytes: Option<u64>,
     bottleneck: LinkConfig,
@@ -65,7 +65,7 @@ fn transport(carrier: Carrier, rate_bps: u64) -> Transport {
     }
 }
 
-/// The scenario with its flows, and the bottleneck. Flows start 10 ms apart.
+/// Builds the scenario with flows starting 10 ms apart; returns also the bottleneck.
 fn build<O: Observer>(scenario: &Scenario, observer: O) -> (Simulation<O>, Vec<FlowId>, Vec<(LinkId, LinkConfig)>) {
     let back = LinkConfig { loss: Loss::None, ..scenario.bottleneck.clone() };
     let mut row = Row::new([(scenario.bottleneck.clone(), back.clone())]);
@@ -171,7 +171,7 @@ fn no_link_does_what_no_link_can() {
     }
 }
 
-/// The verifier is told of other links than there are, and notices.
+/// The verifier is given wrong link properties, and detects that.
 #[test]
 fn the_verifier_notices_a_link_which_is_too_good() {
     let faster = |scenario: &Scenario| scenario.bottleneck.clone().with_rate_bps(10 * MBIT);
@@ -188,8 +188,8 @@ fn the_verifier_notices_a_link_which_is_too_good() {
     }
 }
 
-/// Counting symbols instead of coding them changes nothing but the CPU time, except that K random combinations are not
-/// quite always enough: one block in 260 which lost symbols takes a symbol more.
+/// Elided symbols change nothing except CPU time, and that K random combinations do not always suffice: one block in 260 with losses takes
+/// a symbol more.
 #[test]
 fn content_which_is_only_counted_takes_the_same_course() {
     for carrier in [Carrier::Modern, Carrier::Classic] {
@@ -223,8 +223,8 @@ fn content_which_is_only_counted_takes_the_same_course() {
     }
 }
 
-/// Under DRR equal flows get equal shares, though each modern one is set to the whole link's rate and a flood knows none;
-/// each transport fills the link.
+/// Under DRR equal flows get equal shares, although each modern one is set to the whole rate and a flood is unlimited; each transport fills
+/// the link.
 #[test]
 fn flows_share_a_fair_queue_and_fill_it() {
     let drr = bottleneck(20 * MBIT, 100).with_discipline(Discipline::Drr(Drr::default()));
@@ -249,11 +249,11 @@ fn flows_share_a_fair_queue_and_fill_it() {
         let goodput: Vec<f64> =
             reports.iter().map(|report| report.delivered_bytes as f64 * 8.0 / 10.0 / MBIT as f64).collect();
         let total: f64 = goodput.iter().sum();
-        // The flood sends a block until its ACK has come back, and eight blocks at a time here.
+        // The flood sends a block until its ACK returns, and eight blocks at a time here.
         let least = if carrier == Carrier::Classic(Symbols::Counted) { 14.0 } else { 17.0 };
         assert!(total > least && total < 20.0, "{carrier:?}: {goodput:?}");
         let mean = total / 4.0;
-        // A flood's waste differs from flow to flow: what is equal is the share of the link.
+        // A flood's waste differs per flow: the shares of the link are equal.
         let tolerance = if carrier == Carrier::Classic(Symbols::Counted) { 0.15 } else { 0.05 };
         assert!(goodput.iter().all(|flow| (flow / mean - 1.0).abs() < tolerance), "{carrier:?}: {goodput:?}");
     }
