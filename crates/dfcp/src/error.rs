@@ -4,6 +4,15 @@ use std::io;
 
 use dfcp_proto::ConnectionError;
 
+/// End of a connection.
+#[derive(Clone, Debug)]
+pub(crate) enum Ended {
+    /// Both sides closed it.
+    InOrder,
+    /// This ended it.
+    By(ConnectionError),
+}
+
 /// Why [`Stream::connect`](crate::Stream::connect) or [`Endpoint::connect`](crate::Endpoint::connect) failed.
 ///
 /// ```

@@ -16,7 +16,7 @@ macro_rules! common_calls {
                 /// Counters and estimates of the connection, all streams together.
                 #[must_use]
                 pub fn stats(&self) -> Stats {
-                    self.shared().stats()
+                    self.shared().read(|connection| connection.stats())
                 }
 
                 /// Findings of its automatic rate about the path, for [`Config::path_hint`](crate::Config::path_hint) of the next connection there;
@@ -24,25 +24,25 @@ macro_rules! common_calls {
                 /// once they are over.
                 #[must_use]
                 pub fn path_hint(&self) -> Option<PathHint> {
-                    self.shared().path_hint()
+                    self.shared().read(|connection| connection.path_hint())
                 }
 
                 /// State of the connection.
                 #[must_use]
                 pub fn state(&self) -> State {
-                    self.shared().state()
+                    self.shared().read(|connection| connection.state())
                 }
 
                 /// The peer's proven identity; `None` without seals.
                 #[must_use]
                 pub fn identity(&self) -> Option<Identity> {
-                    self.shared().identity()
+                    self.shared().read(|connection| connection.identity())
                 }
 
                 /// The peer's address. It changes when the peer moves, once it has proven the new one.
                 #[must_use]
                 pub fn remote_addr(&self) -> SocketAddr {
-                    self.shared().remote_addr()
+                    self.shared().read(|connection| connection.remote())
                 }
 
                 /// Our socket's address. It changes soon after [`Endpoint::rebind`](crate::Endpoint::rebind), when datagrams leave from there.

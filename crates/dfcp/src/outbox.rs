@@ -11,7 +11,6 @@ use quinn_udp::{EcnCodepoint, Transmit};
 
 use crate::buffers::Buffer;
 use crate::limits;
-use crate::socket::Socket;
 use batch_limit::BatchLimit;
 
 /// Outcome of sending a batch.
@@ -25,24 +24,14 @@ pub(crate) enum Sent {
 
 /// A socket that takes a batch of datagrams with one call. It is a trait so that tests can script what the system answers.
 pub(crate) trait BatchSocket {
-    /// The most datagrams that one call takes. Over UDP it drops to 1 when the system turns out not to have GSO.
+    /// The most datagrams that one [`Transmit`] carries now. Over UDP it drops to 1 when the system turns out not to have GSO.
     fn segments_max(&self) -> usize;
 
-    /// Sends whole datagrams with a code point, or the socket's own, and returns how many bytes they were.
+    /// Sends at once whole datagrams with a code point, or the socket's own, and returns how many bytes they were: over UDP all.
     ///
     /// # Errors
     /// `WouldBlock` if the socket has no room; otherwise what the system says.
     fn try_send(&self, transmit: &Transmit<'_>, dscp: Option<Dscp>) -> io::Result<usize>;
-}
-
-impl BatchSocket for Socket {
-    fn segments_max(&self) -> usize {
-        self.segments_max()
-    }
-
-    fn try_send(&self, transmit: &Transmit<'_>, dscp: Option<Dscp>) -> io::Result<usize> {
-        self.try_send(transmit, dscp)
-    }
 }
 
 /// A connection that datagrams of a batch are from.
@@ -299,7 +288,7 @@ mod tests {
             Some(Datagram {
                 length,
                 remote: at(port),
-                elided_bytes: 0,
+                virtual_bytes: 0,
                 is_alone: length == ALONE,
                 ecn: Ecn::NotCapable,
             })

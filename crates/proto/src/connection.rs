@@ -35,7 +35,7 @@ use crate::shared::{Ports, Timer, Transmit};
 use crate::spare::SpareBlocks;
 use crate::state::State;
 use crate::stats::Stats;
-use crate::stream::send::write_allowance::WriteAllowance;
+use crate::stream::send::write_turns::WriteAllowance;
 
 /// One end of a connection.
 ///

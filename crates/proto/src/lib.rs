@@ -13,6 +13,7 @@ struct Readme;
 
 #[cfg(feature = "classic")]
 mod classic;
+pub mod codec;
 pub mod config;
 mod connection;
 mod dscp;
@@ -36,13 +37,12 @@ mod spare;
 mod state;
 mod stats;
 mod stream;
-mod symbol_size;
 
 #[cfg(feature = "classic")]
 pub use classic::inctokens;
 #[cfg(feature = "classic")]
 pub use config::ClassicSettings;
-pub use config::{Config, Content, PathHint, Policy, Profile, Rate, Schedule, SendBuffering, Traffic};
+pub use config::{Config, PathHint, Policy, Profile, Rate, Schedule, SendBuffering, Traffic};
 #[cfg(feature = "classic")]
 pub use connection::Parameters;
 pub use connection::{Connection, Streams};
@@ -75,7 +75,7 @@ pub use stats::{
     BreakerState, EcnStats, RateControlStats, RatePhase, ReceivedMessages, ReceivedSymbols, SentMessages, SentSymbols,
     Stats, StreamStats, WastedSymbols,
 };
-pub use stream::send::write_allowance::WriteAllowance;
+pub use stream::send::write_turns::WriteAllowance;
 
 #[cfg(test)]
 mod limits_tests;

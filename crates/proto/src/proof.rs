@@ -17,6 +17,16 @@ const DATA_BYTES_MAX: usize = dfcp_wire::payload_bytes_max(true) - SECRET_BYTES;
 
 const _: () = assert!(DATA_BYTES_MAX + SECRET_BYTES <= SYMBOL_SIZE_MAX, "the code takes such symbols");
 
+/// The least size of a symbol, in bytes.
+pub(crate) const SYMBOL_SIZE_MIN: u16 = 64;
+
+/// The largest symbol, in bytes: the datagram must hold the rest of a data segment, too, and if it is sealed the secret
+/// which proves decoding.
+pub(crate) const fn symbol_size_max(sealed: bool) -> u16 {
+    let payload_bytes = dfcp_wire::payload_bytes_max(sealed);
+    (if sealed { payload_bytes - SECRET_BYTES } else { payload_bytes }) as u16
+}
+
 /// The connection's z, given that it was negotiated as `symbol_size`.
 pub(crate) fn data_bytes_max(symbol_size: u16, proofs: bool) -> usize {
     let z = usize::from(symbol_size);

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use dfcp_netem::{Discipline, Drr, LinkConfig, QueueLimit, Sfq};
-use dfcp_proto::{Config, Content, Rate, Schedule};
+use dfcp_proto::{Config, Rate, Schedule};
 use dfcp_sim::tcp::{self, Congestion};
-use dfcp_sim::{DfcpConfig, Observer, Packet, QuicConfig, QuicCongestion, Transport};
+use dfcp_sim::{Counting, DfcpConfig, Observer, Packet, QuicConfig, QuicCongestion, Transport};
 use dfcp_time::Time;
 use dumbbell::{Dumbbell, Flow, Path};
 
@@ -111,7 +111,7 @@ impl Observer for Events {
 
 fn dfcp(config: Config) -> Transport {
     let config = config
-        .with_content(Content::Elided)
+        .with_codec(&Counting)
         .with_send_buffer_bytes(DFCP_BUFFER_BYTES)
         .with_receive_memory_bytes(DFCP_BUFFER_BYTES);
     Transport::Dfcp(Box::new(DfcpConfig::both(config)))

@@ -1,7 +1,8 @@
 //! End that runs DFCP's own code, with an application that writes and reads as fast as it can.
 //!
-//! `tests/testkit` is not used here: the command `dfcp lab` runs this crate, which must not depend on test code; and with elided symbols a
-//! packet is larger than its bytes ([`Transmit::elided_bytes`](dfcp_proto::Transmit::elided_bytes)), so received data cannot be checked.
+//! `tests/testkit` is not used here: the command `dfcp lab` runs this crate, which must not depend on test code; and with symbols that are
+//! only counted ([`Counting`](crate::Counting)) a packet is larger than its bytes
+//! ([`Transmit::virtual_bytes`](dfcp_proto::Transmit::virtual_bytes)), so received data cannot be checked.
 
 use std::net::SocketAddr;
 
@@ -202,7 +203,7 @@ impl DfcpEnd {
     /// Writes the next datagram into `buffer`; returns its length, and the size and codepoint of its IP packet.
     pub(crate) fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<(usize, u32, Ecn)> {
         let now = self.clock.shows(now);
-        let (length, elided_bytes, is_capable) = if let Some((reply, to)) = self.reply.take() {
+        let (length, virtual_bytes, is_capable) = if let Some((reply, to)) = self.reply.take() {
             self.sends_to = to;
             buffer[..reply.len()].copy_from_slice(&reply);
             (reply.len(), 0, false)
@@ -213,10 +214,10 @@ impl DfcpEnd {
             if let Some(lie) = self.lie {
                 lie.tell(buffer, transmit.length);
             }
-            (transmit.length, transmit.elided_bytes, transmit.ecn == dfcp_proto::Ecn::Capable)
+            (transmit.length, transmit.virtual_bytes, transmit.ecn == dfcp_proto::Ecn::Capable)
         };
         let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
-        Some((length, length as u32 + elided_bytes + self.overhead_bytes, ecn))
+        Some((length, length as u32 + virtual_bytes + self.overhead_bytes, ecn))
     }
 
     /// Number of the address that the last polled datagram goes to.

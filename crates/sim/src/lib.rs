@@ -11,6 +11,7 @@ struct Readme;
 
 mod behaviour;
 mod config;
+mod counting;
 mod dfcp;
 mod end;
 mod endpoint;
@@ -30,6 +31,7 @@ mod web;
 
 pub use behaviour::{Behaviour, Demand};
 pub use config::{FlowConfig, FlowError, Transport};
+pub use counting::Counting;
 pub use dfcp::{DfcpConfig, DfcpEnd};
 pub use end::End;
 pub use flow::FlowReport;

@@ -5,8 +5,8 @@ mod dumbbell;
 use std::time::Duration;
 
 use dfcp_netem::{Discipline, LinkChange, LinkConfig, LinkStats, Loss, Policer};
-use dfcp_proto::{Config, Content, Policy, Rate};
-use dfcp_sim::{DfcpConfig, Nobody, Transport, tcp};
+use dfcp_proto::{Config, Policy, Rate};
+use dfcp_sim::{Counting, DfcpConfig, Nobody, Transport, tcp};
 use dfcp_time::Time;
 use dumbbell::{Dumbbell, Flow, Path};
 
@@ -25,7 +25,7 @@ fn at_least(mbps: u64) -> Config {
 }
 
 fn dfcp(config: Config) -> Transport {
-    Transport::Dfcp(Box::new(DfcpConfig::both(config.with_content(Content::Elided))))
+    Transport::Dfcp(Box::new(DfcpConfig::both(config.with_codec(&Counting))))
 }
 
 /// Path with a buffer of `bdp` bandwidth-delay products.

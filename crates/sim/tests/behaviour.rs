@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, QueueLimit};
-use dfcp_proto::{Config, Content, Rate};
+use dfcp_proto::{Config, Rate};
 use dfcp_sim::{
-    Behaviour, Demand, DfcpConfig, End, FlowConfig, FlowReport, Lie, Nobody, Pair, Row, Simulation, Transport,
+    Behaviour, Counting, Demand, DfcpConfig, End, FlowConfig, FlowReport, Lie, Nobody, Pair, Row, Simulation, Transport,
 };
 use dfcp_time::Time;
 
@@ -26,7 +26,7 @@ fn run(behaviour: Behaviour, stop: Option<Time>) -> ([FlowReport; 2], u64) {
     let config = Config::danger_unsealed()
         .with_rate(Rate::Fixed { rate_bps: 40 * MBIT })
         .with_receive_memory_bytes(4 << 20)
-        .with_content(Content::Elided);
+        .with_codec(&Counting);
     let config = FlowConfig {
         start: Time::ZERO,
         stop,

@@ -450,7 +450,7 @@ fn the_verifier_notices_marks_made_of_nothing() {
 fn dfcp_counts_marks() {
     let config = dfcp_proto::Config::danger_unsealed()
         .with_rate(dfcp_proto::Rate::Fixed { rate_bps: 30 * MBIT })
-        .with_content(dfcp_proto::Content::Elided)
+        .with_codec(&dfcp_sim::Counting)
         .with_ecn(true);
     let mut path = Path::drop_tail(20 * MBIT, 100, 0.0, 3);
     path.bottleneck = path.bottleneck.with_discipline(step(20));

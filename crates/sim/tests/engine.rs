@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use dfcp_netem::{Discipline, Drr, LinkConfig, Loss, QueueLimit};
-use dfcp_proto::{Config, Content, Rate};
+use dfcp_proto::codec::{Codec, RandomLinear};
+use dfcp_proto::{Config, Rate};
 use dfcp_sim::tcp::{self, Congestion};
 use dfcp_sim::{
-    DfcpConfig, Fingerprint, FlowConfig, FlowId, FlowReport, LinkId, Observer, Pair, Pcapng, Row, Simulation,
+    Counting, DfcpConfig, Fingerprint, FlowConfig, FlowId, FlowReport, LinkId, Observer, Pair, Pcapng, Row, Simulation,
     Transport, Verifier,
 };
 use dfcp_time::Time;
@@ -15,8 +16,23 @@ use dfcp_time::Time;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Carrier {
     Tcp(Congestion),
-    Modern(Content),
-    Classic(Content),
+    Modern(Symbols),
+    Classic(Symbols),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Symbols {
+    Coded,
+    Counted,
+}
+
+impl Symbols {
+    fn codec(self) -> &'static dyn Codec {
+        match self {
+            Self::Coded => &RandomLinear,
+            Self::Counted => &Counting,
+        }
+    }
 }
 
 struct Scenario {
@@ -42,10 +58,10 @@ fn transport(carrier: Carrier, rate_bps: u64) -> Transport {
     let dfcp = |config| Transport::Dfcp(Box::new(DfcpConfig::both(config)));
     match carrier {
         Carrier::Tcp(congestion) => Transport::Tcp(tcp::Config::modern(congestion)),
-        Carrier::Modern(content) => {
-            dfcp(Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps }).with_content(content))
+        Carrier::Modern(symbols) => {
+            dfcp(Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps }).with_codec(symbols.codec()))
         }
-        Carrier::Classic(content) => dfcp(Config::danger_classic().with_content(content).with_window_blocks(8)),
+        Carrier::Classic(symbols) => dfcp(Config::danger_classic().with_codec(symbols.codec()).with_window_blocks(8)),
     }
 }
 
@@ -118,11 +134,11 @@ fn scenarios() -> Vec<Scenario> {
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),
             bytes: Some(1_000_000),
-            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Elided), 0xC1A7_F1B6_D123_9777)
+            ..base("modern, loss, 1 MB", Carrier::Modern(Symbols::Counted), 0xC1A7_F1B6_D123_9777)
         },
         Scenario {
             bottleneck: drr(20 * MBIT, 50),
-            ..base("classic, drr", Carrier::Classic(Content::Elided), 0xF4C6_CB8E_11B3_E150)
+            ..base("classic, drr", Carrier::Classic(Symbols::Counted), 0xF4C6_CB8E_11B3_E150)
         },
     ]
 }
@@ -178,10 +194,10 @@ fn the_verifier_notices_a_link_which_is_too_good() {
 fn content_which_is_only_counted_takes_the_same_course() {
     for carrier in [Carrier::Modern, Carrier::Classic] {
         for loss in [Loss::None, Loss::bernoulli(0.03)] {
-            let course = |content| {
+            let course = |symbols| {
                 let scenario = Scenario {
                     name: "counted",
-                    carrier: carrier(content),
+                    carrier: carrier(symbols),
                     flows: 2,
                     sender_bps: 25 * MBIT,
                     bytes: Some(3_000_000),
@@ -194,8 +210,8 @@ fn content_which_is_only_counted_takes_the_same_course() {
                 assert!(reports.iter().all(|report| report.confirmed_at.is_some()), "{reports:?}");
                 (simulation.observer().value(), reports)
             };
-            let (counted, real) = (course(Content::Elided), course(Content::Real));
-            if loss == Loss::None || carrier(Content::Real) == Carrier::Classic(Content::Real) {
+            let (counted, real) = (course(Symbols::Counted), course(Symbols::Coded));
+            if loss == Loss::None || carrier(Symbols::Coded) == Carrier::Classic(Symbols::Coded) {
                 assert_eq!(counted, real, "{loss:?}");
                 continue;
             }
@@ -215,8 +231,8 @@ fn flows_share_a_fair_queue_and_fill_it() {
     for carrier in [
         Carrier::Tcp(Congestion::Cubic),
         Carrier::Tcp(Congestion::NewReno),
-        Carrier::Modern(Content::Elided),
-        Carrier::Classic(Content::Elided),
+        Carrier::Modern(Symbols::Counted),
+        Carrier::Classic(Symbols::Counted),
     ] {
         let scenario = Scenario {
             name: "shares",
@@ -234,11 +250,11 @@ fn flows_share_a_fair_queue_and_fill_it() {
             reports.iter().map(|report| report.delivered_bytes as f64 * 8.0 / 10.0 / MBIT as f64).collect();
         let total: f64 = goodput.iter().sum();
         // The flood sends a block until its ACK returns, and eight blocks at a time here.
-        let least = if carrier == Carrier::Classic(Content::Elided) { 14.0 } else { 17.0 };
+        let least = if carrier == Carrier::Classic(Symbols::Counted) { 14.0 } else { 17.0 };
         assert!(total > least && total < 20.0, "{carrier:?}: {goodput:?}");
         let mean = total / 4.0;
         // A flood's waste differs per flow: the shares of the link are equal.
-        let tolerance = if carrier == Carrier::Classic(Content::Elided) { 0.15 } else { 0.05 };
+        let tolerance = if carrier == Carrier::Classic(Symbols::Counted) { 0.15 } else { 0.05 };
         assert!(goodput.iter().all(|flow| (flow / mean - 1.0).abs() < tolerance), "{carrier:?}: {goodput:?}");
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, Loss, QueueLimit};
-use dfcp_proto::{Config, Content, Rate, Stats};
-use dfcp_sim::{DfcpConfig, End, FlowConfig, Nobody, Pair, Row, Simulation, Transport};
+use dfcp_proto::{Config, Rate, Stats};
+use dfcp_sim::{Counting, DfcpConfig, End, FlowConfig, Nobody, Pair, Row, Simulation, Transport};
 use dfcp_time::Time;
 
 const MBIT: u64 = 1_000_000;
@@ -25,7 +25,7 @@ fn known(rate_bps: u64, there: LinkConfig, back: LinkConfig) -> (Stats, Duration
     let ((sender, receiver), bottleneck) = (row.hosts[0], row.bottlenecks[0].0);
     let mut simulation = Simulation::new(11, Nobody);
     let network = row.graph.build(&mut simulation).expect("valid links");
-    let config = Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps }).with_content(Content::Elided);
+    let config = Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps }).with_codec(&Counting);
     let flow = simulation
         .add_flow(FlowConfig {
             start: Time::ZERO,

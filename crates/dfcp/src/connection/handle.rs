@@ -1,13 +1,20 @@
-//! Handles of the application on a connection.
+//! Handles of the application on a stream: their operations, and what happens when they go.
 
 use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
-use dfcp_proto::{Priority, State, StreamId, StreamKind, StreamStats};
+use dfcp_proto::{ConnectionError, Priority, Read, State, StreamId, StreamKind, StreamStats, Streams};
+use dfcp_time::Time;
 use tokio::io::ReadBuf;
 
-use crate::connection::{Half, SendEndWatch, Shared};
+use crate::connection::held_streams::{Half, Held, RecvState, SendState, tell};
+use crate::connection::send_ends::{SendEnd, SendEndWatch};
+use crate::connection::shared::{Inner, Shared};
+use crate::connection::story::StreamNews;
+use crate::connection::wakers::register;
+use crate::error::Ended;
+use crate::error::{StreamError, connection_error};
 use crate::limits;
 
 /// Shared part of the handles of one stream; that of the first stream is a session's, too. When the last one of a connection goes, so
@@ -30,55 +37,8 @@ impl StreamHandle {
         Self::new(Arc::clone(&self.shared), StreamId::FIRST)
     }
 
-    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.shared.poll_read(self.id, cx, out)
-    }
-
-    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        self.shared.poll_write(self.id, cx, data)
-    }
-
-    pub(crate) fn flush(&self) -> io::Result<()> {
-        self.shared.flush(self.id)
-    }
-
-    pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.shared.poll_shutdown(self.id, cx)
-    }
-
-    pub(crate) fn finish(&self) -> io::Result<()> {
-        self.shared.finish(self.id)
-    }
-
-    pub(crate) fn send_end(&self) -> SendEndWatch {
-        self.shared.send_end(self.id)
-    }
-
-    pub(crate) fn stream_stats(&self) -> StreamStats {
-        self.shared.stream_stats(self.id)
-    }
-
     pub(crate) fn id(&self) -> StreamId {
         self.id
-    }
-
-    /// The first stream ends with its connection, and has no code.
-    pub(crate) fn reset(&self, code: u32) {
-        if self.id == StreamId::FIRST { self.shared.abort() } else { self.shared.reset(self.id, code) }
-    }
-
-    /// Of the first stream it has no effect.
-    pub(crate) fn stop_sending(&self, code: u32) {
-        if self.id != StreamId::FIRST {
-            self.shared.stop_sending(self.id, code);
-        }
-    }
-
-    /// Nobody writes to it, or nobody reads it any more. Of the first stream it has no effect: its halves end together.
-    pub(crate) fn drop_half(&self, half: Half) {
-        if self.id != StreamId::FIRST {
-            self.shared.drop_half(self.id, half);
-        }
     }
 
     pub(crate) fn set_priority(&self, priority: Priority) {
@@ -95,6 +55,220 @@ impl StreamHandle {
     pub(crate) async fn accept(&self, kind: StreamKind) -> Option<Self> {
         let id = self.shared.accept(kind).await?;
         Some(Self::new(Arc::clone(&self.shared), id))
+    }
+}
+
+/// Operations of the handles of a stream.
+impl StreamHandle {
+    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if out.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let mut inner = self.shared.lock();
+        let now = inner.tick(self.shared.clock.now());
+        let is_forgotten = inner.forgotten;
+        let Some((held, mut streams)) = inner.stream(self.id) else { return Poll::Ready(Err(aborted())) };
+        if let Some(end) = held.read_end() {
+            return Poll::Ready(end);
+        }
+        let count_max = out.remaining().min(limits::STREAM_BYTES_PER_LOCK);
+        let result = match streams.read(now, self.id, out.initialize_unfilled_to(count_max)) {
+            Ok(Read::Bytes(count)) => {
+                out.advance(count);
+                Ok(())
+            }
+            Ok(Read::End) => {
+                held.receives = RecvState::End;
+                inner.tell_stream(self.id, StreamNews::ReadToEnd);
+                Ok(())
+            }
+            Ok(Read::Blocked) if is_forgotten => Err(aborted()),
+            Ok(Read::Blocked) => {
+                register(&mut held.reader, cx);
+                return Poll::Pending;
+            }
+            Err(dfcp_proto::StreamError::Reset(code)) => {
+                held.receives = RecvState::Reset(code);
+                inner.tell_stream(self.id, StreamNews::ResetByPeer(code));
+                Err(StreamError::Reset { code }.into())
+            }
+            Err(dfcp_proto::StreamError::Connection(error)) => Err(connection_error(error)),
+            Err(_) => Err(StreamError::EndedHere.into()),
+        };
+        self.shared.wake_driver_if_due(&mut inner, now);
+        Poll::Ready(result)
+    }
+
+    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let data = data.get(..limits::STREAM_BYTES_PER_LOCK).unwrap_or(data);
+        let mut inner = self.shared.lock();
+        let now = inner.tick(self.shared.clock.now());
+        let is_forgotten = inner.forgotten;
+        let Some((held, mut streams)) = inner.stream(self.id) else { return Poll::Ready(Err(aborted())) };
+        if let Some(error) = held.send_error() {
+            return Poll::Ready(Err(error));
+        }
+        match streams.write(now, self.id, data) {
+            Ok(0) if !data.is_empty() && is_forgotten => Poll::Ready(Err(aborted())),
+            Ok(0) if !data.is_empty() => {
+                register(&mut held.writer, cx);
+                Poll::Pending
+            }
+            Ok(count) => {
+                self.shared.wake_driver_if_due(&mut inner, now);
+                Poll::Ready(Ok(count))
+            }
+            Err(dfcp_proto::StreamError::Connection(error)) => Poll::Ready(Err(connection_error(error))),
+            // Why, is among the events, which the driver may not have taken yet.
+            Err(_) => {
+                let wakers = inner.drain_events();
+                let why = inner.stream(self.id).and_then(|(held, _)| held.send_error());
+                drop(inner);
+                self.shared.wake(wakers);
+                Poll::Ready(Err(why.unwrap_or_else(|| StreamError::EndedHere.into())))
+            }
+        }
+    }
+
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        let mut inner = self.shared.lock();
+        inner.check_alive()?;
+        let now = inner.tick(self.shared.clock.now());
+        if let Some((_, mut streams)) = inner.stream(self.id) {
+            streams.flush(self.id);
+        }
+        self.shared.wake_driver_if_due(&mut inner, now);
+        Ok(())
+    }
+
+    /// Ends what we send of it once, and waits until the peer has all of it.
+    pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut inner = self.shared.lock();
+        let now = inner.tick(self.shared.clock.now());
+        let alive = inner.check_alive();
+        let is_forgotten = inner.forgotten;
+        let Some((held, _)) = inner.stream(self.id) else { return Poll::Ready(Err(aborted())) };
+        match held.sends {
+            SendState::Finished => return Poll::Ready(Ok(())),
+            SendState::Open | SendState::ShutDown => alive?,
+            SendState::Stopped(_) | SendState::Reset => return Poll::Ready(held.send_error().map_or(Ok(()), Err)),
+        }
+        if is_forgotten {
+            return Poll::Ready(Err(aborted()));
+        }
+        register(&mut held.writer, cx);
+        self.begin_finishing(&mut inner, now);
+        Poll::Pending
+    }
+
+    /// Ends what we send of it once, and waits for nothing. That the peer wants no more is no error: it may have read all that it needs.
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        let mut inner = self.shared.lock();
+        let now = inner.tick(self.shared.clock.now());
+        let alive = inner.check_alive();
+        let Some((held, _)) = inner.stream(self.id) else { return Err(aborted()) };
+        match held.sends {
+            SendState::Open | SendState::ShutDown => {
+                alive?;
+                self.begin_finishing(&mut inner, now);
+            }
+            SendState::Finished | SendState::Stopped(_) => {}
+            SendState::Reset => return Err(StreamError::EndedHere.into()),
+        }
+        Ok(())
+    }
+
+    fn begin_finishing(&self, inner: &mut Inner, now: Time) {
+        if inner.streams.finish(now, &mut inner.connection, self.id) {
+            self.shared.wake_driver(inner);
+        }
+    }
+
+    /// Waits for the end of what we send of it.
+    pub(crate) fn send_end(&self) -> SendEndWatch {
+        let mut inner = self.shared.lock();
+        let lost = match &inner.closed {
+            Some(Ended::By(error)) => Some(error.clone()),
+            None | Some(Ended::InOrder) => inner.forgotten.then_some(ConnectionError::Aborted),
+        };
+        match (inner.streams.get(self.id).map(|held| held.sends), lost) {
+            (Some(SendState::Finished), _) => SendEndWatch::ended(SendEnd::Delivered),
+            (Some(SendState::Stopped(code)), _) => SendEndWatch::ended(SendEnd::Stopped(code)),
+            (Some(SendState::Reset), _) => SendEndWatch::ended(SendEnd::Reset),
+            (_, Some(error)) => SendEndWatch::ended(SendEnd::Lost(error)),
+            (Some(SendState::Open | SendState::ShutDown), None) => inner.streams.send_ends.watch(self.id),
+            (None, None) => SendEndWatch::ended(SendEnd::Lost(ConnectionError::Aborted)),
+        }
+    }
+
+    /// Its counts, also after it has ended.
+    pub(crate) fn stream_stats(&self) -> StreamStats {
+        let mut inner = self.shared.lock();
+        // A direction which is gone may be among the events.
+        let wakers = inner.drain_events();
+        let stats = inner.stream(self.id).map(|(held, streams)| held.gone.and(streams.stats(self.id)));
+        drop(inner);
+        self.shared.wake(wakers);
+        stats.unwrap_or_default()
+    }
+
+    /// Nobody writes to it, or nobody reads it any more. Of the first stream it has no effect: its halves end together.
+    pub(crate) fn drop_half(&self, half: Half) {
+        if self.id == StreamId::FIRST {
+            return;
+        }
+        let mut inner = self.shared.lock();
+        let now = inner.tick(self.shared.clock.now());
+        {
+            let inner = &mut *inner;
+            inner.streams.let_go_of_half(now, &mut inner.connection, &mut inner.story, (self.id, half));
+        }
+        self.shared.wake_driver_if_due(&mut inner, now);
+    }
+
+    /// The first stream ends with its connection, and has no code.
+    pub(crate) fn reset(&self, code: u32) {
+        if self.id == StreamId::FIRST {
+            return self.shared.abort();
+        }
+        self.end_half(StreamNews::ResetHere(code), |held, streams, now| {
+            streams.reset(now, self.id, code);
+            held.end_sending(SendState::Reset)
+        });
+    }
+
+    /// Of the first stream it has no effect.
+    pub(crate) fn stop_sending(&self, code: u32) {
+        if self.id == StreamId::FIRST {
+            return;
+        }
+        self.end_half(StreamNews::StoppedHere(code), |held, streams, now| {
+            streams.stop_sending(now, self.id, code);
+            if held.receives == RecvState::Open {
+                held.receives = RecvState::Stopped;
+            }
+            held.reader.take()
+        });
+    }
+
+    fn end_half(&self, news: StreamNews, end: impl FnOnce(&mut Held, &mut Streams<'_>, Time) -> Option<Waker>) {
+        let mut inner = self.shared.lock();
+        let now = inner.tick(self.shared.clock.now());
+        let Some((held, mut streams)) = inner.stream(self.id) else { return };
+        let before = (held.sends, held.receives);
+        let waker = end(held, &mut streams, now);
+        let (is_news, is_reset) = (before != (held.sends, held.receives), held.sends == SendState::Reset);
+        if is_reset {
+            inner.streams.send_ends.end(self.id, SendEnd::Reset);
+        }
+        if is_news {
+            inner.tell_stream(self.id, news);
+        }
+        self.shared.wake_driver(&mut inner);
+        drop(inner);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 }
 
@@ -147,4 +321,20 @@ impl Shared {
             self.abort();
         }
     }
+}
+
+impl Inner {
+    /// A stream with a handle, and the connection's streams. It is there as long as the handle is.
+    fn stream(&mut self, id: StreamId) -> Option<(&mut Held, Streams<'_>)> {
+        Some((self.streams.get_mut(id)?, self.connection.streams()))
+    }
+
+    /// Something has happened to a stream.
+    pub(super) fn tell_stream(&mut self, id: StreamId, news: StreamNews) {
+        tell(&mut self.story, id, news);
+    }
+}
+
+fn aborted() -> io::Error {
+    connection_error(ConnectionError::Aborted)
 }

@@ -1,6 +1,5 @@
 //! One connection of an endpoint: what its handles and the endpoint's thread share.
 
-mod ended;
 mod handle;
 mod held_streams;
 mod messages;
@@ -9,12 +8,9 @@ mod serve;
 mod session;
 mod shared;
 mod story;
-mod streams;
-mod usage;
 mod wakers;
 
 pub(crate) use handle::StreamHandle;
 pub(crate) use held_streams::Half;
-pub(crate) use send_ends::SendEndWatch;
-pub(crate) use serve::{Next, Waiters};
+pub(crate) use serve::Next;
 pub(crate) use shared::{Local, Path, Shared};

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, MutexGuard};
 
-use dfcp_proto::{Connection, Origin, Read, State, StreamId};
+use dfcp_proto::{Connection, Read, State, StreamId};
 use dfcp_time::Time;
 
 use crate::connection::shared::{Inner, Local, Shared};
@@ -25,20 +25,6 @@ pub(crate) enum Next {
     Done,
 }
 
-/// Entry of datagrams into a locked connection. All of them arrived at the same time.
-#[derive(Debug)]
-pub(crate) struct DatagramSink<'a> {
-    connection: &'a mut Connection,
-    now: Time,
-}
-
-impl DatagramSink<'_> {
-    /// Handles one datagram, which is decrypted in place.
-    pub(crate) fn datagram(&mut self, origin: Origin, datagram: &mut [u8]) {
-        self.connection.handle_datagram(self.now, origin, datagram);
-    }
-}
-
 /// A locked connection which has taken datagrams in, with the tasks that wait for them.
 pub(crate) struct Waiters<'a> {
     connection: &'a Shared,
@@ -55,7 +41,7 @@ impl Waiters<'_> {
 }
 
 impl Shared {
-    /// Lets `take_in` hand over datagrams which arrived at `at`. `queue_bytes` is called only if the peer was heard among them:
+    /// Lets `take_in` hand over datagrams which arrived at `at`, the connection's time. `queue_bytes` is called only if the peer was heard among them:
     /// it counts that, and returns how much the system keeps of what comes from there. A forged datagram with the connection's
     /// id must not count. Returns the waiting tasks; those that are not woken now are woken when the connection
     /// is served next, once for all datagrams.
@@ -63,11 +49,11 @@ impl Shared {
         &self,
         at: Time,
         queue_bytes: impl FnOnce() -> u64,
-        take_in: impl FnOnce(&mut DatagramSink<'_>),
+        take_in: impl FnOnce(&mut Connection, Time),
     ) -> Waiters<'_> {
         let mut inner = self.lock();
         let now = inner.tick(at);
-        take_in(&mut DatagramSink { connection: &mut inner.connection, now });
+        take_in(&mut inner.connection, now);
         if inner.connection.last_heard() == now {
             inner.connection.set_receive_queue_bytes(queue_bytes());
         }

@@ -5,13 +5,12 @@ use std::io;
 use dfcp_proto::{ConnectionError, Profile, State, StreamId, StreamKind};
 use dfcp_time::Time;
 
-use crate::connection::ended::Ended;
 use crate::connection::held_streams::OpenedBy;
 use crate::connection::serve::has_unread;
-use crate::connection::shared::{Inner, Shared};
+use crate::connection::shared::{Inner, Shared, Usage};
 use crate::connection::story::StreamNews;
-use crate::connection::usage::Usage;
 use crate::connection::wakers::Wakers;
+use crate::error::Ended;
 use crate::error::{StreamError, connection_error};
 
 /// Result of an attempt to accept.

@@ -5,22 +5,17 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use dfcp_proto::{
-    Connection, ConnectionError, Event, Handle, Identity, LastWords, PathHint, State, Stats, StreamEvent, StreamId,
-};
-#[cfg(feature = "classic")]
-use dfcp_proto::{Parameter, ParameterError};
+use dfcp_proto::{Connection, ConnectionError, Event, Handle, State, StreamEvent, StreamId};
 use dfcp_time::Time;
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
-use crate::connection::ended::Ended;
 use crate::connection::held_streams::HeldStreams;
 use crate::connection::send_ends::SendEnd;
 use crate::connection::story::Story;
-use crate::connection::usage::Usage;
 use crate::connection::wakers::{News, Notifies, Wakers, register};
 use crate::error::ConnectError;
+use crate::error::Ended;
 use crate::limits;
 use crate::outbox::Departure;
 use crate::path_watch::{PathPublisher, PathWatch};
@@ -54,6 +49,20 @@ pub(crate) struct Shared {
     pub(crate) path: Path,
     /// The peer opened it: it waits to be accepted once the handshake is done.
     pub(crate) accepted: bool,
+}
+
+/// The application's use of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Usage {
+    /// It waits to be accepted.
+    #[default]
+    Undecided,
+    /// Its first stream is all.
+    Stream,
+    /// The first stream only says when all others have ended.
+    Session,
+    /// Others are opened beside its first stream.
+    StreamInSession,
 }
 
 /// State that the lock protects.
@@ -303,16 +312,9 @@ impl Shared {
         self.wake(wakers);
     }
 
-    pub(crate) fn stats(&self) -> Stats {
-        self.lock().connection.stats()
-    }
-
-    pub(crate) fn path_hint(&self) -> Option<PathHint> {
-        self.lock().connection.path_hint()
-    }
-
-    pub(crate) fn last_words(&self) -> Option<LastWords> {
-        self.lock().connection.last_words()
+    /// Reads what the connection knows.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&mut Connection) -> T) -> T {
+        read(&mut self.lock().connection)
     }
 
     /// Watches the path from now on. Of a connection which is over there is nothing but the last estimates.
@@ -327,27 +329,9 @@ impl Shared {
         inner.path_publisher.get_or_insert_with(new).watch()
     }
 
-    pub(crate) fn identity(&self) -> Option<Identity> {
-        self.lock().connection.identity()
-    }
-
-    /// Present address of the peer.
-    pub(crate) fn remote_addr(&self) -> SocketAddr {
-        self.lock().connection.remote()
-    }
-
     /// Present address of our socket.
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.lock().local.address
-    }
-
-    pub(crate) fn state(&self) -> State {
-        self.lock().connection.state()
-    }
-
-    #[cfg(feature = "classic")]
-    pub(crate) fn read_parameter(&self, parameter: Parameter) -> Result<u64, ParameterError> {
-        self.lock().connection.parameters().get(parameter)
     }
 
     /// Changes something that may let it send earlier.

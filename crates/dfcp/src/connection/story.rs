@@ -16,7 +16,7 @@ use dfcp_time::Time;
 
 pub(super) use self::streams::StreamNews;
 use self::streams::StreamStory;
-use crate::connection::ended::Ended;
+use crate::error::Ended;
 use crate::limits;
 
 /// Target of the events, for subscribers to filter by.

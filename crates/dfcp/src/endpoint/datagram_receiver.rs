@@ -10,11 +10,12 @@ use dfcp_time::Time;
 use quinn_udp::Transmit;
 
 use crate::activity::Activity;
-use crate::connection::{Shared, Waiters};
+use crate::connection::Shared;
 use crate::endpoint::peers::Peers;
 use crate::endpoint::run_queue::RunQueue;
 use crate::endpoint::{EndpointShared, Entrance, Table};
 use crate::limits;
+use crate::outbox::BatchSocket;
 use crate::socket::{Arrival, ReceiveBuffers, Socket};
 
 /// Parts of an endpoint that take part in receiving.
@@ -135,7 +136,15 @@ impl DatagramReceiver {
             let (group, later) = rest.split_at(group_of(first, rest));
             let peer = peers.of(&first.connection);
             let queue_bytes = || activity.on_received(now, &mut peer.heard_in);
-            let waiters = deliver(&mut self.buffers, queue_bytes, now, first, group);
+            // While they are in the processor's cache.
+            let waiters = first.connection.take_in(now, queue_bytes, |connection, now| {
+                for Delivery { remote, arrival, .. } in group {
+                    let origin = Origin { remote: *remote, ecn: arrival.ecn };
+                    for datagram in self.buffers.bytes_mut(arrival).chunks_mut(arrival.stride) {
+                        connection.handle_datagram(now, origin, datagram);
+                    }
+                }
+            });
             self.has_woken |= self.wakes_first && waiters.wake();
             run_queue.schedule_now(Arc::clone(&first.connection));
             rest = later;
@@ -160,22 +169,6 @@ fn group_of(first: &Delivery, deliveries: &[Delivery]) -> usize {
         is_next
     });
     same.count()
-}
-
-/// Lets the connection take datagrams in while they are in the processor's cache; `queue_bytes` as in [`Shared::take_in`].
-fn deliver<'a>(
-    buffers: &mut ReceiveBuffers,
-    queue_bytes: impl FnOnce() -> u64,
-    at: Time,
-    first: &'a Delivery,
-    group: &[Delivery],
-) -> Waiters<'a> {
-    first.connection.take_in(at, queue_bytes, |sink| {
-        for Delivery { remote, arrival, .. } in group {
-            let origin = Origin { remote: *remote, ecn: arrival.ecn };
-            buffers.bytes_mut(arrival).chunks_mut(arrival.stride).for_each(|datagram| sink.datagram(origin, datagram));
-        }
-    })
 }
 
 /// Splits a run of datagrams into those of one connection each. Connections that they open send from `own_ip`.
@@ -290,9 +283,9 @@ mod tests {
                 counted += 1;
                 1_000
             };
-            drop(
-                server.take_in(now, count, |sink| sink.datagram(Origin::from(SocketAddr::from(CLIENT)), &mut datagram)),
-            );
+            drop(server.take_in(now, count, |connection, now| {
+                connection.handle_datagram(now, Origin::from(SocketAddr::from(CLIENT)), &mut datagram)
+            }));
             counted == 1
         };
         let at = Time::from_s(1);

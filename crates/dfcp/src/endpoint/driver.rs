@@ -20,7 +20,7 @@ use crate::endpoint::run_queue::RunQueue;
 #[cfg(unix)]
 use crate::endpoint::tokio_reactor::{Arrivals, TokioReactor};
 use crate::limits;
-use crate::outbox::{Outbox, Sent};
+use crate::outbox::{BatchSocket, Outbox, Sent};
 use crate::socket::Socket;
 use crate::waiting::{Interest, Ready, Rest, wait};
 

@@ -185,8 +185,8 @@ impl EndpointShared {
             None => bound,
         };
         let is_left_behind = |connection: &&Arc<crate::connection::Shared>| {
-            let is_over = matches!(connection.state(), State::TimeWait | State::Closed);
-            !is_over && !bound.socket.reaches(connection.remote_addr())
+            let (state, remote) = connection.read(|it| (it.state(), it.remote()));
+            !matches!(state, State::TimeWait | State::Closed) && !bound.socket.reaches(remote)
         };
         let left_behind = connections.iter().flatten().filter(is_left_behind).count();
         if left_behind > 0 {

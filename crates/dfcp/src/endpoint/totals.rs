@@ -77,14 +77,14 @@ impl Endpoint {
     pub fn totals(&self) -> Totals {
         let (mut totals, connections) = self.sums_and_connections();
         // One which ends meanwhile is in this list, and not in the sums.
-        connections.iter().for_each(|connection| totals.add(&connection.stats()));
+        connections.iter().for_each(|connection| totals.add(&connection.read(|it| it.stats())));
         totals
     }
 
     /// The counters and estimates of each connection that is there, in no order that means anything.
     #[must_use]
     pub fn connection_stats(&self) -> Vec<Stats> {
-        self.sums_and_connections().1.iter().map(|connection| connection.stats()).collect()
+        self.sums_and_connections().1.iter().map(|connection| connection.read(|it| it.stats())).collect()
     }
 
     /// The sums over connections that are over, and those which are there.

@@ -19,6 +19,7 @@ use quinn_udp::{RecvMeta, Transmit};
 
 use crate::carrier::Carrier;
 use crate::limits;
+use crate::outbox::BatchSocket;
 pub(crate) use family::canonical;
 use raw_ip::RawIp;
 pub(crate) use receive::{Arrival, ReceiveBuffers};
@@ -82,23 +83,6 @@ impl Socket {
         }
     }
 
-    /// Datagrams that one [`Transmit`] may carry now; 1 once the system has turned out not to have GSO.
-    pub(crate) fn segments_max(&self) -> usize {
-        match self {
-            Self::Udp(socket) => socket.segments_max(),
-            Self::RawIp(_) => limits::RAW_DATAGRAMS_PER_TURN,
-        }
-    }
-
-    /// Sends at once, or says `WouldBlock`, with the socket's own code point or another. Returns how many bytes of the contents, in whole
-    /// datagrams, are gone: over UDP all of them.
-    pub(crate) fn try_send(&self, transmit: &Transmit<'_>, dscp: Option<Dscp>) -> io::Result<usize> {
-        match self {
-            Self::Udp(socket) => socket.try_send(transmit, dscp),
-            Self::RawIp(socket) => socket.try_send(transmit, dscp.unwrap_or_default()),
-        }
-    }
-
     /// The addresses that its datagrams may leave from by name.
     pub(crate) fn sources(&self) -> Sources {
         Sources { bound_to: self.local_addr().ip() }
@@ -130,6 +114,22 @@ impl Socket {
         match self {
             Self::Udp(socket) => socket.joins(),
             Self::RawIp(_) => false,
+        }
+    }
+}
+
+impl BatchSocket for Socket {
+    fn segments_max(&self) -> usize {
+        match self {
+            Self::Udp(socket) => socket.segments_max(),
+            Self::RawIp(_) => limits::RAW_DATAGRAMS_PER_TURN,
+        }
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>, dscp: Option<Dscp>) -> io::Result<usize> {
+        match self {
+            Self::Udp(socket) => socket.try_send(transmit, dscp),
+            Self::RawIp(socket) => socket.try_send(transmit, dscp.unwrap_or_default()),
         }
     }
 }

@@ -3,10 +3,13 @@
 use dfcp_secure::ResetKey;
 use dfcp_wire::Profile;
 
+#[cfg(feature = "classic")]
+use crate::classic;
 use crate::config::Config;
-use crate::endpoint::reserve::reserve_bytes;
 use crate::error::ConfigError;
 use crate::limits;
+use crate::message;
+use crate::stream::recv;
 
 /// Use of cookies, by which an initiator must prove its address before anything is kept for it, at the price of one round trip.
 ///
@@ -192,4 +195,15 @@ impl Accept {
         let largest = self.configs().map(one).max().unwrap_or_default();
         largest.saturating_mul(self.connections_bound() as u64)
     }
+}
+
+/// Memory that a connection of this configuration needs to receive any one block, and to know of messages which of them have come: what it
+/// reserves of its endpoint's.
+pub(super) fn reserve_bytes(config: &Config) -> u64 {
+    #[cfg(feature = "classic")]
+    if config.profile == Profile::Classic {
+        return classic::reserve_bytes(config);
+    }
+    let ids = if config.messages { message::recv::reserve_bytes(config.credentials().is_some()) } else { 0 };
+    recv::slot::reserve_bytes(config) + ids as u64
 }

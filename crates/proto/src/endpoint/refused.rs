@@ -1,10 +1,20 @@
-//! First messages which were refused, so that a copy of one is refused again without computing (`spec/protocol.md`,
-//! [open-39]).
+//! Decisions about sealed SYNs, and the first messages which were refused, so that a copy of one is refused again without computing
+//! (`spec/protocol.md`, [open-39]).
 
 use dfcp_wire::segment::ResetReason;
 
-use crate::endpoint::verdict::Verdict;
 use crate::limits;
+
+/// The decision about a SYN.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The answer has been written; its length.
+    Answer(usize),
+    /// It is to be refused for this reason.
+    Refuse(ResetReason),
+    /// There is no room, or it is not worth an answer.
+    Drop,
+}
 
 /// The answer to a copy: the reason for the refusal, or nothing.
 type Reason = Option<ResetReason>;

@@ -9,9 +9,9 @@ use dfcp_wire::Unverified;
 use dfcp_wire::segment::ResetReason;
 
 use crate::connection::Connection;
+use crate::endpoint::accept::reserve_bytes;
 use crate::endpoint::half_open::Syn;
-use crate::endpoint::reserve::reserve_bytes;
-use crate::endpoint::verdict::Verdict;
+use crate::endpoint::refused::Verdict;
 use crate::endpoint::{Endpoint, Entered, Routed};
 use crate::session::handshake::offered_symbol_size;
 use crate::shared::memory::MemoryReservation;

@@ -32,7 +32,6 @@ use self::breaker::Snapshot;
 use self::credit::{Credit, Spending};
 use self::flight::{Flight, Named, ReportedMarks};
 use self::in_flight::Sent;
-use self::loss::LossEstimator;
 use self::numbers::DatagramNumbers;
 use self::packet_size::black_hole::LargePackets;
 use self::packet_size::{BASE_BYTES, PacketSize};
@@ -173,8 +172,8 @@ impl Path {
         &self.flight
     }
 
-    pub(crate) fn loss(&self) -> &LossEstimator {
-        self.flight.loss()
+    pub(crate) fn flight_mut(&mut self) -> &mut Flight {
+        &mut self.flight
     }
 
     /// True if as many datagrams are in flight as the automatic rate permits.
@@ -198,11 +197,6 @@ impl Path {
         self.flight.on_sent(sent, is_probe);
     }
 
-    /// A part of a symbol has been sent, and not the last.
-    pub(crate) fn on_part_sent(&mut self, now: Time) {
-        self.flight.on_part_sent(now);
-    }
-
     /// A data datagram of the peer has come.
     pub(crate) fn on_peer_data(&mut self) {
         self.flight.on_data();
@@ -212,16 +206,6 @@ impl Path {
     /// next block is sent.
     pub(crate) fn forget_streams(&mut self) {
         self.flight.forget();
-    }
-
-    /// The same of messages: the time of all is over.
-    pub(crate) fn forget_messages(&mut self) {
-        self.flight.forget_messages();
-    }
-
-    /// The number of connections that share the queue in front of the receiver, this one included.
-    pub(crate) fn set_queue_sharers(&mut self, sharers: usize) {
-        self.flight.set_queue_sharers(sharers);
     }
 
     // ---- sizes and times of datagrams ----
@@ -236,8 +220,8 @@ impl Path {
     }
 
     /// The size of the IP packet of a datagram of ours.
-    pub(crate) fn ip_bytes(&self, length: usize, elided_bytes: u32) -> u64 {
-        length as u64 + u64::from(elided_bytes) + u64::from(self.overhead_bytes)
+    pub(crate) fn ip_bytes(&self, length: usize, virtual_bytes: u32) -> u64 {
+        length as u64 + u64::from(virtual_bytes) + u64::from(self.overhead_bytes)
     }
 
     /// A datagram has left, in an IP packet of this size.
@@ -337,11 +321,6 @@ impl Path {
         self.flight.on_moved(now, numbers.sent_before(numbers.end()));
     }
 
-    /// Datagram `number` goes to an address that is not proven.
-    pub(crate) fn on_sent_elsewhere(&mut self, number: u64) {
-        self.flight.on_sent_elsewhere(number);
-    }
-
     /// The path to another host takes the place of this one; its round trip may be `rtt`. It begins with nothing (RFC 9000 §9.4), except what is
     /// no property of a path: datagrams in flight, which have the session's numbers; what may still be lent to the peer; the sizes agreed; and
     /// the evidence of the breaker, which moves without end must not blind (\[loss-3\]).
@@ -358,19 +337,6 @@ impl Path {
     }
 
     // ---- reports ----
-
-    /// Reads which datagrams the report names that came as datagram `number`.
-    ///
-    /// # Errors
-    /// It names one that was never sent ([report-10]).
-    pub(crate) fn read(
-        &self,
-        number: u64,
-        report: &Report,
-        numbers: &DatagramNumbers,
-    ) -> Result<Named, PeerMisbehaved> {
-        self.flight.read(number, report, numbers)
-    }
 
     /// Takes in what a report says of our datagrams and their path; `on_fate` is told of each whose fate it settles.
     ///
@@ -452,27 +418,9 @@ impl Path {
         path
     }
 
-    pub(crate) fn set_reads_clock(&mut self, reads_clock: bool) {
-        self.flight.set_reads_clock(reads_clock);
-    }
-
-    pub(crate) fn on_queue(&mut self, now: Time, symbol_size: usize, queue: QueueReport) {
-        self.flight.on_queue(now, symbol_size, queue);
-    }
-
     /// Takes in a round trip.
     pub(crate) fn sample_rtt(&mut self, rtt: Duration) {
         self.rtt.sample(rtt);
-    }
-
-    /// The fate of `sent` datagrams is known: `arrived` of them arrived.
-    pub(crate) fn observe_loss(&mut self, sent: u64, arrived: u64) {
-        self.flight.observe_loss(sent, arrived);
-    }
-
-    /// All datagrams up to `highest`, the first of them number 0, have arrived.
-    pub(crate) fn all_arrived(&mut self, highest: u64, on_fate: impl FnMut(Sent)) {
-        self.flight.all_arrived(highest, on_fate);
     }
 }
 

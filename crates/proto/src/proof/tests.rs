@@ -428,9 +428,9 @@ fn a_report_of_a_skipped_number_is_misbehaviour_and_none_counts_as_lost() {
     let end = pair.numbers.end();
     assert!(end - pair.numbers.sent_before(end) >= 10, "only {end} numbers");
     assert!(
-        pair.sender_path.loss().estimate() < 0.004,
+        pair.sender_path.flight().loss().estimate() < 0.004,
         "a loss of {}, of which the first guess is half",
-        pair.sender_path.loss().estimate()
+        pair.sender_path.flight().loss().estimate()
     );
 }
 

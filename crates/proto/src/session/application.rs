@@ -101,13 +101,13 @@ impl Session {
         let path = paths.active();
         let mut stats = self.common.counters.stats();
         stats.path_changes = paths.changes();
-        stats.segments_forged = link.keys.as_ref().map_or(0, |keys| keys.forged());
+        stats.segments_forged = link.keys.as_ref().map_or(0, |keys| keys.open.forged());
         (stats.ecn_received, stats.ecn_reported) = (link.marks.received(), link.marks.reported());
         stats.datagrams_missing = link.arrivals.missing();
         let counters = streams.send.counters();
         stats.sent = counters.sent;
         stats.wasted = streams.send.wasted();
-        stats.loss = path.loss().estimate();
+        stats.loss = path.flight().loss().estimate();
         stats.queue = path.flight().queue_delay();
         stats.stream_bytes_acknowledged = counters.acknowledged_bytes;
         stats.blocks_acknowledged = counters.acknowledged_blocks;

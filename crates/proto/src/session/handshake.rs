@@ -10,8 +10,8 @@ use dfcp_wire::{Features, StreamLimits, SymbolSize, VERSION};
 
 use crate::config::Config;
 use crate::limits;
+use crate::proof::{SYMBOL_SIZE_MIN, symbol_size_max};
 use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
-use crate::symbol_size::{SYMBOL_SIZE_MIN, symbol_size_max};
 
 /// The code id of the systematic random linear fountain over GF(256).
 pub(crate) const CODE_RANDOM_LINEAR: u8 = 1;

@@ -93,7 +93,9 @@ impl Link {
             Finished::Complete(length) => Ok(length),
             Finished::ToSeal(datagram) => {
                 let keys = self.keys.as_mut().ok_or(SealError::Exhausted)?;
-                Ok(keys.seal(segment.number, datagram)?)
+                let length = datagram.datagram_bytes();
+                keys.seal.seal(segment.number, datagram.header, datagram.payload, datagram.tag)?;
+                Ok(length)
             }
         }
     }

@@ -15,10 +15,10 @@ use rand_chacha::ChaCha20Rng;
 use crate::config::Config;
 use crate::error::{ConfigError, ConnectionError};
 use crate::limits;
+use crate::proof::{SYMBOL_SIZE_MIN, symbol_size_max};
 use crate::random::SeekableRng;
 use crate::security::{Credentials, PeerKey};
 use crate::session::handshake::{are_offered, features, syn_options};
-use crate::symbol_size::{SYMBOL_SIZE_MIN, symbol_size_max};
 
 const PROLOGUE: &[u8; 6] = b"DFCP 2";
 

@@ -1,7 +1,6 @@
 //! The seals of an open connection (`spec/security.md` §3).
 
-use dfcp_secure::{Cipher, Established, Fingerprint, OpenError, OpenKeys, Pattern, PublicKey, SealError, SealKeys};
-use dfcp_wire::ToSeal;
+use dfcp_secure::{Cipher, Established, Fingerprint, OpenKeys, Pattern, PublicKey, SealKeys};
 
 use crate::identity::Identity;
 
@@ -10,8 +9,8 @@ const _: () = assert!(dfcp_wire::TAG_BYTES == dfcp_secure::TAG_BYTES, "segments 
 /// The keys of both directions, and what the peer has proven.
 #[derive(Debug)]
 pub(crate) struct Protection {
-    seal: SealKeys,
-    open: OpenKeys,
+    pub(super) seal: SealKeys,
+    pub(super) open: OpenKeys,
     pattern: Pattern,
     cipher: Cipher,
     proven: Proven,
@@ -47,22 +46,5 @@ impl Protection {
             Proven::Nothing => (None, None),
         };
         Identity { pattern, peer, pre_shared, handshake_hash, cipher }
-    }
-
-    /// Datagrams which did not authenticate.
-    pub(crate) fn forged(&self) -> u64 {
-        self.open.forged()
-    }
-
-    /// Seals the datagram of this number; returns its length.
-    pub(crate) fn seal(&mut self, number: u64, datagram: ToSeal<'_>) -> Result<usize, SealError> {
-        let length = datagram.datagram_bytes();
-        self.seal.seal(number, datagram.header, datagram.payload, datagram.tag)?;
-        Ok(length)
-    }
-
-    /// Opens a datagram in place: `sealed` is what lies behind its header. Returns the payload's length.
-    pub(crate) fn open(&mut self, number: u64, header: &[u8], sealed: &mut [u8]) -> Result<usize, OpenError> {
-        self.open.open(number, header, sealed)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use dfcp_wire::segment::{Ack, Address, Envelope, KeyEpoch, Reset, Segment};
-use dfcp_wire::{DATAGRAM_BYTES_MAX, Finished, StreamId, ToSeal, Unverified};
+use dfcp_wire::{DATAGRAM_BYTES_MAX, Finished, StreamId, Unverified};
 
 use super::*;
 use crate::config::Config;
@@ -357,7 +357,7 @@ fn an_authentic_datagram_which_is_no_segment_changes_nothing() {
         header[11] = s1;
         let mut tag = [0; 16];
         let protection = link.keys.as_mut().unwrap();
-        protection.seal(number, ToSeal { header: &header, payload: &mut [], tag: &mut tag }).unwrap();
+        protection.seal.seal(number, &header, &mut [], &mut tag).unwrap();
         let server = &mut world.servers[0];
         let (before, arrived, heard) = (server.stats(), server.common.link.arrivals.received(), server.last_heard());
         server.handle_datagram(

@@ -6,7 +6,7 @@ use crate::path::receiver_flow_control::QUEUE_UNIT_BYTES;
 use crate::session::{Phase, Session};
 use crate::shared::memory::MemoryReservation;
 use crate::spare::SpareBlocks;
-use crate::stream::send::write_allowance::WriteAllowance;
+use crate::stream::send::write_turns::WriteAllowance;
 
 /// The data that a connection has to send: its driver lets those with one peer take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +66,6 @@ impl Session {
     /// Tells how many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
     /// queue in front of it (`spec/protocol.md` \[plan-7\]). At first 1.
     pub fn set_queue_sharers(&mut self, sharers: usize) {
-        self.common.paths.active_mut().set_queue_sharers(sharers);
+        self.common.paths.active_mut().flight_mut().set_queue_sharers(sharers);
     }
 }

@@ -140,7 +140,7 @@ impl Session {
         if self.common.streams.settle_gone(now)
             && let Phase::Open(open) = &mut self.phase
         {
-            open.on_own_news(now);
+            open.reporter.on_own_news(now);
         }
     }
 }

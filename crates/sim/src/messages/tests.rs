@@ -2,9 +2,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dfcp_netem::{LinkConfig, Loss};
-use dfcp_proto::{Config, Content, Rate};
+use dfcp_proto::{Config, Rate};
 
 use super::*;
+use crate::Counting;
 use crate::{DfcpConfig, FlowConfig, FlowError, FlowId, Nobody, Simulation, Transport};
 
 const ONE_WAY: Duration = Duration::from_millis(25);
@@ -19,7 +20,7 @@ fn model(recovery: Recovery, deadline: Duration) -> Transport {
 
 fn dfcp() -> DfcpConfig {
     let config = Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps: 98_000_000 });
-    DfcpConfig::both(config.with_content(Content::Elided).with_send_buffer_bytes(16 << 20))
+    DfcpConfig::both(config.with_codec(&Counting).with_send_buffer_bytes(16 << 20))
 }
 
 /// Flow over an unlimited path, with loss only in the direction of data.

@@ -1,10 +1,11 @@
 use std::time::Duration;
 
 use dfcp_netem::{Ecn, LinkConfig, Loss};
-use dfcp_proto::{Config, Content};
+use dfcp_proto::Config;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Counting;
 use crate::packet::Body;
 use crate::tcp::{self, Congestion, Flags, SackBlocks, Segment};
 use crate::{DfcpConfig, FlowConfig, Simulation, Transport};
@@ -142,7 +143,7 @@ fn capture(limit_bytes: u64) -> (Vec<u8>, Captured) {
     let there = simulation.add_link(link.clone().with_loss(Loss::bernoulli(0.02))).unwrap();
     let back = simulation.add_link(link).unwrap();
     let dfcp = |config: Config| Transport::Dfcp(Box::new(DfcpConfig::both(config)));
-    let counted = |config: Config| config.with_content(Content::Elided);
+    let counted = |config: Config| config.with_codec(&Counting);
     let classic = counted(Config::danger_classic()).with_overhead_bytes(20);
     let modern = counted(Config::danger_unsealed());
     let transports = [Transport::Tcp(tcp::Config::modern(Congestion::Cubic)), dfcp(classic), dfcp(modern)];

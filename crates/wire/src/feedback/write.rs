@@ -169,6 +169,7 @@ impl StreamRecordWriter<'_> {
     /// `false` means that nothing more will be written to this list. Either the buffer is full, and a long run was written in part; or
     /// `missing` is not between 1 and [`MISSING_MAX`](super::MISSING_MAX), and nothing was written.
     #[must_use = "after false nothing more is written"]
+    #[inline] // as it only passes on to a function with several callers
     pub fn push(&mut self, run: Run) -> bool {
         self.list.push(run)
     }

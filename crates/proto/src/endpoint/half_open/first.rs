@@ -14,11 +14,11 @@ use super::{HalfOpen, HalfOpens, Syn, Waits, write_synack};
 use crate::config::Config;
 use crate::endpoint::accept::Cookies;
 use crate::endpoint::rate_limit::share_of;
-use crate::endpoint::verdict::Verdict;
+use crate::endpoint::refused::Verdict;
 use crate::limits;
+use crate::proof::symbol_size_max;
 use crate::session::handshake::features;
 use crate::session::noise::prologue;
-use crate::symbol_size::symbol_size_max;
 
 /// The payload of a second message: an id and an offer, and a cipher, a symbol size, an echo and features.
 const REPLY_BYTES: usize = PARAMETERS_BYTES + 4 * PARAMETER_HEADER_BYTES + 1 + 2 + 4 + 4;

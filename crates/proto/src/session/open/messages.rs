@@ -36,7 +36,7 @@ impl Messages {
         let symbol = messages.send.next(now, &view);
         // Once, as it passes through all that is in flight, of streams too, and a peer decides how much that is.
         if messages.are_in_flight && !messages.send.is_under_way() {
-            path.forget_messages();
+            path.flight_mut().forget_messages();
             messages.are_in_flight = false;
         }
         let Some(symbol) = symbol else { return Ok(None) };
@@ -70,7 +70,7 @@ impl Messages {
             messages.share.on_sent(now, ip_bytes * 8, bps);
         }
         path.on_data_sent(now, ip_bytes, is_cut, &link.numbers);
-        Ok(Some(Data { length, elided_bytes: 0 }))
+        Ok(Some(Data { length, virtual_bytes: 0 }))
     }
 
     /// True if credit and share permit a message.

@@ -8,7 +8,6 @@ mod own_ticket;
 mod reading;
 mod receive;
 mod session_query;
-mod spending;
 mod transmit;
 
 use dfcp_secure::OpenError;
@@ -51,7 +50,7 @@ pub(super) struct Open {
     /// The peer has told its ticket, and is to hear that it has come.
     owes_ticket_ack: bool,
     query: SessionQuery,
-    reporter: Reporter,
+    pub(super) reporter: Reporter,
     reading: ReadingTime,
     keep_alive: KeepAlive,
     asked: Asked,
@@ -103,11 +102,6 @@ impl Open {
                 && common.path().flight().least_rtt().is_some_and(|rtt| rtt <= SHORT_PATH_RTT_MAX),
             has_used_allowance: send.has_used_allowance(),
         }
-    }
-
-    /// This side has news that the peer waits for.
-    pub(super) fn on_own_news(&mut self, now: Time) {
-        self.reporter.on_own_news(now);
     }
 
     /// Tells the peer once a good part more of the window is free than it knows of.

@@ -9,18 +9,47 @@ use dfcp_wire::segment::{
 use dfcp_wire::{StreamId, feedback};
 
 use crate::error::{ConnectionError, Dropped};
+use crate::message::send::Proven;
 use crate::path::Demand;
 use crate::path::credit::Spending;
 use crate::path::ecn::Origin;
 use crate::session::common::Common;
 use crate::session::handshake::is_permitted;
 use crate::session::messages::Messages;
-use crate::session::open::spending::ProvenSymbols;
 use crate::session::open::{Open, unopened};
 use crate::session::send_side::Heard;
 use crate::session::stream_set::Direction;
 use crate::session::{End, Stop};
 use crate::shared::PushError;
+
+/// Symbols that the peer has proven to have decoded.
+#[derive(Clone, Copy, Debug)]
+struct ProvenSymbols {
+    symbols: u64,
+    symbol_bytes: u64,
+}
+
+impl ProvenSymbols {
+    fn now(common: &Common) -> Self {
+        let counters = common.streams.send.counters();
+        let messages = common.messages.as_ref().map_or_else(Proven::default, |messages| messages.proven);
+        Self {
+            symbols: counters.acknowledged_symbols + messages.symbols,
+            symbol_bytes: counters.acknowledged_symbol_bytes + messages.symbol_bytes,
+        }
+    }
+
+    /// Pays off what the peer has proven beyond these.
+    fn pay_off(self, now: Time, common: &mut Common) {
+        let proven = Self::now(common);
+        let symbols = proven.symbols - self.symbols;
+        if symbols > 0 {
+            let symbol_bytes = proven.symbol_bytes - self.symbol_bytes;
+            let around_bytes = common.around_payload_bytes() as u64;
+            common.paths.active_mut().on_proven(now, symbol_bytes + symbols * around_bytes);
+        }
+    }
+}
 
 impl Open {
     /// Opens a sealed datagram and takes its segment. Nothing changes before it is known to be new, authentic and a segment.
@@ -45,7 +74,7 @@ impl Open {
             // A dropped segment, not a duplicate symbol: nobody vouches for its flags ([state-4]).
             return Err(Dropped::Duplicate.into());
         }
-        let length = keys.open(number, head, sealed).map_err(|error| unopened(&error))?;
+        let length = keys.open.open(number, head, sealed).map_err(|error| unopened(&error))?;
         let Received { segment, payload, .. } = header.opened(head, sealed.get(..length).unwrap_or_default())?;
         if !is_permitted(&segment, common.features) {
             return Err(Dropped::Unexpected.into());

@@ -2,8 +2,6 @@
 
 mod ends;
 mod half;
-mod memory;
-mod named;
 mod naming;
 mod stops;
 mod untold;
@@ -23,12 +21,15 @@ use crate::session::recv_side::ends::{Ended, Ends};
 use crate::session::recv_side::half::Half;
 use crate::session::recv_side::naming::Naming;
 use crate::session::recv_side::untold::Untold;
+use crate::shared::memory::MemoryReservation;
 use crate::shared::room::Room;
 use crate::shared::{PushError, Read, Role};
 use crate::spare::SpareBlocks;
 use crate::stats::{ReceivedSymbols, StreamStats};
+use crate::stream::recv::memory::ReceiveMemory;
 use crate::stream::recv::slot::one_symbol_bytes;
 use crate::stream::recv::{RecvCommon, RecvStream};
+use crate::stream::send::shared::KIB_BYTES;
 use crate::stream::table::StreamTable;
 
 /// An event of a stream that is received.
@@ -113,6 +114,21 @@ impl RecvSide {
         }
     }
 
+    /// From now on, `reservation` pays for blocks and streams.
+    pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
+        self.common.memory.charge_to(reservation);
+    }
+
+    /// The account that pays for what is held.
+    pub(crate) fn memory(&mut self) -> &mut ReceiveMemory {
+        &mut self.common.memory
+    }
+
+    /// Memory that the peer's blocks may take in all, beyond one symbol of each stream, in KiB.
+    pub(crate) fn memory_kib(&self) -> u32 {
+        u32::try_from(self.common.memory.told_bytes() / KIB_BYTES).unwrap_or(u32::MAX)
+    }
+
     /// Memory of blocks comes from there.
     pub(crate) fn take_from(&mut self, spare: SpareBlocks) {
         self.common.spare = spare;
@@ -181,8 +197,11 @@ impl RecvSide {
 
     /// Lets a half do something, and keeps the sums over all halves true.
     fn with<T>(&mut self, id: StreamId, act: impl FnOnce(&mut RecvStream, &mut RecvCommon) -> T) -> Option<T> {
-        let half = self.halves.get_mut(id)?;
-        Some(counted(id, &mut half.stream, &mut self.common, (&mut self.open_halves, &mut self.untold), act))
+        let stream = &mut self.halves.get_mut(id)?.stream;
+        let before = Share::of(stream, &self.common);
+        let done = act(stream, &mut self.common);
+        before.on_change(id, stream, &mut self.common, (&mut self.open_halves, &mut self.untold));
+        Some(done)
     }
 
     fn on_news(&mut self, id: StreamId) {
@@ -224,9 +243,9 @@ impl RecvSide {
             self.ends.owe(id);
             return Ok(false);
         };
-        let sums = (&mut self.open_halves, &mut self.untold);
-        let push = |half: &mut RecvStream, common: &mut RecvCommon| half.push(common, data, payload);
-        let taken = counted(id, &mut half.stream, &mut self.common, sums, push);
+        let before = Share::of(&half.stream, &self.common);
+        let taken = half.stream.push(&mut self.common, data, payload);
+        before.on_change(id, &half.stream, &mut self.common, (&mut self.open_halves, &mut self.untold));
         if half.stream.is_reset() {
             self.ends.owe(id);
             return taken;
@@ -367,9 +386,13 @@ impl RecvSide {
         if half.stream.is_end_told() {
             return Err(StreamError::Ended);
         }
-        let sums = (&mut self.open_halves, &mut self.untold);
-        let read = |half: &mut RecvStream, common: &mut RecvCommon| half.read(common, out);
-        let result = counted(id, &mut half.stream, &mut self.common, sums, read);
+        // The usual answer to an application that polls.
+        if half.stream.is_waiting() {
+            return Ok(Read::Blocked);
+        }
+        let before = Share::of(&half.stream, &self.common);
+        let result = half.stream.read(&mut self.common, out);
+        before.on_change(id, &half.stream, &mut self.common, (&mut self.open_halves, &mut self.untold));
         if matches!(result, Ok(Read::Bytes(_))) {
             let has_untold_blocks = half.stream.has_untold_blocks(&self.common);
             self.on_read(has_untold_blocks);
@@ -484,23 +507,41 @@ impl RecvSide {
     }
 }
 
-/// Lets a half do something, and keeps the sums over all halves true: of those with open blocks, and of what no report has told.
-fn counted<T>(
-    id: StreamId,
-    half: &mut RecvStream,
-    common: &mut RecvCommon,
-    (open_halves, untold): (&mut usize, &mut Untold),
-    act: impl FnOnce(&mut RecvStream, &mut RecvCommon) -> T,
-) -> T {
-    let (was_open, untold_bytes) = (half.has_open_blocks(), half.untold_bytes());
-    let delivered_bytes = half.delivered_bytes(common);
-    let done = act(half, common);
-    let delivered_now = half.delivered_bytes(common);
-    common.memory.on_delivered_change(delivered_bytes, delivered_now);
-    *open_halves -= usize::from(was_open);
-    *open_halves += usize::from(half.has_open_blocks());
-    untold.change(id, untold_bytes, half.untold_bytes());
-    done
+/// A half's share in the sums over all halves: of those with open blocks, of what no report has told, and of what is delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Share {
+    is_open: bool,
+    untold_bytes: u64,
+    delivered_bytes: u64,
+}
+
+impl Share {
+    fn of(half: &RecvStream, common: &RecvCommon) -> Self {
+        Self {
+            is_open: half.has_open_blocks(),
+            untold_bytes: half.untold_bytes(),
+            delivered_bytes: half.delivered_bytes(common),
+        }
+    }
+
+    /// The half may have changed since: the sums follow. Most symbols change none of them.
+    #[inline]
+    fn on_change(
+        self,
+        id: StreamId,
+        half: &RecvStream,
+        common: &mut RecvCommon,
+        (open_halves, untold): (&mut usize, &mut Untold),
+    ) {
+        let now = Self::of(half, common);
+        if now == self {
+            return;
+        }
+        common.memory.on_delivered_change(self.delivered_bytes, now.delivered_bytes);
+        *open_halves -= usize::from(self.is_open);
+        *open_halves += usize::from(now.is_open);
+        untold.change(id, self.untold_bytes, now.untold_bytes);
+    }
 }
 
 /// The number of one kind.

@@ -312,7 +312,7 @@ impl SendSide {
     /// Symbols which the oldest open block may take on credit ([credit-2]), and the bytes of one; 0 without an open block.
     pub(crate) fn oldest_block_symbols(&self, path: &Path) -> (u64, u64) {
         let oldest = self.oldest_stream().and_then(|id| self.streams.get(id));
-        oldest.map_or((0, 0), |stream| stream.oldest_block_symbols(path.loss()))
+        oldest.map_or((0, 0), |stream| stream.oldest_block_symbols(path.flight().loss()))
     }
 
     /// Waste that the peer has reported, in all.

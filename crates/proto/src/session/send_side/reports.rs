@@ -39,7 +39,7 @@ impl SendSide {
         (report, records): (&Report, &Records<'_>),
         numbers: &DatagramNumbers,
     ) -> Result<Heard, PeerMisbehaved> {
-        let named = path.read(number, report, numbers)?;
+        let named = path.flight().read(number, report, numbers)?;
         // A report that an honest peer has outdated may not count against it, nor for it ([proof-7]).
         if self.told_by.is_some_and(|told_by| number < told_by) || self.is_overtaken(records)? || named.is_stale {
             return Ok(Heard::Stale);
@@ -122,7 +122,7 @@ impl SendSide {
     ) -> Result<(), PeerMisbehaved> {
         let id = state.stream;
         let Some(stream) = self.streams.get_mut(id).filter(|stream| !stream.is_reset()) else { return Ok(()) };
-        let listed = stream.on_record(state, runs, path.loss(), &mut self.shared)?;
+        let listed = stream.on_record(state, runs, path.flight().loss(), &mut self.shared)?;
         all.symbols += listed.symbols;
         all.served_max += listed.served_max;
         let was_to_ask = stream.listed_in.timed.ask.is_some();

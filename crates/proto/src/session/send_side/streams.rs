@@ -12,7 +12,7 @@ use crate::shared::room::Room;
 use crate::spare::SpareBlocks;
 use crate::stats::StreamStats;
 use crate::stream::send::counters::SendCounters;
-use crate::stream::send::write_allowance::WriteAllowance;
+use crate::stream::send::write_turns::WriteAllowance;
 use crate::stream::send::{Due, SendStream};
 
 /// An event of a stream that the application sends (\[end-8\]).

@@ -13,7 +13,7 @@ use crate::path::rate::RateBounds;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::stream::send::plan;
 use crate::stream::send::symbol::Reason;
-use crate::stream::send::write_allowance::WriteAllowance;
+use crate::stream::send::write_turns::WriteAllowance;
 
 const NOW: Time = Time::from_s(1);
 
@@ -155,7 +155,7 @@ fn sender(first_id: u32, blocks: usize) -> (Sender, u64) {
 /// All datagrams up to `highest` have arrived, and no block is known to be decoded.
 fn arrive(sender: &mut Sender, highest: u64) {
     let first = sender.side.streams.get_mut(StreamId::FIRST).unwrap();
-    sender.path.all_arrived(highest, |sent| {
+    sender.path.flight_mut().all_arrived(highest, |sent| {
         if let Carried::Symbol { block_id, .. } = sent.what() {
             first.on_fate(block_id);
         }
@@ -314,7 +314,7 @@ impl Lossy {
 
     /// The path loses that much for some hundreds of datagrams.
     fn becomes(&mut self, loss_percent: u64, hundreds: u32) {
-        (0..hundreds).for_each(|_| self.sender.path.observe_loss(100, 100 - loss_percent));
+        (0..hundreds).for_each(|_| self.sender.path.flight_mut().observe_loss(100, 100 - loss_percent));
     }
 
     /// The receiver has got all but `missing` symbols, and those in vain.
@@ -449,7 +449,7 @@ fn what_is_written_near_is_what_may_be_in_flight() {
         rtt: Some(Duration::from_millis(1)),
         interval: Duration::from_millis(1),
     };
-    sender.path.on_queue(NOW, 1420, queue(all + 100));
+    sender.path.flight_mut().on_queue(NOW, 1420, queue(all + 100));
     assert!(sender.first_asks_for_more());
     let room = sender.path.flight().room() as u64;
     assert!((100..120).contains(&room), "{room}");
@@ -508,7 +508,7 @@ fn who_writes_near_fills_blocks() {
     let mut sender = with_config(&Config::danger_unsealed());
     sender.establish(16_384);
     sender.set_send_buffering(SendBuffering::Shallow);
-    (0..400).for_each(|_| sender.path.observe_loss(100, 60));
+    (0..400).for_each(|_| sender.path.flight_mut().observe_loss(100, 60));
     assert_eq!(sender.first_block_bytes(), 256 * 1420);
     assert_eq!(sender.write_first(&vec![1; 1 << 20]), 2 * 256 * 1420);
     assert!(sender.next(NOW).is_some());
@@ -572,7 +572,7 @@ fn a_peer_which_lies_about_its_clock_moves_the_queue_alone() {
             // Of what was never sent, of what is older than all, and such as say that a datagram arrived long before it was sent.
             for marks in [&[][..], &[(1, 0)], &[(1, 0), (2, 10), (1 << 23, 1 << 23)], &[((1 << 24) - 1, 9)]] {
                 let (mut lied_to, sent) = sender(0, 2);
-                lied_to.path.set_reads_clock(reads_clock);
+                lied_to.path.flight_mut().set_reads_clock(reads_clock);
                 assert_eq!(sample(hear_clock(&mut lied_to, sent, clock_us, marks)), plain);
                 assert_eq!(
                     (lied_to.path.flight().len(), lied_to.path.flight().room()),

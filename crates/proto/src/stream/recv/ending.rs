@@ -48,16 +48,16 @@ impl RecvStream {
             return;
         }
         self.fate = Fate::Discarded;
-        let before = self.shared_bytes(common);
         self.discard(common);
-        common.memory.on_change(before, self.shared_bytes(common));
     }
 
     /// Lets go of the decoded blocks at the head, as if they had been read.
     pub(super) fn discard(&mut self, common: &mut RecvCommon) {
+        let before = self.shared_bytes(common);
         while let Some(Slot::Complete { .. }) = self.slots.front() {
             self.pop_front(common);
         }
+        common.memory.on_change(before, self.shared_bytes(common));
     }
 
     /// Lets go of all blocks, which will not be read.

@@ -187,10 +187,10 @@ impl SendStream {
                 self.source.recycle(memory);
             }
         }
-        self.change_buffered(shared, |it| {
-            it.open_bytes = 0;
-            it.source.discard();
-        });
+        let before = self.buffered_bytes();
+        self.open_bytes = 0;
+        self.source.discard();
+        self.on_buffered_change(before, shared);
         (self.ask_at, self.more_to_come, self.write_blocked) = (None, false, false);
         shared.write_turns.leave(&mut self.write_turn);
         self.repairs.clear();

@@ -151,7 +151,9 @@ impl SendStream {
         shared.served_max -= u64::from(served_max);
         shared.buffer.on_carried(bytes);
         shared.counters.on_acknowledged(layout);
-        self.change_buffered(shared, |it| it.open_bytes -= bytes);
+        let before = self.buffered_bytes();
+        self.open_bytes -= bytes;
+        self.on_buffered_change(before, shared);
         self.acknowledged_symbols += layout.data().k() as u64;
         self.acknowledged_bytes += bytes;
         self.acknowledged_blocks += 1;

@@ -17,8 +17,8 @@ pub(crate) struct Repairs {
 }
 
 impl Repairs {
-    /// Writes `symbol` of the block which `encoder` has; if it is a repair symbol of which `wanted` in a row will be sent,
-    /// makes the next ones with it. `out` has room for it, and no more.
+    /// Writes `symbol`, a repair symbol of the block which `encoder` has; if `wanted` in a row will be sent, makes the next ones
+    /// with it. `out` has room for it, and no more.
     ///
     /// # Errors
     /// The block has no such symbol.
@@ -33,9 +33,8 @@ impl Repairs {
             out.copy_from_slice(bytes);
             return Ok(());
         }
-        let is_repair = symbol.esi as usize >= encoder.shape().k();
         let count = wanted.min(REPAIRS_TOGETHER_MAX).min(u32::MAX - symbol.esi);
-        if !is_repair || count < 2 {
+        if count < 2 {
             return encoder.write_symbol(symbol.esi, out).map_err(|_| CodeError);
         }
         let bytes = count as usize * out.len();
@@ -87,7 +86,7 @@ mod tests {
         let mut repairs = Repairs::default();
         for (step, wanted) in [0, 1, 2, 5, 16, 1_000].into_iter().cycle().take(400).enumerate() {
             let block_id = (step as u32 / 5) % 2;
-            let esi = (step as u32 * 3) % 40;
+            let esi = K as u32 + (step as u32 * 3) % 40;
             let symbol = Symbol {
                 stream: dfcp_wire::StreamId::FIRST,
                 block_id,
@@ -96,7 +95,6 @@ mod tests {
                 reason: Reason::Round,
                 fragment: dfcp_wire::Fragment::WHOLE,
                 symbol_size: SYMBOL_BYTES,
-                payload_bytes: SYMBOL_BYTES,
             };
             let encoder = &blocks[block_id as usize];
             let (mut out, mut expected) = ([0; SYMBOL_BYTES], [0; SYMBOL_BYTES]);

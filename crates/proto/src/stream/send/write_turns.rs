@@ -1,5 +1,5 @@
-//! Choice of the session's streams that may be written to while its driver allows it only a few bytes
-//! ([`WriteAllowance::Bytes`](crate::WriteAllowance::Bytes)).
+//! Bound of what the application may write, so that connections which are driven together take turns, and the choice of the session's
+//! streams that may be written to while it is a few bytes ([`WriteAllowance::Bytes`]).
 //!
 //! An allowance is a few blocks for all streams together, and the application that writes first takes all of it. Applications come in
 //! the same order each time: without rounds the first stream would get everything. So a stream which has been written to in this round
@@ -13,6 +13,16 @@ use dfcp_wire::StreamId;
 
 /// An application which was told that it may write, and does not for this long, is waited for no longer.
 const ABSENT_AFTER: Duration = Duration::from_millis(5);
+
+/// Bytes that the application may still write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteAllowance {
+    /// As much as there is room for.
+    #[default]
+    Any,
+    /// This many bytes, and what is then missing of a block.
+    Bytes(u64),
+}
 
 /// State that all streams of a session share.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use crate::config::{SendBuffering, Traffic};
 use crate::limits;
 use crate::path::flight::Flight;
 use crate::stream::send::plan;
-use crate::stream::send::write_allowance::WriteAllowance;
+use crate::stream::send::write_turns::WriteAllowance;
 
 impl SendStream {
     /// Takes as much of `data` as there is room for; returns how much.
@@ -19,7 +19,9 @@ impl SendStream {
         if gives_way {
             space = space.min(self.source.room_in_begun_block() as u64);
         }
-        let taken = self.change_buffered(shared, |it| it.source.write(now, data, space, block_bytes));
+        let before = self.buffered_bytes();
+        let taken = self.source.write(now, data, space, block_bytes);
+        self.on_buffered_change(before, shared);
         self.more_to_come = taken < data.len();
         self.write_blocked = self.more_to_come;
         if let WriteAllowance::Bytes(left_bytes) = &mut shared.allowance {
@@ -37,14 +39,11 @@ impl SendStream {
         taken
     }
 
-    /// Changes what it has in the send buffer, and the session's sums with it.
-    pub(super) fn change_buffered<T>(&mut self, shared: &mut SendShared, change: impl FnOnce(&mut Self) -> T) -> T {
-        let before = self.buffered_bytes();
-        let result = change(self);
+    /// It had `before` bytes in the send buffer: the session's sums follow.
+    pub(super) fn on_buffered_change(&self, before: u64, shared: &mut SendShared) {
         let after = self.buffered_bytes();
         shared.buffered_bytes = shared.buffered_bytes - before + after;
         shared.busy_streams = shared.busy_streams + u64::from(after > 0) - u64::from(before > 0);
-        result
     }
 
     /// Bytes which a write could take now.
