@@ -146,7 +146,7 @@ fn sessions_are_bounded_and_one_address_has_one() {
     assert_eq!(server.clients(), 3);
 }
 
-/// Those of the clients that the server serves after each asks as an honest client does.
+/// Clients that the server serves, after each has sent an honest request.
 fn served(server: &mut Server, now: Time, from: &[SocketAddr]) -> Vec<SocketAddr> {
     let asks = |&address: &SocketAddr| {
         let own = cookie(server, now, address, 1);

@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(cache.find(Some(kernel.release())).unwrap(), found);
         assert_eq!(cache.find(Some(&kernel.id())).unwrap(), found);
         assert!(cache.find(Some("6")).is_err());
-        // Of two builds of one release the later is the default, whatever its name.
+        // The later of two builds of one release is the default, whatever its name.
         let later = directory.path().join("zzz");
         fs::create_dir(&later).unwrap();
         copy(kernel.path(), &later.join("linux"));

@@ -64,7 +64,8 @@ impl Lie {
         }
     }
 
-    /// Falsifies marks: three 24-bit numbers, the time, numbers and arrivals before. Each must be earlier than the previous one.
+    /// Falsifies the marks of a report. A mark has three 24-bit numbers: how much earlier it was, and how many datagram numbers and
+    /// arrivals lie between. Each mark must be earlier than the one before it in the report.
     fn of_marks(self, marks: &mut [u8]) {
         let mut newer_us = 0;
         for mark in marks.as_chunks_mut::<MARK_BYTES>().0 {

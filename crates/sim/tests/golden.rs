@@ -52,7 +52,7 @@ fn one_loss_with_the_window_halved_at_once() {
     assert_eq!(hand.ack(0, &[(1, 3)]), [11]);
     // 9 in flight with the retransmission, which is sent whatever the window (RFC 6675, step 4.3).
     assert_eq!((hand.ack(0, &[(1, 4)]), hand.cwnd(), hand.sender.pipe_segments()), (vec![0], 5, 9));
-    // Nothing new until 4 more have arrived, ...
+    // No new packet until 4 more have arrived, ...
     for end in 5..=8 {
         assert_eq!(hand.ack(0, &[(1, end)]), []);
     }

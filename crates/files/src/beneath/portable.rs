@@ -39,7 +39,7 @@ impl Directory {
     /// Opens the directory at `relative`; an empty path means this one.
     ///
     /// # Errors
-    /// Those of the file system; [`is_link`] knows the one for a link.
+    /// Passes on errors of the file system; [`is_link`] recognises the one for a link.
     pub(crate) fn directory(&self, relative: &Path) -> io::Result<Self> {
         let mut path = self.path.clone();
         for component in relative.components() {
@@ -215,7 +215,7 @@ impl Directory {
     /// Names in this directory, unordered.
     ///
     /// # Errors
-    /// Those of the file system, here and at each name.
+    /// Passes on errors of the file system, of this directory and of each name.
     pub(crate) fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>> + use<>> {
         Ok(fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name())))
     }

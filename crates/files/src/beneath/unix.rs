@@ -293,7 +293,7 @@ impl Directory {
     /// Names in this directory, unordered.
     ///
     /// # Errors
-    /// Those of the file system, here and at each name.
+    /// Passes on errors of the file system, of this directory and of each name.
     pub(crate) fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>> + use<>> {
         let entries = Dir::new(self.readable()?)?;
         Ok(entries.filter_map(|entry| match entry {

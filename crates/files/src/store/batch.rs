@@ -138,7 +138,7 @@ impl Store {
             .unzip();
         let mut results = BTreeMap::new();
         for (place, flushed) in places.into_iter().zip(flush_all(&files, &self.together)) {
-            // Of two errors the first counts.
+            // The first of two errors counts.
             let result = results.entry(place).or_insert(Ok(()));
             if result.is_ok() {
                 *result = flushed;

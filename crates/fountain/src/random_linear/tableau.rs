@@ -34,7 +34,7 @@ const fn stride(k: usize) -> usize {
 pub(super) enum Operand {
     /// The repair symbol stored under this number.
     Repair(usize),
-    /// This source symbol, which arrived after its column had been solved.
+    /// The source symbol with this index, which arrived after its column had been solved.
     Source(usize),
 }
 

@@ -94,7 +94,7 @@ pub struct Build<'host> {
     pub version: &'host str,
     /// Number of concurrent compilers.
     pub jobs: NonZeroUsize,
-    /// Whether the source is kept beside the kernel, as `source/` (about 0.7 GB). A kernel found in the cache gets no source.
+    /// True to keep the source beside the kernel, as `source/` (about 0.7 GB). A kernel found in the cache gets no source.
     pub keeps_source: bool,
     /// Cache for the kernel.
     pub cache: &'host Cache,

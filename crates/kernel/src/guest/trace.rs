@@ -70,7 +70,7 @@ fn links(run: &mut Run<'_>) -> Result<Vec<LinkColumns>, String> {
     let mut rows = Vec::with_capacity(run.layout.links.len());
     for (&(there, _), spec) in run.layout.links.iter().zip(&run.scenario.links) {
         let sample = run.network.sample(there).map_err(|error| error.to_string())?;
-        // These two disciplines report one common counter of drops.
+        // Both disciplines report one common counter of drops.
         let tells_early = spec.discipline != Discipline::Red && !spec.discipline.has_codel();
         rows.push(LinkColumns {
             packets_waiting: sample.waiting_packets.into(),

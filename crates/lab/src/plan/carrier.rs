@@ -56,7 +56,7 @@ fn as_share<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Redundancy {
-    /// This redundancy ε.
+    /// Given redundancy ε.
     Epsilon(f64),
     /// Least redundancy with which 95 % of blocks decode at once at the loss rate of the flow's path.
     #[serde(serialize_with = "as_optimal")]

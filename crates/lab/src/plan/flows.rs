@@ -28,7 +28,7 @@ pub struct Flows {
     pub access_mbps: Option<f64>,
     /// Time from the start of each flow until its hosts are switched off, s. Default: never.
     pub stays_s: Option<f64>,
-    /// Whether the flows run in the reverse direction: their data shares bottlenecks with the others' reports.
+    /// True for flows in the reverse direction: their data shares bottlenecks with the others' reports.
     #[serde(default)]
     pub is_back: bool,
     /// Times at which the sender's address changes, like that of a host behind a NAT whose mapping has expired, s from the start of the
@@ -137,7 +137,7 @@ pub struct MessagesTable {
     /// Share of messages to deliver in time, percent; only DFCP takes it as a target. Default 99.9.
     #[serde(default = "target_percent")]
     pub target_percent: f64,
-    /// Whether an unlimited stream is sent beside the messages; DFCP only.
+    /// True to send an unlimited stream beside the messages; DFCP only.
     #[serde(default)]
     pub beside_stream: bool,
 }

@@ -83,7 +83,7 @@ pub enum Ways {
 }
 
 impl Ways {
-    /// Whether the direction of data, and whether the reverse direction, is included.
+    /// True for each included direction: that of data, and the reverse.
     #[must_use]
     pub fn each(self) -> [bool; 2] {
         [self != Self::Down, self != Self::Up]

@@ -23,7 +23,7 @@ pub struct MessageSpec {
     pub deadline_ns: u64,
     /// Share of messages to deliver in time.
     pub target: f64,
-    /// Whether an unlimited stream is sent beside the messages.
+    /// True to send an unlimited stream beside the messages.
     pub beside_stream: bool,
 }
 

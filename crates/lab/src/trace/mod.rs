@@ -44,7 +44,7 @@ pub struct Settings<'trace> {
     pub bin: Duration,
     /// Length of the traced run, instead of the plan's.
     pub duration: Option<Duration>,
-    /// Whether packets are captured as well.
+    /// True to capture packets as well.
     pub has_capture: bool,
     /// Most bytes of the capture; see [`CAPTURE_BYTES_MAX`].
     pub capture_bytes_max: u64,

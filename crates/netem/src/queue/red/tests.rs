@@ -223,7 +223,7 @@ fn a_step_at_the_instantaneous_length_can_be_set() {
             red.push(Time::ZERO, Item { ecn: Ecn::Ect0, ..item(1000) }, UNLIMITED, &mut |_, _| unreachable!());
         }
         let sent: Vec<Ecn> = (0..6).map(|_| red.pop(Time::ZERO).unwrap().ecn).collect();
-        // Of six packets the first finds one queued, the fourth finds four. The last one is sent in the next round.
+        // The first of six packets finds one queued, the fourth finds four. The last one is sent in the next round.
         assert_eq!(sent, [first, Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::Ce]);
         first = Ecn::Ce;
     }
