@@ -386,6 +386,10 @@ impl RecvSide {
         if half.stream.is_end_told() {
             return Err(StreamError::Ended);
         }
+        // The usual answer to an application that polls.
+        if half.stream.is_waiting() {
+            return Ok(Read::Blocked);
+        }
         let before = Share::of(&half.stream, &self.common);
         let result = half.stream.read(&mut self.common, out);
         before.on_change(id, &half.stream, &mut self.common, (&mut self.open_halves, &mut self.untold));
@@ -504,7 +508,7 @@ impl RecvSide {
 }
 
 /// A half's share in the sums over all halves: of those with open blocks, of what no report has told, and of what is delivered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
     is_open: bool,
     untold_bytes: u64,
@@ -520,7 +524,8 @@ impl Share {
         }
     }
 
-    /// The half has changed since: the sums follow.
+    /// The half may have changed since: the sums follow. Most symbols change none of them.
+    #[inline]
     fn on_change(
         self,
         id: StreamId,
@@ -529,6 +534,9 @@ impl Share {
         (open_halves, untold): (&mut usize, &mut Untold),
     ) {
         let now = Self::of(half, common);
+        if now == self {
+            return;
+        }
         common.memory.on_delivered_change(self.delivered_bytes, now.delivered_bytes);
         *open_halves -= usize::from(self.is_open);
         *open_halves += usize::from(now.is_open);

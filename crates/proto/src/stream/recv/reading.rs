@@ -75,6 +75,11 @@ impl RecvStream {
         }
     }
 
+    /// True if there is no block, and one may come: [`read`](Self::read) would change nothing.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.slots.is_empty() && self.fate == Fate::Read && !self.is_drained()
+    }
+
     /// True if [`read`](Self::read) would return bytes.
     pub(crate) fn is_readable(&self) -> bool {
         match self.slots.front() {
